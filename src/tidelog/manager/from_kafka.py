@@ -24,7 +24,6 @@ from tidelog.staging.journal import list_journals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from collections.abc import Set as AbstractSet
     from random import Random
     from uuid import UUID
 
@@ -103,7 +102,7 @@ def _without_deleted(
     catalogue: Catalogue,
     settings: BrokerSettings,
     ids: Mapping[TopicPartition, UUID],
-    homes: AbstractSet[UUID],
+    homes: set[UUID],
 ) -> Catalogue:
     """Leave out the topics that Kafka deleted: none of their partitions is there.
 

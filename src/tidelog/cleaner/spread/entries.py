@@ -45,7 +45,7 @@ class Entries(NamedTuple):
     @property
     def weight(self) -> int:
         """The number of entries without keys that take the same memory."""
-        return self.words.shape[1] + len(self.keys) // _ENTRY_BYTES
+        return int(self.words.shape[1]) + len(self.keys) // _ENTRY_BYTES
 
     @classmethod
     def joined(cls, parts: Sequence[Entries]) -> Entries:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 GROUP: Final = "tidelog"
 TYPE: Final = "Streams"
+_OF_KAFKA: Final = "KafkaV2["
+"""The description of Spark's Kafka source, whose offsets look like ours, begins with it."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class StreamProgress:
         behind: dict[TopicPartition, int] = {}
         rows = 0
         for source in progress["sources"]:
-            end = topic_offsets(source["endOffset"])
+            is_of_kafka = str(source.get("description")).startswith(_OF_KAFKA)
+            end = None if is_of_kafka else topic_offsets(source["endOffset"])
             if end is None:
                 continue
             latest = topic_offsets(source.get("latestOffset")) or {}

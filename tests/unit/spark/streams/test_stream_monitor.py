@@ -64,6 +64,14 @@ def test_sources_of_other_kinds_have_no_lag(text: str | None) -> None:
     assert topic_offsets(text) is None
 
 
+def test_topics_of_kafka_have_no_lag_here() -> None:
+    """Their offsets look like ours: a group would get positions in a topic of the same name."""
+    made = progress({"0": 5}, {"0": 11})
+    made["sources"][0]["description"] = "KafkaV2[Subscribe[t]]"
+
+    assert StreamProgress.of(made) is None
+
+
 @pytest.fixture
 def data(tmp_path: Path) -> str:
     """Return a directory with the topic t of two partitions."""
