@@ -22,12 +22,12 @@ import tidelog
 from tidelog.cli.commands.spark import run as run_spark
 from tidelog.cli.commands.spark_jobs import repartition as repartition_job
 from tidelog.cli.parser import make_parser
+from tidelog.config.log_config import NEVER_DELETED
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, TidelogError
 from tidelog.records.isolation import Isolation
 from tidelog.records.partitioner import partition_for_key
 from tidelog.spark import Repartitioned, repartition
-from tidelog.spark.jobs.repartition_plan import KEEPS_ALL
 from tidelog.spark.write import staged_commit
 from tidelog.staging.staged_file import list_staged
 
@@ -227,7 +227,7 @@ def test_a_topic_that_kafka_wrote_is_read_as_its_consumers_read_it(
     assert Counter(one for part in records_of(str(tmp_path), "u") for one in part) == expected
     assert done.records == expected.total() > 0
     with tidelog.open(tmp_path) as logs:
-        assert dict(logs.topics()["u"].config) == KEEPS_ALL
+        assert dict(logs.topics()["u"].config) == NEVER_DELETED
 
 
 def test_a_compacted_target_refuses_records_without_a_key(
