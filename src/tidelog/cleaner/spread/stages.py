@@ -48,7 +48,7 @@ PIECE_BYTES: Final = 1 << 20
 MAX_ENTRIES: Final = 1 << 23
 """Entries that one task holds before it passes them on: with a table, some 500 MB.
 
-Keys that go with them count by their bytes.
+Keys sent with them count by their bytes.
 """
 
 
