@@ -155,7 +155,8 @@ class Spread(NamedTuple):
     """Many processes that clean, and from which size on they do.
 
     A log of less than ``min_bytes`` is cleaned by this process alone, if all its keys are certain
-    to fit one offset map. ``is_exact``: keys are compared themselves, not only by their hashes.
+    to fit one offset map. ``is_exact``: keys are compared themselves, not only by their hashes,
+    which one process alone does not do; so ``min_bytes`` has no effect.
     """
 
     workers: Workers
@@ -168,7 +169,7 @@ class Spread(NamedTuple):
         size_bytes, (start, end) = facts.to_clean.total_bytes, facts.to_clean.offsets
         if not facts.is_due:
             return "there is nothing to clean"
-        if size_bytes >= self.min_bytes:
+        if size_bytes >= self.min_bytes or self.is_exact:
             return None
         load_factor = config.log_cleaner_io_buffer_load_factor
         if end - start > usable_entries(config.log_cleaner_dedupe_buffer_size, load_factor):

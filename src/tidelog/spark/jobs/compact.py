@@ -77,7 +77,8 @@ def compact(
         settings: topic settings that take precedence over a topic's own.
         min_bytes: a log with fewer bytes to read is cleaned by the driver alone.
         buckets: into how many parts the keys are divided; None: as their number requires.
-        exact_keys: compare keys themselves, not only their 128-bit hashes.
+        exact_keys: compare keys themselves, not only their 128-bit hashes, in tasks of Spark for
+            logs of any size.
         dry_run: only count what would be done; nothing is locked or written.
         on_progress: called with a ``CompactionProgress``, on any thread.
 

@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 
 from tidelog.cleaner.cleanable_range import OffsetsToClean
+from tidelog.cleaner.compaction import Spread, examine_log
 from tidelog.cleaner.offset_map import hash_plainly
 from tidelog.cleaner.spread import entries
 from tidelog.cleaner.spread.entries import Entries, KeyCollision, superseded_exactly
 from tidelog.cleaner.spread.spread_cleaner import MAX_COLLISIONS, SpreadCleaner
+from tidelog.config.broker_config import BrokerConfig
 from tidelog.errors import CleaningAborted, CorruptMessage
 from tidelog.kernels.runtime import gate
+from tidelog.segment.filenames import TopicPartition
 from tidelog.segment.segment import LogSegment
 from tidelog.testing.cleaning import CleanerHome, kept
 from tidelog.testing.spread_workers import SerialWorkers
@@ -147,6 +150,19 @@ def test_planning_grows_in_a_line_with_segments(monkeypatch: pytest.MonkeyPatch)
         clean(home, log)
 
         assert len(calls) <= 2 * 44
+
+
+@pytest.mark.parametrize("is_exact", [False, True])
+def test_exact_keys_are_not_left_to_one_process(is_exact: bool) -> None:
+    """It compares hashes only, however small the log is."""
+    home = CleanerHome()
+    workers = SerialWorkers(home.fs, home.clock, Random(1))
+    with filled(home) as log:
+        facts = examine_log(TopicPartition("t", 0), log, None, None, home.clock.now_ms())
+        reason = Spread(workers, home.fs, 1 << 30, is_exact).why_local(facts, BrokerConfig())
+
+    assert facts.is_due
+    assert (reason is None) == is_exact
 
 
 def test_keys_that_are_sent_count_by_their_bytes() -> None:
