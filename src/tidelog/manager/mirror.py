@@ -278,8 +278,11 @@ def check_mirror_paths(source: ReadOnlyDirectory, target: str) -> None:
     """Raise InvalidArgument unless topics of ``source`` can be mirrored in ``target``."""
     if is_partition_directory(source.fs.list(source.path)):
         raise InvalidArgument(f"{source.path} is one partition; name the data directory above it")
-    if os.path.realpath(source.path) == os.path.realpath(target):
+    ours, theirs = os.path.realpath(source.path), os.path.realpath(target)
+    if ours == theirs:
         raise InvalidArgument(f"{target} is the source itself")
+    if theirs.startswith(os.path.join(ours, "")):
+        raise InvalidArgument(f"{target} is inside the source: Kafka would not start with that")
 
 
 def _config(topic: ReadOnlyTopic) -> dict[str, str]:

@@ -327,12 +327,15 @@ def test_a_topic_of_kafka_with_unknown_settings_is_kept_forever() -> None:
 
 
 def test_a_directory_is_not_its_own_mirror() -> None:
-    """Nor is the directory of one partition a source."""
+    """Nor is one inside it, and the directory of one partition is not a source."""
     homes = homes_with(b"a")
     source = open_directory_read_only(SOURCE, fs=homes.home.fs)
 
     with pytest.raises(InvalidArgument, match="the source itself"):
         check_mirror_paths(source, SOURCE)
+    with pytest.raises(InvalidArgument, match="inside the source"):
+        check_mirror_paths(source, f"{SOURCE}/copy")
+    check_mirror_paths(source, f"{SOURCE}-copy")
     partition = open_directory_read_only(f"{SOURCE}/t-0", fs=homes.home.fs)
     with pytest.raises(InvalidArgument, match="one partition"):
         check_mirror_paths(partition, TARGET)
