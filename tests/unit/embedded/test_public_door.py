@@ -43,6 +43,7 @@ EXAMPLES = [
     "GroupReader",
     "Logs",
     "NewRecord",
+    "mirror",
     "open",
     "open_async",
     "open_directory_read_only",

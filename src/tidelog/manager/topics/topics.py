@@ -95,11 +95,17 @@ class Topics:
         return dict(self._catalogue.topics)
 
     def get(self, name: str) -> Topic:
-        """Return one topic; raise UnknownTopicOrPartition where there is none."""
-        try:
-            return self._catalogue.topics[name]
-        except KeyError:
-            raise UnknownTopicOrPartition(f"there is no topic {name}") from None
+        """Return one topic.
+
+        Raises:
+            UnknownTopicOrPartition: there is none.
+            KafkaStorageError: none is known, but it may lie in a directory that is offline.
+        """
+        found = self._catalogue.topics.get(name)
+        if found is None:
+            self._dirs.check_online(f"topic {name}")
+            raise UnknownTopicOrPartition(f"there is no topic {name}")
+        return found
 
     @property
     def deleted(self) -> Collection[UUID]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.errors import DirectoryFull, KafkaStorageError
+from tidelog.errors import DirectoryFull, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
@@ -41,6 +41,19 @@ def test_the_other_directories_go_on() -> None:
             first.append_records([(-1, None, b"x", ())])
         with pytest.raises(KafkaStorageError):
             manager.partition("t", 0)
+
+
+def test_a_topic_may_lie_in_a_directory_that_is_offline() -> None:
+    """So it is not said to be unknown, which a caller would take for good."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        with pytest.raises(UnknownTopicOrPartition):
+            manager.topic("u")
+        manager.take_dir_offline("/a", IO_ERROR)
+        home.clock.advance(0)
+
+        with pytest.raises(KafkaStorageError, match=r"topic u may lie in .* offline: /a"):
+            manager.topic("u")
 
 
 def test_metrics_tell_which_one() -> None:
