@@ -20,7 +20,7 @@ SOAK_MINUTES ?= 60
 .PHONY: help install demo test test-all test-pythons lint format bench soak mutants peer docs lock dist clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## everything into .venv, kernels compiled: .venv/bin/tidelog is the command
 

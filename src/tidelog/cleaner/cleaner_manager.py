@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import nullcontext
 from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -19,6 +20,7 @@ from tidelog.errors import CleaningAborted, InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
 
     from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.env.clock import Clock
@@ -344,14 +346,24 @@ class LogCleanerManager:
         known = [other for other in self._logs() if other != key]
         self._checkpoints.change(data_directory, lambda _: None, known=known)
 
-    def move_checkpoint(self, key: Key, source_directory: str, target_directory: str) -> None:
+    def move_checkpoint(
+        self,
+        key: Key,
+        source_directory: str,
+        target_directory: str,
+        failing: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
+    ) -> None:
         """Move the line of a log to the file of another data directory.
 
-        Source: Kafka alterCheckpointDir.
+        ``failing`` makes the context in which the file of a directory is written. If that of the
+        target cannot be written, the log counts as never cleaned. Source: Kafka alterCheckpointDir.
         """
         offset = self._checkpoints.read(source_directory).get(key)
-        if offset is not None:
+        if offset is None:
+            return
+        with failing(source_directory):
             self.drop_checkpoint(source_directory, key)
+        with failing(target_directory):
             self._checkpoints.change(target_directory, lambda lines: lines.update({key: offset}))
 
     def maybe_truncate_checkpoint(self, key: Key, log: Log, offset: int) -> None:

@@ -129,7 +129,7 @@ def _holder(
     if segment.is_last and segment.size_bytes == 0:
         return "the active segment, which is empty"
     if pinned_from is not None and segment.end_offset > pinned_from:
-        return f"a transaction that is committed and not applied yet, from {pinned_from} on"
+        return f"a transaction that is committed and not applied yet, from {pinned_from:,} on"
     if segment.end_offset > high_watermark:
-        return f"the high watermark, {high_watermark}"
+        return f"the high watermark, {high_watermark:,}"
     return ""

@@ -17,12 +17,14 @@ from tidelog.errors import InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
     from tidelog.log.log import Log
     from tidelog.manager.directories.log_dir import LogDir
+    from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.segment.filenames import TopicPartition
 
     Key = tuple[str, int]
@@ -162,7 +164,17 @@ class Cleaning:
         for key in keys:
             self.cleaner.manager.drop_checkpoint(log_dir.path, key)
 
-    def move_line(self, key: TopicPartition, source: LogDir, target: LogDir) -> None:
-        """Let a log's line in the cleaner's checkpoint follow it to another directory."""
-        if self.cleaner is not None:
-            self.cleaner.manager.move_checkpoint(key, source.path, target.path)
+    def move_line(
+        self, key: TopicPartition, source: LogDir, target: LogDir, log_dirs: LogDirs
+    ) -> None:
+        """Let a log's line in the cleaner's checkpoint follow it to another directory.
+
+        Raises KafkaStorageError; unless its disk was full that directory is offline then.
+        """
+        if self.cleaner is None:
+            return
+
+        def failing(path: str) -> AbstractContextManager[None]:
+            return log_dirs.failing(path, f"moving the cleaner's line of {key}")
+
+        self.cleaner.manager.move_checkpoint(key, source.path, target.path, failing)

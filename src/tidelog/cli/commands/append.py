@@ -132,6 +132,7 @@ def _append_all(
     from tidelog.env.clock import SYSTEM_CLOCK
 
     limit_bytes = _longest_line(logs, args)
+    _check_keys(logs, lines, limit_bytes, args)
     try:
         arriving = LingeringLines(lines, flush, SYSTEM_CLOCK, limit_bytes=limit_bytes)
         _append(writer, _bytes_of(arriving, args.file), args)
@@ -140,6 +141,41 @@ def _append_all(
         count = counted(writer.records, "record")
         print(f"{count} appended to {args.topic}, each line as {_form(args)}")
     return 0
+
+
+def _check_keys(logs: _Topics, lines: IO[bytes], limit_bytes: int, args: Namespace) -> None:
+    """Raise BadLine for a record without a key, for a topic whose cleanup policy is unknown.
+
+    So nothing of an input is appended that has to be repeated once the policy is set. A pipe, which
+    cannot be read twice, is not looked at.
+    """
+    is_known = logs.config_of(args.topic).is_policy_known
+    if is_known or args.format != "json" or not lines.seekable():
+        return
+    start = lines.tell()
+    number = _first_without_key(lines, limit_bytes, args)
+    lines.seek(start)
+    if number is not None:
+        text = (
+            f"the record has no key, and cleanup.policy of {args.topic} is unknown; nothing was"
+            f" appended: set it with tidelog alter {args.topic} -o cleanup.policy=..."
+        )
+        raise BadLine(number, text, "" if _is_standard_input(args.file) else args.file)
+
+
+def _first_without_key(lines: IO[bytes], limit_bytes: int, args: Namespace) -> int | None:
+    """Return the number of the first JSON line without a key, if no line before it is bad."""
+    from tidelog.cli.lingering_lines import LineTooLong, LingeringLines
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.records.json.json_record import Encoding, record_from_json
+
+    encoding = Encoding(args.encoding)
+    arriving = LingeringLines(lines, _nothing, SYSTEM_CLOCK, limit_bytes=limit_bytes)
+    with suppress(LineTooLong, InvalidArgument):  # reported once the lines before are appended
+        for number, line in enumerate(arriving, start=1):
+            if line.strip() and record_from_json(_without_end(line), encoding).key is None:
+                return number
+    return None
 
 
 def _busy(args: Namespace, error: DirectoryLocked) -> BusyDirectory:

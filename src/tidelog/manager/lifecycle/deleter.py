@@ -33,6 +33,7 @@ from tidelog.staging.staged_file import is_staged_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.datadir.catalogue import Topic
@@ -380,15 +381,9 @@ class LogDeleter:
             f" {key.topic}"
         )
 
-    @contextmanager
-    def _failing(self, log_dir: LogDir, doing: str) -> Iterator[None]:
+    def _failing(self, log_dir: LogDir, doing: str) -> AbstractContextManager[None]:
         """Raise an OSError of the body as KafkaStorageError; a full disk stays online."""
-        try:
-            yield
-        except OSError as error:
-            if error.errno not in PASSING:
-                self._log_dirs.take_offline(log_dir.path, error)
-            raise KafkaStorageError(f"{doing} in {log_dir.path} failed: {error}") from error
+        return self._log_dirs.failing(log_dir.path, doing)
 
 
 def is_full(error: KafkaStorageError) -> bool:

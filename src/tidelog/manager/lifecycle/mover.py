@@ -485,15 +485,24 @@ class PartitionMover:
             raise
 
     def _after_exchange(self, key: TopicPartition, source_path: str, copy: Log) -> None:
-        target = self._log_dirs.of(copy)
-        source = self._log_dirs.get(source_path)
-        if source is not None:
-            self._cleaning.move_line(key, source, target)
-        self._release(key)
+        """Bring the checkpoints up to date; whatever fails here, the partition has moved."""
+        target_path = os.path.dirname(copy.directory)
+        source, target = self._log_dirs.get(source_path), self._log_dirs.get(target_path)
+        try:
+            if source is not None and target is not None:
+                self._cleaning.move_line(key, source, target, self._log_dirs)
+        except KafkaStorageError as error:  # the log counts as never cleaned
+            _log.error("checkpoint-failed directory=%s reason=%s", copy.directory, error)
+        finally:
+            self._release(key)
         for log_dir in (source, target):
-            if log_dir is not None:
+            if log_dir is None:
+                continue
+            try:
                 self._checkpointing.write(log_dir)
-        _log.info("partition-moved topic=%s partition=%d to=%s", *key, target.path)
+            except KafkaStorageError as error:
+                _log.error("checkpoint-failed directory=%s reason=%s", log_dir.path, error)
+        _log.info("partition-moved topic=%s partition=%d to=%s", *key, target_path)
 
     def _give_up(self, key: TopicPartition, reason: str) -> None:
         try:

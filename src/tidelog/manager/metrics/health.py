@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 _PROBLEMS: Final = {
     "LogDirectoryOfflineSinceMs": "{logDirectory} has been offline since {time}: {reason}",
     "LogDirectoryFull": "the disk of {logDirectory} is full: appends are rejected",
-    "PartitionsWithLossCount": "{value} partitions lost records that readers have seen",
-    "uncleanable-partitions-count": "{value} partitions of {logDirectory} cannot be cleaned",
-    "DeadThreadCount": "{value} threads of the log cleaner have ended",
+    "PartitionsWithLossCount": "{value:,} partitions lost records that readers have seen",
+    "uncleanable-partitions-count": "{value:,} partitions of {logDirectory} cannot be cleaned",
+    "DeadThreadCount": "{value:,} threads of the log cleaner have ended",
 }
 """Gauges that are 0 in health, and what another value means."""
 _OFFLINE_SINCE: Final = "tidelog_log_manager_log_directory_offline_since_ms"

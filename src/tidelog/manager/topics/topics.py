@@ -210,27 +210,34 @@ class Topics:
             self._write(self._catalogue.replacing(topic.changed(partitions=kept)))
 
     def place(self, name: str, topic_id: UUID, partition: int, home: UUID) -> None:
-        """Note where a partition lies, which may be a new one, or one of a new topic."""
+        """Note where a partition lies, which may be a new one, or one of a new topic.
+
+        The directory that gets it is written last. A crash in between leaves no directory that a
+        command, which opens it alone, would append to: all others name a later place already.
+        """
         with self._lock:
             if name == METADATA_TOPIC:
                 return
             topic = self._catalogue.topics.get(name)
             if topic is None:
-                self._write(self._catalogue.with_topic(Topic(name, topic_id, {partition: home})))
+                topic = Topic(name, topic_id, {partition: home})
+                self._write(self._catalogue.with_topic(topic), last=home)
             elif topic.partitions.get(partition) != home:
                 partitions = {**topic.partitions, partition: home}
-                self._write(self._catalogue.replacing(topic.changed(partitions=partitions)))
+                changed = topic.changed(partitions=partitions)
+                self._write(self._catalogue.replacing(changed), last=home)
 
     def restore_place(self, name: str, partition: int, home: UUID) -> None:
         """Undo a ``place`` that failed half-way, in some of the files but not in others.
 
-        The topic becomes a later revision than the one that may have been written.
+        The topic becomes a later revision than the one that may have been written. The directory
+        that keeps the partition is written last, as by ``place``.
         """
         with self._lock:
             topic = self._catalogue.topics[name]
             partitions = {**topic.partitions, partition: home}
             restored = topic.changed(partitions=partitions).changed()
-            self._write(self._catalogue.replacing(restored))
+            self._write(self._catalogue.replacing(restored), last=home)
 
     def delete(self, name: str) -> None:
         """Take a topic away; what is left of its directories is deleted, not adopted."""
@@ -343,13 +350,14 @@ class Topics:
             raise KafkaStorageError(f"reading the topics of {one.path}: {error}") from error
         self._dirs.take_offline(one.path, error)
 
-    def _write(self, catalogue: Catalogue) -> None:
+    def _write(self, catalogue: Catalogue, *, last: UUID | None = None) -> None:
         """Write the catalogue where it differs from what stands there, then take it as ours.
 
-        If a directory cannot be written, those before it get back what they had.
+        If a directory cannot be written, those before it get back what they had. ``last`` is the
+        id of the directory to be written last.
         """
         replaced: list[tuple[str, Catalogue]] = []
-        for one in self._dirs:
+        for one in sorted(self._dirs, key=lambda one: one.directory_id == last):
             before = self._written.get(one.path)
             if before == catalogue:
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -159,6 +160,41 @@ def test_a_record_the_topic_refuses_is_a_bad_line(cli: Cli) -> None:
     assert outcome.code == 2
     assert "line 2: the record has no key, but the topic is compacted" in outcome.err
     assert len(records(cli)) == 1
+
+
+@pytest.mark.parametrize("source", ["file", "stdin"])
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_a_topic_of_unknown_policy_gets_all_of_an_input_or_nothing(
+    cli: Cli, tmp_path: Path, source: str, is_busy: bool
+) -> None:
+    """Records without a key wait for a policy; then the same command appends all."""
+    cli.on("create", "t")
+    (cli.data / "tidelog.topics.json").unlink()  # as a broker leaves a directory
+    text = '{"key":"k","value":"a"}\n\n{"value":"b"}\n'
+    (tmp_path / "input").write_text(text)
+    words = ["append", "t", "--format", "json", *([tmp_path / "input"] * (source == "file"))]
+    stdin = text if source == "stdin" else ""
+
+    with tidelog.open(cli.data) if is_busy else nullcontext():
+        refused, before = cli.on(*words, stdin=stdin), records(cli)
+    cli.on("alter", "t", "-o", "cleanup.policy=delete")
+    accepted = cli.on(*words, stdin=stdin)
+
+    assert (refused.code, refused.out, before) == (2, "", [])
+    assert "line 3: the record has no key, and cleanup.policy of t is unknown" in refused.err
+    assert (accepted.code, raw_values(cli)) == (0, [b"a", b"b"])
+
+
+def test_a_text_without_keys_is_refused_at_its_first_line(cli: Cli) -> None:
+    """For a topic whose policy is unknown: nothing was appended."""
+    cli.on("create", "t", "-p", "3")
+    (cli.data / "tidelog.topics.json").unlink()
+
+    outcome = cli.on("append", "t", stdin="a\nb\n")
+
+    assert outcome.code == 2
+    assert "line 1: the record has no key" in outcome.err
+    assert records(cli) == []
 
 
 # Which of the two

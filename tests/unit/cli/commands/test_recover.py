@@ -51,6 +51,15 @@ def test_recovery_does_what_its_plan_printed(torn: Cli) -> None:
     assert torn.values() == ["a"]
 
 
+def test_a_recovery_does_not_mark_the_directory_as_cleanly_shut_down(torn: Cli) -> None:
+    """The mark would vouch for what is not loaded; the next start has one segment to check."""
+    assert torn.on("recover", "--full").code == 1
+
+    checkpoint = (torn.data / "recovery-point-offset-checkpoint").read_text()
+    assert checkpoint.splitlines()[2:] == ["t 0 1"]
+    assert not (torn.data / ".kafka_cleanshutdown").exists()
+
+
 def test_after_a_clean_shutdown_only_full_checks(torn: Cli) -> None:
     """A log that was closed cleanly is not checked otherwise, as in Kafka."""
     (torn.data / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')

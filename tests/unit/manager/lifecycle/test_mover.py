@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from errno import EIO, EISDIR, EMFILE, ENOSPC
 from typing import TYPE_CHECKING, NoReturn
@@ -293,6 +294,53 @@ def test_a_move_that_fails_half_way_stays_at_the_source() -> None:
 
     with home.open() as again:
         assert values(again, "t", 0) == [*EXPECTED, b"value 0"]
+
+
+@pytest.mark.parametrize(("source", "target"), [("/a", "/b"), ("/b", "/a")])
+def test_the_directory_that_gets_a_partition_is_written_last(source: str, target: str) -> None:
+    """A crash in between leaves no catalogue of a directory that a command would append to."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t", path=source)
+        fill(manager, "t", 0, 3)
+        before = len(home.fs.operations)
+        manager.move_partition(*KEY, target)
+        home.clock.advance(0)
+
+        done = home.fs.operations[before:]
+        written = [one.path for one in done if one.path.endswith("tidelog.topics.json.tmp")]
+        files = list(dict.fromkeys(os.path.dirname(path) for path in written))
+        assert files == [source, target]
+
+
+@pytest.mark.parametrize("failing", ["/a", "/b"])
+@pytest.mark.parametrize("number", [EIO, ENOSPC])
+def test_a_move_is_done_though_the_cleaners_line_cannot_be_moved(
+    failing: str, number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log counts as never cleaned then; a disk that failed takes its directory offline."""
+    home = two_directories()
+    with home.open(log_cleaner_enable=True, log_cleaner_backoff_ms=10**9) as manager:
+        manager.create_topic("t", path="/a")
+        fill(manager, "t", 0, 30)
+        log = manager.partition("t", 0).log
+        with manager._cleaning.exclusive(KEY):
+            manager._cleaning.note_cleaned(KEY, log, 2)
+        manager.move_partition(*KEY, "/b")
+        file = f"{failing}/cleaner-offset-checkpoint.tmp"
+        home.fs.fail("rename", file, OSError(number, "fault"))
+        home.clock.advance(0)
+        cleaner = manager._cleaning.cleaner
+        assert cleaner is not None
+
+        assert f"moving the cleaner's line of t-0 in {failing} failed: " in caplog.text
+        assert manager._mover.ended == {}
+        assert cleaner.manager.state(KEY) == IDLE
+        assert (failing in manager.live_dirs) == (number == ENOSPC)
+        if "/b" in manager.live_dirs:
+            assert manager.partition("t", 0).log.directory == "/b/t-0"
+            assert values(manager, "t", 0) == EXPECTED
+            fill(manager, "t", 0, 1)
 
 
 # A move ends, whatever happens meanwhile
