@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pages import cell, write_or_check
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import HOUR_MS, MINUTE_MS, LogConfig
@@ -122,20 +123,9 @@ def default_text(option: Option) -> str:
     return f"`{text}`" if text else "empty"
 
 
-def cell(text: str) -> str:
-    """Return text with its column separators escaped."""
-    return text.replace("|", "\\|")
-
-
 def main() -> int:
     """Write the page, or check it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    page = render()
-    if parser.parse_args().check:
-        return 0 if PAGE.read_text("utf-8") == page else 1
-    PAGE.write_text(page, "utf-8")
-    return 0
+    return write_or_check(__doc__, {PAGE: render()})
 
 
 if __name__ == "__main__":

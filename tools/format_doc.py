@@ -7,7 +7,6 @@ listed at its end. ``--check`` writes nothing and fails if the page is stale.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import re
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pages import write_or_check
 
 from tidelog.codec.layout import Layout
 
@@ -105,21 +105,10 @@ def render() -> str:
     return page
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page, or with ``--check`` compare it; return 1 if it is stale."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; fail if the page is stale"
-    )
-    page = render()
-    if not parser.parse_args(arguments).check:
-        PAGE.write_text(page, "utf-8")
-        return 0
-    if PAGE.read_text("utf-8") == page:
-        return 0
-    print(f"{PAGE.name} is stale: run `make docs`", file=sys.stderr)
-    return 1
+def main() -> int:
+    """Write the page, or check it."""
+    return write_or_check(__doc__, {PAGE: render()})
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import argparse
-import re
 import sys
 import tomllib
 from pathlib import Path
 from typing import Any
+
+from pages import between, write_or_check
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
@@ -55,22 +55,12 @@ def table() -> str:
 
 def render(page: str) -> str:
     """Return the page with the table as of now."""
-    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
-    if not pattern.search(page):
-        raise SystemExit(f"{PAGE} lacks the markers of tools/imports_doc.py")
-    return pattern.sub(lambda _: f"{BEGIN}{table()}{END}", page)
+    return between(page, BEGIN, END, f"{BEGIN}{table()}{END}")
 
 
 def main() -> int:
     """Write the page, or check it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    page = PAGE.read_text("utf-8")
-    made = render(page)
-    if parser.parse_args().check:
-        return int(page != made)
-    PAGE.write_text(made, "utf-8")
-    return 0
+    return write_or_check(__doc__, {PAGE: render(PAGE.read_text("utf-8"))})
 
 
 if __name__ == "__main__":

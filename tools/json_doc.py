@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pages import cell, write_or_check
 
 from tidelog.cli.schemas.outputs import OUTPUTS
 
@@ -105,20 +106,9 @@ def type_of(field: dict[str, Any]) -> str:
     return " or ".join(kinds) if isinstance(kinds, list) else kinds
 
 
-def cell(text: str) -> str:
-    """Return text with its column separators escaped."""
-    return text.replace("|", "\\|")
-
-
 def main() -> int:
     """Write the page, or check it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    page = render()
-    if parser.parse_args().check:
-        return 0 if PAGE.read_text("utf-8") == page else 1
-    PAGE.write_text(page, "utf-8")
-    return 0
+    return write_or_check(__doc__, {PAGE: render()})
 
 
 if __name__ == "__main__":

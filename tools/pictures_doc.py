@@ -6,10 +6,11 @@ fails if page or drawing are stale.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pages import between, write_or_check
 
 from tidelog.config.log_config import LogConfig
 from tidelog.env.clock import ClockAt
@@ -62,21 +63,13 @@ def drawing() -> str:
 
 def with_example(page: str) -> str:
     """Return the page with a new example."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return before + render() + after
+    return between(page, BEGIN, END, render())
 
 
 def main() -> int:
     """Write page and drawing, or check them."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    page = PAGE.read_text("utf-8")
-    if parser.parse_args().check:
-        return int(with_example(page) != page or DRAWING.read_text("utf-8") != drawing())
-    PAGE.write_text(with_example(page), "utf-8")
-    DRAWING.write_text(drawing(), "utf-8")
-    return 0
+    page = with_example(PAGE.read_text("utf-8"))
+    return write_or_check(__doc__, {PAGE: page, DRAWING: drawing()})
 
 
 if __name__ == "__main__":

@@ -7,13 +7,14 @@ for each that has no test here. ``--check`` writes nothing and fails if the page
 
 from __future__ import annotations
 
-import argparse
 import ast
 import re
 import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pages import write_or_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,17 +90,11 @@ def render() -> str:
 
 
 def main() -> int:
-    """Write the page, or check it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    is_check = parser.parse_args().check
-    for problem in (found := problems()):
+    """Write the page, or check it; return 1 if scenarios lack a test, too."""
+    found = problems()
+    for problem in found:
         print(problem, file=sys.stderr)
-    page = render()
-    if is_check:
-        return 1 if found or PAGE.read_text("utf-8") != page else 0
-    PAGE.write_text(page, "utf-8")
-    return 1 if found else 0
+    return write_or_check(__doc__, {PAGE: render()}) or int(bool(found))
 
 
 if __name__ == "__main__":

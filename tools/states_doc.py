@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from pages import between, write_or_check
 
 from tidelog.cleaner.states import IDLE, TRANSITIONS, CleaningState, Event, Phase
 from tidelog.errors import InvalidArgument
@@ -88,20 +89,12 @@ def name(phase: Phase) -> str:
 
 def with_picture(page: str) -> str:
     """Return the page with a new picture."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return before + render() + after
+    return between(page, BEGIN, END, render())
 
 
 def main() -> int:
     """Write the picture, or check it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    page = PAGE.read_text("utf-8")
-    if parser.parse_args().check:
-        return int(with_picture(page) != page)
-    PAGE.write_text(with_picture(page), "utf-8")
-    return 0
+    return write_or_check(__doc__, {PAGE: with_picture(PAGE.read_text("utf-8"))})
 
 
 if __name__ == "__main__":

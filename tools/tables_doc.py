@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pages import write_or_check
 
 from tidelog.explain.tables.system_tables import SYSTEM_TABLES
 
@@ -37,12 +38,7 @@ def render() -> str:
 
 def main() -> int:
     """Write the page, or check it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    if parser.parse_args().check:
-        return int(PAGE.read_text("utf-8") != render())
-    PAGE.write_text(render(), "utf-8")
-    return 0
+    return write_or_check(__doc__, {PAGE: render()})
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing.log_home import LogHome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
     from tests.compat.conftest import Consumed, Java, Kafka
@@ -113,6 +113,28 @@ def recovered(data: Path, folder: Path) -> Path:
     return copy
 
 
+def served_as_recovered(
+    kafka: Kafka, folder: Path, topics: Collection[str]
+) -> tuple[Path, dict[tuple[str, str], list[Consumed]]]:
+    """Recover a copy of the broker's directory here, and let the broker recover the directory.
+
+    Returns the copy and what the broker serves: it is what is read here, before and afterwards.
+    """
+    ours = recovered(kafka.directory, folder)
+    expected = read_all_here(ours, topics)
+    with kafka.running():
+        served = read_all_there(kafka, topics)
+    assert served == expected
+    assert served == read_all_here(kafka.directory, topics)
+    return ours, served
+
+
+def note_crash(kafka: Kafka, points: Mapping[tuple[str, int], int]) -> None:
+    """Leave the directory as after a crash: with these recovery points, not marked as clean."""
+    write_checkpoint(SYSTEM_FILES, str(kafka.directory / RECOVERY_POINTS), points)
+    (kafka.directory / ".kafka_cleanshutdown").unlink()
+
+
 def check_dump(java: Java, data: Path, topics: Iterable[str]) -> None:
     """Let Kafka's dump tool look at all logs and indexes; it complains of none."""
     for words, suffixes in (
@@ -159,15 +181,10 @@ def test_a_broker_serves_what_a_killed_writer_left(
     with kafka.running():
         kafka.ask(*(f"create {topic} retention.ms=-1" for topic in topics))
     known = write_and_kill(kafka.directory)
-    ours = recovered(kafka.directory, tmp_path)
-    expected = read_all_here(ours, topics)
     assert not (kafka.directory / ".kafka_cleanshutdown").exists()
 
-    with kafka.running():
-        served = read_all_there(kafka, topics)
+    ours, served = served_as_recovered(kafka, tmp_path, topics)
 
-    assert served == expected
-    assert served == read_all_here(kafka.directory, topics)
     assert all(known[topic] <= served[topic, ISOLATIONS[0]][-1][0] for topic in topics)
     assert len(served["txn", ISOLATIONS[1]]) < len(served["txn", ISOLATIONS[0]])
     check_dump(java, ours, topics)
@@ -226,16 +243,10 @@ def test_a_broker_recovers_what_a_power_cut_left(java: Java, kafka: Kafka, tmp_p
     points = read_checkpoint(SYSTEM_FILES, str(kafka.directory / RECOVERY_POINTS))
     for seed, topic in enumerate(topics):
         points[topic, 0] = leave_torn(TornHome(seed), kafka.directory / f"{topic}-0")
-    write_checkpoint(SYSTEM_FILES, str(kafka.directory / RECOVERY_POINTS), points)
-    (kafka.directory / ".kafka_cleanshutdown").unlink()
-    ours = recovered(kafka.directory, tmp_path)
-    expected = read_all_here(ours, topics)
+    note_crash(kafka, points)
 
-    with kafka.running():
-        served = read_all_there(kafka, topics)
+    ours, served = served_as_recovered(kafka, tmp_path, topics)
 
-    assert served == expected
-    assert served == read_all_here(kafka.directory, topics)
     for topic in topics:
         assert served[topic, ISOLATIONS[0]][-1][0] >= points[topic, 0] - 2
     assert len({len(served[topic, ISOLATIONS[0]]) for topic in topics}) > 1

@@ -8,13 +8,12 @@ import pytest
 from tests.compat.test_crashes import (
     RECOVERY_POINTS,
     check_dump,
-    read_all_here,
-    read_all_there,
-    recovered,
+    note_crash,
+    served_as_recovered,
 )
 from tests.crash.staging_stories import prepared
 
-from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
+from tidelog.codec.checkpoint_file import read_checkpoint
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.journal import list_journals
@@ -67,16 +66,10 @@ def test_a_broker_recovers_what_a_power_cut_left_of_a_commit(
     for topic, (kind, seed) in topics.items():
         left = leave_committed(kind, seed, kafka.directory / f"{topic}-0")
         points[topic, 0], wanted[topic] = left
-    write_checkpoint(SYSTEM_FILES, str(kafka.directory / RECOVERY_POINTS), points)
-    (kafka.directory / ".kafka_cleanshutdown").unlink()
-    ours = recovered(kafka.directory, tmp_path)
-    expected = read_all_here(ours, topics)
+    note_crash(kafka, points)
 
-    with kafka.running():
-        served = read_all_there(kafka, topics)
+    ours, served = served_as_recovered(kafka, tmp_path, topics)
 
-    assert served == expected
-    assert served == read_all_here(kafka.directory, topics)
     for topic, values in wanted.items():
         found = [value for _, _, _, value, _ in served[topic, "read_uncommitted"]]
         assert [value for value in found if value in values] == values

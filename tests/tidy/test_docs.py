@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+import sys
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,10 @@ LINK = re.compile(r"\]\((?!#)([^)\s#]+)(?:#[^)]*)?\)")
 
 
 def tool(root: Path, name: str) -> Any:
-    """Return a script of tools, loaded as a module."""
+    """Return a script of tools, loaded as a module; scripts import each other by plain name."""
+    folder = str(root / "tools")
+    if folder not in sys.path:
+        sys.path.append(folder)
     spec = importlib.util.spec_from_file_location(name, root / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
