@@ -8,6 +8,8 @@ stay in order. The sink chooses partitions by the keys, as Kafka's producers do.
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tidelog.env.files import FileSystem
     from tidelog.staging.finished import CommittedTransaction
 
 
@@ -191,10 +194,24 @@ def _write(
         topics = {request.to: staging.planned(request.to)}
         return commit_write(StagedWrite(write, txn_id, None, runs, topics))
     except BaseException:
-        abort_write(write, txn_id, list_staged(SYSTEM_FILES, request.to_path, txn_id))
+        names = files_of_failed_run(SYSTEM_FILES, request.to_path, txn_id, staging.marker)
+        abort_write(write, txn_id, names)
         raise
     finally:
         staging.delete_marker(request.to_path)
+
+
+def files_of_failed_run(fs: FileSystem, path: str, txn_id: str, marker: str) -> list[str]:
+    """Return the staged files that the tasks of a run have left; ``marker`` is that of the run.
+
+    None of them if another run of the same job may be at work, which could own some: its marker, an
+    empty file, is there before any other file of it. A service deletes what is left after a week.
+    """
+    names = [name for name in list_staged(fs, path, txn_id) if name != marker]
+    with suppress(FileNotFoundError):  # another run has just ended
+        if all(fs.stat(os.path.join(path, name)).size_bytes for name in names):
+            return names
+    return []
 
 
 def _write_options(
