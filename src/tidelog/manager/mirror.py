@@ -20,6 +20,7 @@ from tidelog.errors import (
     InconsistentTopicId,
     InvalidArgument,
     MirrorDiverged,
+    UnknownTopicOrPartition,
     UnsupportedForMessageFormat,
 )
 from tidelog.records.array_rows import every
@@ -112,7 +113,7 @@ class Mirror:
         are open there are open in the mirror, too.
 
         Raises:
-            UnknownTopicOrPartition: a topic is not in the source.
+            UnknownTopicOrPartition: a topic is not in the source, or lies in another directory.
             InconsistentTopicId: the target has a topic of this name and another id.
             MirrorDiverged: the mirror is not the beginning of its source.
             DataLoss: a partition of the source is missing.
@@ -124,6 +125,11 @@ class Mirror:
         named = [self._source.topic(name) for name in sorted(topics) or self._source.topics]
         # A topic of the catalogue may lie in another data directory as a whole.
         chosen = [topic for topic in named if topic.partitions or topic.missing]
+        elsewhere = [topic.name for topic in named if topic not in chosen and topic.name in topics]
+        if elsewhere:
+            raise UnknownTopicOrPartition(
+                f"all partitions of topic {elsewhere[0]} lie in another data directory; mirror that"
+            )
         for topic in chosen:
             self._prepare(topic)
         txn = self._new_txn()

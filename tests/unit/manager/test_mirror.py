@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.errors import InconsistentTopicId, InvalidArgument, MirrorDiverged
+from tidelog.errors import (
+    InconsistentTopicId,
+    InvalidArgument,
+    MirrorDiverged,
+    UnknownTopicOrPartition,
+)
 from tidelog.manager import mirror
 from tidelog.manager.mirror import Mirror, check_mirror_paths
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -181,6 +186,17 @@ def test_a_topic_in_several_directories_is_mirrored_from_one_after_another() -> 
     with homes.target() as logs:
         values = [next(iter(logs.partition("t", at).log.records())).value for at in range(4)]
     assert values == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_topic_of_another_directory_cannot_be_named() -> None:
+    """Nothing of it would be copied, and nobody would notice."""
+    homes, other = Homes(), "/other"
+    with homes.home.open(paths=(SOURCE, other)) as logs:
+        logs.manager.create_topic("u", 1, SMALL, path=other)
+
+    source = open_directory_read_only(SOURCE, fs=homes.home.fs)
+    with homes.target() as logs, pytest.raises(UnknownTopicOrPartition, match="topic u lie in an"):
+        Mirror(source, logs.manager, TARGET).run(["u"])
 
 
 def test_a_source_is_read_beside_its_writer() -> None:
