@@ -24,7 +24,7 @@ import tarfile
 import tempfile
 import time
 import zipfile
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -193,13 +193,22 @@ def die_while_writing(story: Story) -> None:
         while len(begun) < KILLED_IN:
             if stream.poll() is not None:
                 raise SystemExit(f"the stream ended with {stream.returncode}")
-            files = Path(story.directory).glob("tidelog.*.staged")
-            begun |= {file.name.split(".")[1] for file in files}
+            begun |= {path.name.split(".")[1] for path in written_files(story)}
             time.sleep(0.001)
         os.killpg(stream.pid, signal.SIGKILL)
         stream.wait()
         written = records_in(story, FLIGHTS)
         details.append(f"killed while it wrote month {KILLED_IN}: {written:,} records in the log")
+
+
+def written_files(story: Story) -> list[Path]:
+    """Return the files with rows of transactions that are not yet complete."""
+    found = []
+    for path in Path(story.directory).glob("tidelog.*.staged"):
+        with suppress(FileNotFoundError):  # committed meanwhile
+            if path.stat().st_size:
+                found.append(path)
+    return found
 
 
 def start() -> SparkSession:

@@ -47,6 +47,8 @@ SENTENCES: Final = {
     "index-corrupt": "{path} is damaged and is rebuilt: {reason}",
     "kernels-not-cached": "kernels are compiled anew by each process: {reason}",
     "kernels-unavailable": "large work is done in plain Python, which is slower: {reason}",
+    "key-collision": "{directory}: two keys have the same hash; the compaction starts again with"
+    " another one: {reason}",
     "last-time-entry-missing": "{path}: the last entry of the time index is missing: {reason}",
     "leader-epochs-cleared": "{directory}: a batch of an old format has no leader epoch; the known"
     " epochs were deleted",
@@ -55,6 +57,8 @@ SENTENCES: Final = {
     " {removed}",
     "leftover-deleted": "{path} was left over and was deleted",
     "empty-replacement-deleted": "{path} is empty and would have replaced records: it was deleted",
+    "leftovers-not-deleted": "{directory}: files that a compaction wrote in vain could not be"
+    " deleted; the next opening of the log deletes them: {reason}",
     "listener-failed": "{log}: {listener} failed on a new {offset}",
     "log-cut": "{directory}: {cut_bytes:,} bytes of segment {base_offset:,} were truncated, and"
     " {segments_removed:,} segments after it deleted",
