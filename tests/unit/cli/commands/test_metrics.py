@@ -110,7 +110,9 @@ def test_an_offline_directory_is_shown_with_its_time_and_reason(cli: Cli, comman
         since_ms = found[str(broken)]["value"]
         assert found[str(broken)]["tags"]["reason"] == '[Errno 5] a "broken"\ndisk'
     else:
-        (line,) = [line for line in answer.err.splitlines() if "offline" in line]
+        lines = [line for line in answer.err.splitlines() if "has been offline" in line]
+        assert len(lines) == 1, answer.err
+        line = lines[0]
         assert line.startswith(f"tidelog describe: {broken} has been offline since ")
         assert 'a "broken"' in line
     if command == "describe --log-dirs":
