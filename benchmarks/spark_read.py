@@ -16,15 +16,18 @@ The defaults are for a quick run; docs/performance.md has the figures for 10 M a
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka_broker import Broker, is_installed
-from measure import heading
-from spark_side import CONNECTOR, SparkBesideKafka, WallGoals, in_rounds, print_rates, to_noop
+from spark_side import (
+    SparkBesideKafka,
+    WallGoals,
+    in_rounds,
+    print_rates,
+    run_beside_kafka,
+    to_noop,
+)
 from spark_streams import TICKS, available_now, latency
 
 PARTITIONS = 4
@@ -117,20 +120,10 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     arguments.parts = arguments.parts.split(",")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a broker must not outlive a time-out
-    heading(__doc__.splitlines()[0], SEED)
-    if not is_installed() or not CONNECTOR.is_dir():
-        print("Apache Kafka is not installed: run `make peer` first")
-        return 0
-    with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as temporary:
-        broker = Broker((arguments.directory or Path(temporary)).absolute())
-        with broker.running() as pid:
-            pair = SparkBesideKafka(broker, pid, arguments.warm_up)
-            print(f"Spark {pair.spark.version} on {pair.spark.conf.get('spark.tidelog.java')}")
-            try:
-                return run(pair, arguments)
-            finally:
-                pair.spark.stop()
+    title, warm_up = __doc__.splitlines()[0], arguments.warm_up
+    return run_beside_kafka(
+        title, SEED, warm_up, lambda pair: run(pair, arguments), arguments.directory
+    )
 
 
 if __name__ == "__main__":

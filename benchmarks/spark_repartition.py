@@ -13,14 +13,10 @@ It needs Kafka's jars and Spark's connector: `make peer`.
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import tempfile
-from pathlib import Path
 
-from kafka_broker import Broker, is_installed
-from measure import heading
-from spark_side import CONNECTOR, SparkBesideKafka, WallGoals, in_rounds, print_rates
+from spark_side import SparkBesideKafka, WallGoals, in_rounds, print_rates, run_beside_kafka
 
 from tidelog.spark import repartition
 
@@ -80,20 +76,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm-up", type=int, default=1, help="rounds that are not counted")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a broker must not outlive a time-out
-    heading(__doc__.splitlines()[0], SEED)
-    if not is_installed() or not CONNECTOR.is_dir():
-        print("Apache Kafka is not installed: run `make peer` first")
-        return 0
-    with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as temporary:
-        broker = Broker(Path(temporary).absolute())
-        with broker.running() as pid:
-            pair = SparkBesideKafka(broker, pid, arguments.warm_up)
-            print(f"Spark {pair.spark.version} on {pair.spark.conf.get('spark.tidelog.java')}")
-            try:
-                return run(pair, arguments)
-            finally:
-                pair.spark.stop()
+    title, warm_up = __doc__.splitlines()[0], arguments.warm_up
+    return run_beside_kafka(title, SEED, warm_up, lambda pair: run(pair, arguments))
 
 
 if __name__ == "__main__":

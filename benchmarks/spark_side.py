@@ -5,13 +5,16 @@ CPU seconds are those of Spark (its JVM and all Python processes below it) and o
 
 from __future__ import annotations
 
+import signal
 import statistics
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_broker import Broker, cpu_seconds
+from kafka_broker import Broker, cpu_seconds, is_installed
+from measure import heading
 from spark_memory import add_to_workers_path, register
 
 from tidelog.spark import session
@@ -74,6 +77,34 @@ class SparkBesideKafka:
         """Return a topic from the broker's directory, with all columns or those of ``schema``."""
         reader = self.spark.read.format("tidelog").option("subscribe", topic)
         return (reader.schema(schema) if schema else reader).load(str(self.broker.directory))
+
+
+def run_beside_kafka(
+    title: str,
+    seed: int,
+    warm_up: int,
+    run: Callable[[SparkBesideKafka], int],
+    directory: Path | None = None,
+) -> int:
+    """Print a heading, start a broker and Spark, and return the status that ``run`` returns.
+
+    The broker keeps its data in ``directory``, or in one that is removed at the end. Without the
+    peer nothing runs, which is no failure.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a broker must not outlive a time-out
+    heading(title, seed)
+    if not is_installed() or not CONNECTOR.is_dir():
+        print("Apache Kafka is not installed: run `make peer` first")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as temporary:
+        broker = Broker((directory or Path(temporary)).absolute())
+        with broker.running() as pid:
+            pair = SparkBesideKafka(broker, pid, warm_up)
+            print(f"Spark {pair.spark.version} on {pair.spark.conf.get('spark.tidelog.java')}")
+            try:
+                return run(pair)
+            finally:
+                pair.spark.stop()
 
 
 def tree_seconds(root: int) -> float:

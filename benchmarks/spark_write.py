@@ -14,19 +14,15 @@ are of median wall times, and by CPU. It needs Kafka's jars and Spark's connecto
 from __future__ import annotations
 
 import argparse
-import signal
 import statistics
 import sys
 import tempfile
 import time
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafka_broker import Broker, is_installed
-from measure import heading
 from spark_memory import NothingSink
-from spark_side import CONNECTOR, SparkBesideKafka, WallGoals, in_rounds, print_rates
+from spark_side import SparkBesideKafka, WallGoals, in_rounds, print_rates, run_beside_kafka
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,20 +160,8 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     arguments.parts = arguments.parts.split(",")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a broker must not outlive a time-out
-    heading(__doc__.splitlines()[0], SEED)
-    if not is_installed() or not CONNECTOR.is_dir():
-        print("Apache Kafka is not installed: run `make peer` first")
-        return 0
-    with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as temporary:
-        broker = Broker(Path(temporary).absolute())
-        with broker.running() as pid:
-            pair = SparkBesideKafka(broker, pid, arguments.warm_up)
-            print(f"Spark {pair.spark.version} on {pair.spark.conf.get('spark.tidelog.java')}")
-            try:
-                return run(pair, arguments)
-            finally:
-                pair.spark.stop()
+    title, warm_up = __doc__.splitlines()[0], arguments.warm_up
+    return run_beside_kafka(title, SEED, warm_up, lambda pair: run(pair, arguments))
 
 
 if __name__ == "__main__":
