@@ -102,6 +102,24 @@ def _rules(args: Namespace) -> RecoveryRules:
     return RecoveryRules(getattr(args, "full", False), keep)
 
 
+def files_of(args: Namespace) -> FileSystem:
+    """Return the machine's files or, with ``--dry-run``, an overlay that keeps what is written."""
+    return OverlayFiles(SYSTEM_FILES) if args.dry_run else SYSTEM_FILES
+
+
+@contextmanager
+def broker_directories(args: Namespace) -> Iterator[tuple[list[str], FileSystem]]:
+    """Yield the absolute paths of all data directories named, and the files to act on.
+
+    A dry run logs nothing. Raises InvalidArgument for a path that is not a data directory.
+    """
+    paths = [os.path.abspath(one) for one in (args.directory, *args.more)]
+    for path in paths:
+        check_data_directory(SYSTEM_FILES, path)
+    with quiet(args.dry_run):
+        yield paths, files_of(args)
+
+
 @contextmanager
 def quiet(is_plan: bool) -> Iterator[None]:  # noqa: FBT001 - its only argument
     """Suppress log lines in a plan: they would report changes that are not made."""

@@ -121,8 +121,9 @@ def add_lone_directory(parser: CommandParser) -> None:
     parser.check_with(_take_directory_or_word)
 
 
-def add_more_directories(parser: CommandParser) -> None:
-    """Add ``--more DIR``, for commands that concern all data directories of a broker."""
+def add_broker_directories(parser: CommandParser, dry_run: str) -> None:
+    """Add all options of a command that takes all data directories of a broker."""
+    add_lone_directory(parser)
     parser.add_argument(
         "--more",
         action="append",
@@ -131,6 +132,9 @@ def add_more_directories(parser: CommandParser) -> None:
         metavar="DIR",
         help="a further data directory of the same broker; repeatable",
     )
+    add_server_properties(parser)
+    add_dry_run(parser, dry_run)
+    add_json(parser)
 
 
 def _add_directory_option(parser: CommandParser, *, may_be_partition: bool) -> None:

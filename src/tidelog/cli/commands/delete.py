@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.options import Commands
-    from tidelog.env.files import FileSystem
 
 
 def add_parser(commands: Commands) -> None:
@@ -26,16 +25,15 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Delete the topics with all their records, or with ``--dry-run`` print their sizes only."""
+    from tidelog.cli.operations import files_of
     from tidelog.cli.progress import ShownWork
     from tidelog.cli.service_requests import perform, perform_here
     from tidelog.cli.terminal import counted, print_counts
     from tidelog.embedded.doors import open_to_change
-    from tidelog.env.overlay_files import OverlayFiles
-    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.picture import format_bytes
 
     path = os.path.abspath(args.directory)
-    fs: FileSystem = OverlayFiles(SYSTEM_FILES) if args.dry_run else SYSTEM_FILES
+    fs = files_of(args)
     act = perform_here if args.dry_run else perform
     topics = act(
         args.command,

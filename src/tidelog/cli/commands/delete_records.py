@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.options import Commands
-    from tidelog.env.files import FileSystem
 
 
 def add_parser(commands: Commands) -> None:
@@ -47,14 +46,13 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Delete the records below an offset, in one partition or all; if one refuses, in none."""
-    from tidelog.cli.operations import manager_of, print_shrunk, print_shrunk_counts
+    from tidelog.cli.operations import files_of, manager_of, print_shrunk, print_shrunk_counts
     from tidelog.cli.partition_choice import find_places
     from tidelog.cli.service_requests import numbers_by_topic, perform, perform_here
-    from tidelog.env.overlay_files import OverlayFiles
     from tidelog.env.system_files import SYSTEM_FILES
 
     places = find_places(SYSTEM_FILES, args.directory, [args.topic], args.partition)
-    fs: FileSystem = OverlayFiles(SYSTEM_FILES) if args.dry_run else SYSTEM_FILES
+    fs = files_of(args)
     act = perform_here if args.dry_run else perform
     arguments = {
         "partitions": numbers_by_topic(places),

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
-from tidelog.cli.options import (
-    add_dry_run,
-    add_json,
-    add_lone_directory,
-    add_more_directories,
-    add_server_properties,
-    new_parser,
-)
+from tidelog.cli.options import add_broker_directories, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -27,27 +19,16 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog from-kafka`` to the command line."""
     text = "take over topics and settings from the Kafka broker that used a data directory"
     parser = new_parser(commands, "from-kafka", text, run)
-    add_lone_directory(parser)
-    add_more_directories(parser)
-    add_server_properties(parser)
-    add_dry_run(parser, "only print what the catalogue would hold")
-    add_json(parser)
+    add_broker_directories(parser, "only print what the catalogue would hold")
 
 
 def run(args: Namespace) -> int:
     """Take the directories over, or print what that would change."""
-    from tidelog.cli.operations import check_data_directory, quiet
+    from tidelog.cli.operations import broker_directories
     from tidelog.cli.terminal import print_counts
-    from tidelog.env.overlay_files import OverlayFiles
-    from tidelog.env.system_files import SYSTEM_FILES
 
-    paths = [os.path.abspath(one) for one in (args.directory, *args.more)]
-    for path in paths:
-        check_data_directory(SYSTEM_FILES, path)
-    with quiet(args.dry_run):
-        found = _take_over(
-            args, paths, OverlayFiles(SYSTEM_FILES) if args.dry_run else SYSTEM_FILES
-        )
+    with broker_directories(args) as (paths, fs):
+        found = _take_over(args, paths, fs)
     for one in found:
         row = _row(one)
         if args.json:

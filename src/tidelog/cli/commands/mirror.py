@@ -44,13 +44,11 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Mirror the topics, or print what that would copy."""
-    from tidelog.cli.operations import quiet
+    from tidelog.cli.operations import files_of, quiet
     from tidelog.cli.terminal import print_counts
-    from tidelog.env.overlay_files import OverlayFiles
-    from tidelog.env.system_files import SYSTEM_FILES
 
     with quiet(args.dry_run):
-        done = _mirror(args, OverlayFiles(SYSTEM_FILES) if args.dry_run else SYSTEM_FILES)
+        done = _mirror(args, files_of(args))
     if args.json:
         for one in done:
             print(json.dumps(_row(one)))
