@@ -1,7 +1,7 @@
 """What tests of several kinds share.
 
 One Spark session per process, as it takes seconds to start; the count of what a test enumerates; a
-long run that goes on where an earlier one was stopped.
+long run that continues where an earlier one was stopped.
 """
 
 from __future__ import annotations
@@ -47,6 +47,16 @@ def spark() -> Iterator[SparkSession]:
     running.stop()
 
 
+@pytest.fixture(params=[True, False], ids=["kernels", "plain"])
+def with_and_without_kernels(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let compiled code do work of any size, then none."""
+    from tidelog.kernels.runtime import gate
+
+    gate.force(request.param)
+    yield
+    gate.force(None)
+
+
 @pytest.fixture
 def kernels() -> Iterator[None]:
     """Let compiled code do work of any size; skip what needs it where there is none."""
@@ -79,7 +89,7 @@ def enumerated(record_property: Callable[[str, object], None]) -> Enumerated:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Print how much each test enumerated, here and in the runs that this one goes on from."""
+    """Print how much each test enumerated, here and in the runs that this one resumes."""
     counts: dict[str, int] = {}
     earlier = config.stash.get(EARLIER, {})
     passed = {
@@ -143,7 +153,7 @@ def validated() -> Validated:
     return check
 
 
-# A long run that goes on where an earlier one was stopped
+# A long run that continues where an earlier one was stopped
 
 EARLIER: Final = pytest.StashKey[dict[str, dict[str, int]]]()
 """Tests that have passed in earlier runs, with what each enumerated."""

@@ -453,7 +453,7 @@ def test_whoever_only_reads_a_damaged_log_sees_what_recovery_will_keep(
 ) -> None:
     """All records before the damage, as Kafka's recovery of the same directory leaves them.
 
-    Only where it goes on behind a gap it made (a bad batch in a segment without an index) there
+    Only where it continues behind a gap it made (a bad batch in a segment without an index) there
     are fewer, and an error.
     """
     compared = 0

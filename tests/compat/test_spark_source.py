@@ -214,7 +214,7 @@ def plain(text: str) -> dict[str, Any]:
     return {name: of for name, of in json.loads(text).items() if "#" not in name}
 
 
-def test_a_stream_of_the_kafka_source_goes_on_from_its_checkpoint(
+def test_a_stream_of_the_kafka_source_continues_from_its_checkpoint(
     spark: SparkSession, served: Kafka, tmp_path: Path
 ) -> None:
     """With our source, in its place: no record is lost, and only an uncommitted batch repeated.

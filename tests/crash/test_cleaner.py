@@ -104,7 +104,7 @@ def test_a_crash_after_any_operation_of_a_cleaning_loses_nothing(
         with pytest.raises(PowerCut):
             clean(home, writes)
         if how == "kill":
-            home.fs._faults.reset()  # the process ends, the machine goes on
+            home.fs._faults.reset()  # the process ends, the machine keeps running
             home.restart()
         else:
             home.power_cut()

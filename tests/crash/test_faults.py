@@ -218,7 +218,7 @@ def check_offline(user: Owner, flushed: int) -> None:
 
 @pytest.mark.parametrize("name", ACTS)
 def test_a_full_disk_refuses_and_comes_back(name: str, enumerated: Enumerated) -> None:
-    """ENOSPC at any operation that takes space: an error, no record lost, and it goes on later."""
+    """ENOSPC at any operation that takes space: an error, no record lost, and later it works."""
     act = ACTS[name]
     taking_space = [place for place in places(act) if place.name not in SYNCS | FREED]
     enumerated("operations that take space", len(taking_space), at_least=LEAST[name].taking_space)

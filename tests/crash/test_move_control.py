@@ -60,7 +60,7 @@ def count_operations(*, is_service: bool, reads: bool) -> int:
 
 
 def check_after_a_cut(home: ManagerHome, *, has_returned: bool) -> bool:
-    """Start a service; return whether it goes on with the move. No record is lost."""
+    """Start a service; return whether it continues with the move. No record is lost."""
     with home.open(**SLOW) as manager:
         is_moving = bool(manager.moves())
         assert not (has_returned and is_moving), "a cancelled move went on"

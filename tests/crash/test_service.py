@@ -97,7 +97,7 @@ def test_a_killed_service_opens_again_by_itself(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_removed_leaves_the_others(tmp_path: Path) -> None:
-    """The log and the metrics say so, and the service goes on."""
+    """The log and the metrics say so, and the service continues."""
     first, second = tmp_path / "a", tmp_path / "b"
     with tidelog.open(first, second) as logs:
         logs.create_topic("t", 2, is_spread=True)
@@ -166,7 +166,7 @@ with tidelog.open(small, roomy, segment_index_bytes=4096) as logs:
 
 
 def test_a_full_disk_takes_no_appends_and_says_so_until_it_has_space(tmp_path: Path) -> None:
-    """The directory stays online, its records are read, and the other directory goes on."""
+    """The directory stays online, its records are read, and the other directory continues."""
     small, roomy = tmp_path / "small", tmp_path / "roomy"
     small.mkdir()
     ballast = f"head -c 5000000 /dev/zero > {small}/ballast"
@@ -213,7 +213,7 @@ def test_new_settings_are_taken_while_it_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bad", ["log.cleaner.threads=1000", "x=\\u12", "log.retention.ms=0"])
 def test_settings_that_cannot_be_taken_leave_the_service_running(tmp_path: Path, bad: str) -> None:
-    """A line says why; the service goes on with those before, and takes better ones later."""
+    """A line says why; the service continues with those before, and takes better ones later."""
     file = tmp_path / "server.properties"
     good = f"log.dirs={tmp_path / 'a'}\n"
     file.write_text(good, "utf-8")

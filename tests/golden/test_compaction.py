@@ -14,7 +14,6 @@ from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.throttle import CleanerIo
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.kernels.runtime import gate
 from tidelog.log.log import Log
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import iterate
@@ -31,15 +30,7 @@ if TYPE_CHECKING:
 TOPICS = ("compact-delete", "compact-empty", "compact-long", "compact-short", "compact-txn")
 
 
-@pytest.fixture(params=[True, False], ids=["kernels", "plain"])
-def _gate(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Clean with kernels, and in plain code."""
-    gate.force(request.param)
-    yield
-    gate.force(None)
-
-
-pytestmark = pytest.mark.usefixtures("_gate")
+pytestmark = pytest.mark.usefixtures("with_and_without_kernels")
 
 
 class Topic:

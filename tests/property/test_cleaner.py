@@ -19,8 +19,6 @@ from tidelog.testing.cleaning import CleanerHome, batch_headers, last_values
 from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tidelog.cleaner.cleaner import CleaningResult
     from tidelog.cleaner.stats import CleanerStats
     from tidelog.env.scheduler import Scheduler
@@ -51,14 +49,7 @@ STEPS = st.lists(
 )
 
 
-@pytest.fixture(params=[True, False], ids=["kernels", "plain"])
-def _gate(request: pytest.FixtureRequest) -> Iterator[None]:
-    gate.force(request.param)
-    yield
-    gate.force(None)
-
-
-pytestmark = pytest.mark.usefixtures("_gate")
+pytestmark = pytest.mark.usefixtures("with_and_without_kernels")
 
 
 class History:

@@ -11,7 +11,7 @@ from tidelog.config.log_config import LogConfig
 from tidelog.errors import KafkaError
 from tidelog.explain.describe import describe_log
 from tidelog.explain.pictures.take_picture import Planning, take_picture
-from tidelog.explain.plans.compaction import CleanerLines
+from tidelog.manager.compaction_plan import CleanerLines
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.testing.damage import apply_damage
 from tidelog.testing.directory_home import DataHome

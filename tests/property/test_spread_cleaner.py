@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,22 +13,10 @@ from tests.property.test_cleaner import RETENTION_MS, STEPS, History, counts
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.pick import examine
 from tidelog.cleaner.spread.spread_cleaner import SpreadCleaner
-from tidelog.kernels.runtime import gate
 from tidelog.testing.scale import scaled
 from tidelog.testing.spread_workers import SerialWorkers
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(params=[True, False], ids=["kernels", "plain"])
-def _gate(request: pytest.FixtureRequest) -> Iterator[None]:
-    gate.force(request.param)
-    yield
-    gate.force(None)
-
-
-pytestmark = pytest.mark.usefixtures("_gate")
+pytestmark = pytest.mark.usefixtures("with_and_without_kernels")
 
 WAYS = st.fixed_dictionaries(
     {

@@ -240,8 +240,13 @@ class Compaction:
             return None
         total = self._progress.total_bytes
         spread.workers.watch(lambda share: self._have_done(int(share * total)))
-        machine: dict[str, Any] = {"clock": self._clock, "fs": spread.fs, "rng": self._rng}
-        return SpreadCleaner(spread.workers, is_exact=spread.is_exact, **machine)
+        return SpreadCleaner(
+            spread.workers,
+            clock=self._clock,
+            fs=spread.fs,
+            rng=self._rng,
+            is_exact=spread.is_exact,
+        )
 
     def plan(
         self,

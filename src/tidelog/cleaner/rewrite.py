@@ -145,7 +145,7 @@ def rewrite_legacy(
     """Write each batch of magic 0 and 1 as a batch of magic 2 with its retained records.
 
     Kafka fails if the header of such a batch must be retained and none of its records is; here an
-    empty batch of magic 2 is written, so that the log's end stays known and cleaning goes on.
+    empty batch of magic 2 is written, so that the log's end stays known and cleaning continues.
 
     Args:
         legacy: the decoded records.

@@ -131,7 +131,7 @@ class Logs:
     ) -> None:
         """Move a partition to another of the directories; appends and reads go on meanwhile.
 
-        Without ``wait`` it is only begun, and also goes on after the next start.
+        Without ``wait`` it is only begun, and also continues after the next start.
 
         Raises:
             UnknownTopicOrPartition, LogDirNotFound, InvalidReplicaAssignment: nothing was begun.

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import random
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cleaner.background_writers import MAX_WRITERS
-from tidelog.cleaner.cleaner_checkpoints import CleanerCheckpoints
-from tidelog.cleaner.compaction import Compaction, CompactionProgress, Spread, examine_log
-from tidelog.cleaner.failed_cleanings_file import read_failures
+from tidelog.cleaner.compaction import Compaction, CompactionProgress, Spread
 from tidelog.cleaner.spread.spread_cleaner import FileEvents, Workers
 from tidelog.cleaner.spread.stages import (
     HashedFile,
@@ -30,10 +29,10 @@ from tidelog.env.clock import SYSTEM_CLOCK, ClockAt
 from tidelog.env.scheduler import InlineScheduler, start_threads
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, TidelogError, UnknownTopicOrPartition
+from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
 from tidelog.manager.log_manager import Loading, LogManager
 from tidelog.manager.on_demand import Terms
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.readonly.snapshot_log import answer_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -150,8 +149,7 @@ def plan_spread(
     config, spread = BrokerConfig(log_dirs=(directory.path,)), terms.spread(workers)
     assert terms.now_ms is not None
     clock = ClockAt(terms.now_ms)
-    lines = CleanerCheckpoints(SYSTEM_FILES).read(directory.path)
-    failures = read_failures(SYSTEM_FILES, directory.path)
+    lines = CleanerLines.read(SYSTEM_FILES, directory.path)
     compaction = Compaction(
         config,
         clock=clock,
@@ -162,16 +160,7 @@ def plan_spread(
     )
     for key in _partitions(directory, topics):
         settings = directory.topic(key.topic).config_in_force(LogConfig(), terms.overrides)
-        facts = answer_at_once(
-            lambda key=key: directory.open(*key),  # type: ignore[misc]  # bound here
-            settings,
-            clock,
-            lambda log, key=key: compaction.plan(  # type: ignore[misc]  # bound here
-                log,
-                examine_log(key, log, lines.get(key), failures.get(key), clock.now_ms()),
-                clock.now_ms(),
-            ),
-        )
+        facts = plan_compaction(partial(directory.open, *key), settings, lines, clock, compaction)
         yield CompactedLog(facts, spread.why_local(facts, config))
 
 
@@ -244,12 +233,10 @@ def rewrite_task(
     sets: Iterator[OffsetSet] = (
         value for value in values if not isinstance(value, (NumberedEvents, Failed))
     )
-    machine: dict[str, Any] = {
-        "fs": SYSTEM_FILES,
-        "clock": SYSTEM_CLOCK,
-        "rng": random.SystemRandom(),
-    }
+    rng = random.SystemRandom()
     try:
-        return rewrite_group(plan, group, sets, transactions, **machine)
+        return rewrite_group(
+            plan, group, sets, transactions, fs=SYSTEM_FILES, clock=SYSTEM_CLOCK, rng=rng
+        )
     except TidelogError as error:
         return Failed(error)

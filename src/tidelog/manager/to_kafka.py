@@ -23,6 +23,7 @@ from tidelog.codec.metadata_files import (
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.cluster_metadata.bootstrap import (
     BOOTSTRAP_FILE,
+    WRITTEN_TYPES,
     PartitionToRegister,
     TopicToRegister,
     bootstrap_file,
@@ -56,9 +57,7 @@ _TRANSACTIONS: Final = "__transaction_state"
 _BLOCK: Final = 1000
 """Producer ids are assigned in blocks of this size. Source: Kafka ProducerIdsBlock."""
 _GREATEST_COUNTED_ID: Final = 1 << 62
-"""Ids above it are no cluster's: the next one would soon be out of range."""
-_OUR_TYPES: Final = frozenset({2, 3, 4, 12, 15})
-"""The types of records that ``bootstrap_records`` writes."""
+"""No cluster has assigned an id above it: the next one would soon be out of range."""
 
 
 _PROPERTIES: Final = """\
@@ -361,7 +360,7 @@ def _files(
     if plan.is_known:
         return
     file = os.path.join(first, BOOTSTRAP_FILE)
-    if fs.exists(file) and not read_bootstrap_types(file, fs=fs) <= _OUR_TYPES:
+    if fs.exists(file) and not read_bootstrap_types(file, fs=fs) <= WRITTEN_TYPES:
         raise KafkaStorageError(
             f"{file} holds more than topics and settings, as users or ACLs; it is not replaced"
         )

@@ -40,7 +40,7 @@ def walk_range(
     """Yield pieces of batches that hold offsets of ``[start, end)``, each with its file's path.
 
     The first batch is found by headers, so bad ones before it do not matter. Where files have
-    changed, or a batch is bad, the walk goes on in a new snapshot. Bad bytes at or behind
+    changed, or a batch is bad, the walk continues in a new snapshot. Bad bytes at or behind
     ``log_end_offset`` end the last piece: what they are was determined when the end was found.
     With ``on_damage``, damage is reported to it and skipped.
 
@@ -55,7 +55,7 @@ def walk_range(
 
 
 class _Resumed(NamedTuple):
-    """Where a walk goes on in a damaged segment, and the last offset before that byte."""
+    """Where a walk continues in a damaged segment, and the last offset before that byte."""
 
     position: int
     before: int
@@ -139,7 +139,7 @@ class _Walk:
             self._on_damage(skipped._replace(end_offset=max(next_offset, skipped.start_offset)))
 
     def _renew(self, reason: str) -> list[ReadOnlySegment]:
-        """Take a new snapshot; return the segments in which the walk goes on."""
+        """Take a new snapshot; return the segments in which the walk continues."""
         self._renewals += 1
         if self._renewals > MAX_LOOKS:
             raise changing(self._files.directory, reason)

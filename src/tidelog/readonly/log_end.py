@@ -89,8 +89,8 @@ def end_of(snapshot: LogSnapshot, lines: Lines = NO_LINES, *, past_damage: bool 
     """Walk from the last index entry to the log end and say what is there.
 
     An offset below the high watermark that is missing is damage. A log does not end below its
-    start. With ``past_damage`` the walk goes on behind bad bytes, which are then no damage. Raises
-    SnapshotOutdated.
+    start. With ``past_damage`` the walk continues behind bad bytes, which are then no damage.
+    Raises SnapshotOutdated.
     """
     offset, position, damage = lines.log_start_offset, 0, None
     path, at = snapshot.directory, None

@@ -28,7 +28,7 @@ POLL_MS: Final = 200
 class LogFollower:
     """Follows the log of one partition directory; used by one thread at a time.
 
-    ``next_offset`` is where ``columns`` goes on; None: at the log start. It may be set.
+    ``next_offset`` is where ``columns`` starts next; None: at the log start. It may be set.
 
     Args:
         path: the partition directory, as ``data/flights-0``.

@@ -120,7 +120,7 @@ class ReadOnlyLog:
 
     Offsets and ``segments`` are those of that moment: records appended later are not seen. Files
     stay open until ``close``, up to a number; where one that is to be read was replaced, deleted or
-    cut meanwhile, the read goes on in the files that are there now.
+    cut meanwhile, the read continues in the files that are there now.
     """
 
     def __init__(

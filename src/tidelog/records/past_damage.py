@@ -1,8 +1,8 @@
 """The batches of damaged bytes: what is before, between and behind the bad ones.
 
-A log has no marks between batches. Behind a bad one the walk goes on where its length says that it
-ends, if a batch starts there, or else at the next batch with a valid CRC. Kafka has no such walk:
-its recovery cuts a log at the first bad batch.
+A log has no marks between batches. Behind a bad one the walk continues where its length says that
+it ends, if a batch starts there, or else at the next batch with a valid CRC. Kafka has no such
+walk: its recovery cuts a log at the first bad batch.
 """
 
 from __future__ import annotations

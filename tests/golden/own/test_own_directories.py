@@ -231,7 +231,7 @@ def test_a_newer_catalogue_is_refused_by_a_service(own: ModuleType, tmp_path: Pa
 def test_a_newer_catalogue_beside_an_older_one_stays_as_it_is(
     own: ModuleType, tmp_path: Path
 ) -> None:
-    """Whether or not a service goes on with the other directory, it leaves that one alone."""
+    """Whether or not a service continues with the other directory, it leaves that one alone."""
     older, later = (own.copy_directory(f"service-{end}", tmp_path) for end in "ab")
     newer(later)
     before = own.contents(later)

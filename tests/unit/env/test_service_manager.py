@@ -11,6 +11,6 @@ def test_nothing_is_sent_without_an_address() -> None:
 
 
 def test_an_address_that_nobody_listens_on_changes_nothing() -> None:
-    """It is logged; the service goes on."""
+    """It is logged; the service continues."""
     assert not notify_service_manager(READY, {"NOTIFY_SOCKET": "/nowhere/notify"})
     assert not notify_service_manager(READY, {"NOTIFY_SOCKET": "@" + "x" * 300})

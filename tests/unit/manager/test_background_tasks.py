@@ -34,7 +34,7 @@ def test_tasks_have_kafkas_names() -> None:
 
 
 def test_expired_segments_go() -> None:
-    """All but a new active one; the log goes on, and its old records are out of range.
+    """All but a new active one; the log continues, and its old records are out of range.
 
     Scenario: LogManagerTest.testCleanupExpiredSegments
     """

@@ -60,7 +60,7 @@ def test_an_unclean_directory_stays_unclean() -> None:
 
 
 def test_a_torn_log_is_recovered_when_it_is_loaded() -> None:
-    """Without the mark, a batch that a crash cut off is dropped, and the log goes on there."""
+    """Without the mark, a batch that a crash cut off is dropped, and the log continues there."""
     home = home_with_topic(b"a")
     home.fs.delete(f"{home.path}/.kafka_cleanshutdown")
     log = home.fs.read(f"{home.path}/t-0/{LOG}")
@@ -143,7 +143,7 @@ def test_after_a_failure_nothing_is_promised() -> None:
 
 
 def test_a_full_disk_is_an_error_and_no_failure() -> None:
-    """An append that finds no space changes nothing; when there is space again it goes on."""
+    """An append that finds no space changes nothing; when there is space again it continues."""
     home = home_with_topic(b"a")
     with home.open() as directory:
         append(directory, b"b")

@@ -18,11 +18,11 @@ from tidelog.env.clock import ClockAt
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import CorruptMessage, KafkaError, OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.explain.describe import describe_log
-from tidelog.explain.plans.compaction import CleanerLines, plan_compaction
 from tidelog.explain.plans.retention_plan import plan_retention
 from tidelog.explain.verify.findings import Severity
 from tidelog.explain.verify.verify_directory import check_directory
 from tidelog.explain.verify.verify_partition import verify_partition
+from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
 from tidelog.readonly.gaps import find_gaps
 from tidelog.readonly.log_follower import LogFollower
 from tidelog.readonly.read_only_directory import open_directory_read_only

@@ -54,7 +54,7 @@ def test_records_are_given_when_the_high_watermark_reaches_them() -> None:
 
 
 def test_records_that_are_deleted_before_they_are_read_are_an_error() -> None:
-    """The follower goes on where it is set to, never by itself."""
+    """The follower continues where it is set to, never by itself."""
     home = home_with(BATCHES[:2])
     follower = LogFollower(PATH, fs=home.fs)
     values(follower)

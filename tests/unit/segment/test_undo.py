@@ -24,7 +24,7 @@ def change(*undoing: Callable[[], None], error: BaseException | None = None) -> 
 
 @pytest.mark.parametrize("error", [OSError(EIO, "bad"), KeyboardInterrupt(), MemoryError()])
 def test_any_error_undoes_what_was_done_the_last_step_first(error: BaseException) -> None:
-    """Ctrl-C in a program that goes on must not leave half of the files renamed."""
+    """Ctrl-C in a program that continues must not leave half of the files renamed."""
     undone: list[str] = []
 
     with pytest.raises(type(error)):

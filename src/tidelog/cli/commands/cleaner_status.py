@@ -56,7 +56,7 @@ def run(args: Namespace) -> int:
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.terminal import print_line
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.explain.plans.compaction import CleanerLines, plan_compaction
+    from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
 
     clock = clock_of(args)
     chosen = choose_partitions(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.explain.pictures.log_picture import LogPicture
     from tidelog.explain.pictures.take_picture import Planning
-    from tidelog.explain.plans.compaction import CleanerLines
+    from tidelog.manager.compaction_plan import CleanerLines
 
 _STANDARD_OUTPUT: Final = "-"
 _MAX_WHOLE: Final = 12
@@ -157,8 +157,8 @@ class _Notes(NamedTuple):
         from tidelog.cli.terminal import print_message
         from tidelog.env.system_files import SYSTEM_FILES
         from tidelog.errors import TidelogError
-        from tidelog.explain.plans.compaction import CleanerLines
         from tidelog.explain.plans.recovery_beside import recovery_points
+        from tidelog.manager.compaction_plan import CleanerLines
 
         points: dict[tuple[str, int], int] = {}
         lines = CleanerLines({}, {})

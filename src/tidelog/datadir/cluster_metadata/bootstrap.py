@@ -39,6 +39,8 @@ would get its leader by an unclean election.
 NO_LEADER: Final = -1
 _RECORDS_A_BATCH: Final = 1000
 _TOPIC, _PARTITION, _CONFIG, _FEATURE, _PRODUCER_IDS = 2, 3, 4, 12, 15
+WRITTEN_TYPES: Final = frozenset({_TOPIC, _PARTITION, _CONFIG, _FEATURE, _PRODUCER_IDS})
+"""The types of the records that ``bootstrap_records`` returns."""
 
 
 class _SnapshotHeader(NamedTuple):

@@ -25,9 +25,9 @@ from tidelog.explain.pictures.log_picture import (
     join_segments,
     with_dropped,
 )
-from tidelog.explain.plans.compaction import plan_compaction
 from tidelog.explain.plans.retention_plan import plan_retention
 from tidelog.log.producers.reader_transactions import Transactions
+from tidelog.manager.compaction_plan import plan_compaction
 from tidelog.readonly.replayed_transactions import begun
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
     from tidelog.explain.describe import LogFacts
-    from tidelog.explain.plans.compaction import CleanerLines
+    from tidelog.manager.compaction_plan import CleanerLines
     from tidelog.readonly.damaged_range import DamagedRange, OnDamage
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.file_records import Piece

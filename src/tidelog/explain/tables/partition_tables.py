@@ -14,7 +14,6 @@ from tidelog.codec.compression import codec_name
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.explain.describe import describe_log
-from tidelog.explain.plans.compaction import plan_compaction
 from tidelog.explain.tables.system_table import (
     PARTITION,
     TOPIC,
@@ -24,6 +23,7 @@ from tidelog.explain.tables.system_table import (
 )
 from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
 from tidelog.log.retention_outlook import Rule
+from tidelog.manager.compaction_plan import plan_compaction
 from tidelog.readonly.gaps import find_gaps
 from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.readonly.snapshot_log import answer_at_once

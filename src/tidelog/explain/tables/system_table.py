@@ -16,8 +16,8 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.errors import UnknownTopicOrPartition
-from tidelog.explain.plans.compaction import CleanerLines
 from tidelog.explain.plans.directory_retention import DirectoryRetention
+from tidelog.manager.compaction_plan import CleanerLines
 from tidelog.readonly.read_again import MAY_PASS, read_again
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_topic import ReadOnlyTopic

@@ -21,8 +21,8 @@ from tidelog.embedded.spread_compaction import (
     plan_spread,
     rewrite_task,
 )
-from tidelog.env.scheduler import start_threads
 from tidelog.errors import CleaningAborted, InvalidArgument
+from tidelog.spark.jobs.job_progress import job_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -46,7 +46,6 @@ KEY_BYTES: Final = 41
 """Memory of a task for each key of its bucket."""
 BUCKET_BYTES: Final = 1 << 30
 """The most memory that the keys of one bucket are to take."""
-POLL_MS: Final = 200
 
 _log = logging.getLogger(__name__)
 
@@ -165,8 +164,12 @@ class SparkWorkers:
         hashed: Any = self._context.parallelize(range(files), files).flatMap(partial(_hash, shared))
         merged = hashed.partitionBy(plan.buckets, _itself).mapPartitions(partial(_merge, shared))
         self._by_group = merged.partitionBy(len(plan.groups), _itself)
-        with self._running(plan):
-            found = _checked(self._by_group.values().filter(_is_for_driver).collect())
+        try:
+            with self._running(plan):
+                found = _checked(self._by_group.values().filter(_is_for_driver).collect())
+        except BaseException:
+            self._release()
+            raise
         events = {one.number: one.found for one in found}
         return [events[number] for number in range(files)]
 
@@ -178,11 +181,15 @@ class SparkWorkers:
             with self._running(plan):
                 done = _checked(self._by_group.mapPartitionsWithIndex(task).collect())
         finally:
-            self._by_group = None
-            for shared in self._held:
-                shared.unpersist()
-            self._held = []
+            self._release()
         return sorted(done, key=lambda one: int(one.group))
+
+    def _release(self) -> None:
+        """Let go of what a cleaning holds in Spark."""
+        self._by_group = None
+        for shared in self._held:
+            shared.unpersist()
+        self._held = []
 
     def _shared(self, value: Any) -> Broadcast[Any]:  # noqa: ANN401 - anything that is sent
         shared = self._context.broadcast(value)
@@ -192,12 +199,15 @@ class SparkWorkers:
     @contextmanager
     def _running(self, plan: Plan) -> Iterator[None]:
         """Show how far the jobs of the body are; end them on an error, which becomes ours."""
-        context = self._context
-        context.setJobGroup(plan.job, f"tidelog compact {plan.directory}")
-        threads = start_threads(1, "tidelog-spark-progress")
-        threads.schedule("spark-progress", lambda: self._report(plan), period_ms=POLL_MS)
+        tasks = len(plan.files) + plan.buckets + 2 * len(plan.groups)
         try:
-            yield
+            with job_group(
+                self._context,
+                plan.job,
+                lambda ended, _: self._on_share(min(ended / tasks, 1.0)),
+                f"tidelog compact {plan.directory}",
+            ):
+                yield
         except Exception as error:
             if not type(error).__module__.startswith("py4j"):
                 raise
@@ -206,23 +216,8 @@ class SparkWorkers:
                 f" {_reason(error)}"
             ) from error
         except BaseException:
-            context.cancelJobGroup(plan.job)
+            self._context.cancelJobGroup(plan.job)
             raise
-        finally:
-            threads.shutdown()
-            context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # unset
-            context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]  # unset
-
-    def _report(self, plan: Plan) -> None:
-        """Report the share of tasks that have ended."""
-        tracker = self._context.statusTracker()
-        stages: set[int] = set()
-        for job in tracker.getJobIdsForGroup(plan.job):
-            about = tracker.getJobInfo(job)
-            stages.update(about.stageIds if about is not None else ())
-        found = [info for stage in stages if (info := tracker.getStageInfo(stage)) is not None]
-        tasks = len(plan.files) + plan.buckets + 2 * len(plan.groups)
-        self._on_share(min(sum(info.numCompletedTasks for info in found) / tasks, 1.0))
 
 
 def _checked(values: Iterable[Any]) -> list[Any]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 JOB_GROUP: Final = "spark.jobGroup.id"
 """Property of a thread whose jobs form a group. Spark: ``SparkContext.SPARK_JOB_GROUP_ID``."""
+JOB_DESCRIPTION: Final = "spark.job.description"
+"""Property of a thread: the name of its jobs in Spark's pages."""
 LOOK_MS: Final = 250
 
 
@@ -30,9 +32,26 @@ def watch_tasks(spark: SparkSession, show: Callable[[int, int], object] | None) 
     if show is None or context is None:
         yield
         return
-    group = f"tidelog {uuid.uuid4().hex}"
-    before = context.getLocalProperty(JOB_GROUP)
+    with job_group(context, f"tidelog {uuid.uuid4().hex}", show):
+        yield
+
+
+@contextmanager
+def job_group(
+    context: SparkContext,
+    group: str,
+    show: Callable[[int, int], object],
+    description: str | None = None,
+) -> Iterator[None]:
+    """Put the jobs that this thread starts in the block into a group, and watch the group.
+
+    Another thread calls ``show`` with the number of its tasks that have ended, and of all that are
+    known so far. The thread's own group and ``description`` come back after the block.
+    """
+    before = {name: context.getLocalProperty(name) for name in (JOB_GROUP, JOB_DESCRIPTION)}
     context.setLocalProperty(JOB_GROUP, group)
+    if description is not None:
+        context.setLocalProperty(JOB_DESCRIPTION, description)
     threads = start_threads(1, "tidelog-spark-progress")
     threads.schedule(
         "tidelog-spark-progress", lambda: show(*_tasks(context, group)), period_ms=LOOK_MS
@@ -41,7 +60,8 @@ def watch_tasks(spark: SparkSession, show: Callable[[int, int], object] | None) 
         yield
     finally:
         threads.shutdown()
-        context.setLocalProperty(JOB_GROUP, before)  # type: ignore[arg-type]  # None removes it
+        for name, value in before.items():
+            context.setLocalProperty(name, value)  # type: ignore[arg-type]  # None removes it
 
 
 def _tasks(context: SparkContext, group: str) -> tuple[int, int]:

@@ -46,7 +46,7 @@ class Repartitioned:
     ``records`` are those of the source that are visible to the isolation level; ``keyless``: how
     many of them have no key, None: they were not counted, as only a dry run does. ``size_bytes`` is
     about the size of the offsets read in the source's logs. ``next_offsets`` is where a later read
-    of the source goes on, in the form of the option ``startingOffsets``. ``was_done``: the same
+    of the source starts, in the form of the option ``startingOffsets``. ``was_done``: the same
     transaction was committed before, so nothing was written.
     """
 

@@ -155,7 +155,7 @@ def watch_streams(
         path: the data directory that the streams read.
         metrics_file: a file, which is replaced after each batch, in the text format of Prometheus.
         groups: by the name of a stream (``queryName``), the consumer group to which its positions
-            are committed. They are for other tools to see: the stream itself goes on from its
+            are committed. They are for other tools to see: the stream itself continues from its
             checkpoint. Each commit is a transaction.
 
     Raises:

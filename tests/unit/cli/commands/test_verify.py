@@ -154,7 +154,7 @@ def test_a_read_of_nothing_but_what_is_missing_fails(beheaded: Cli, words: tuple
 
 
 def test_a_damaged_checkpoint_does_not_hide_a_missing_partition(beheaded: Cli) -> None:
-    """The check goes on: both are reported, and the partition that is there is read."""
+    """The check continues: both are reported, and the partition that is there is read."""
     (beheaded.data / "replication-offset-checkpoint").write_text("x\n")
     (beheaded.data / "recovery-point-offset-checkpoint").write_text("0\n1\n")
 

@@ -29,7 +29,7 @@ def lost(data: bytes, position: int) -> LostBytes:
 
 
 def test_batches_behind_a_bad_one_still_read() -> None:
-    """The search goes on behind the bad batch, and again behind the next bad one."""
+    """The search continues behind the bad batch, and again behind the next bad one."""
     bad = bytearray(batch(2))
     bad[-1] ^= 1
     good = batch(0)

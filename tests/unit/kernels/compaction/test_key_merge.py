@@ -53,7 +53,7 @@ def test_an_entry_that_comes_twice_supersedes_nothing(run: Run) -> None:
 
 
 def test_a_merge_ends_before_the_key_that_has_no_room(run: Run) -> None:
-    """What is known is still merged; the caller makes a larger table and goes on there."""
+    """What is known is still merged; the caller makes a larger table and continues there."""
     table, lost = slots(8), np.zeros(4, np.int64)
 
     found = run(merge_entries)(entries((1, 1), (2, 2), (1, 3), (3, 4)), 0, 2, table, lost)

@@ -282,7 +282,7 @@ def test_swap_names_partly_dropped_are_dropped_wholly() -> None:
 
 
 def test_a_log_that_ends_below_its_start_is_emptied() -> None:
-    """When all that survived lies below the log start, the log goes on there, empty.
+    """When all that survived lies below the log start, the log continues there, empty.
 
     Scenario: LogLoaderTest.testLogEndLessThanStartAfterReopen
     """

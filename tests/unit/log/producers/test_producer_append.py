@@ -64,7 +64,7 @@ def test_sequences_wrap_to_zero() -> None:
 
 
 def test_an_unknown_producer_may_begin_with_any_sequence() -> None:
-    """A producer whose state expired goes on where it was.
+    """A producer whose state expired continues where it was.
 
     Scenario: ProducerStateManagerTest.testNoValidationOnFirstEntryWhenLoadingLog,
     UnifiedLogTest.testAllowNonZeroSequenceOnFirstAppendNonZeroEpoch

@@ -143,7 +143,7 @@ def test_the_setting_is_the_limit_until_another_is_given(home: ManagerHome) -> N
 
 @pytest.mark.parametrize("rate", [0, -1])
 def test_a_limit_below_one_is_refused(moving: LogManager, rate: int) -> None:
-    """A move that never goes on is to be cancelled instead."""
+    """A move that cannot be resumed is to be cancelled instead."""
     with pytest.raises(InvalidArgument, match="rate above 0"):
         moving.throttle_moves(rate)
 

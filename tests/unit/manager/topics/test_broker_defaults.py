@@ -26,7 +26,7 @@ def retention_of(manager: LogManager, topic: str = "t") -> tuple[int, bool]:
 
 
 def test_defaults_that_contradict_a_topic_are_refused_while_the_service_runs() -> None:
-    """Nothing is taken, the error names the topic, and the service goes on."""
+    """Nothing is taken, the error names the topic, and the service continues."""
     home = ManagerHome()
     with home.open() as manager:
         manager.create_topic("t", 1, {"max.compaction.lag.ms": "1000"})

@@ -447,7 +447,7 @@ def without_middle_segment() -> Topics:
 
 
 def test_a_missing_segment_is_data_loss(caplog: pytest.LogCaptureFixture) -> None:
-    """An error with the range, or a warning; a batch that does not reach it goes on."""
+    """An error with the range, or a warning; a batch that does not reach it continues."""
     topics = without_middle_segment()
     plan = topics.plan(**EARLIEST)
     start = plan.initial()

@@ -132,7 +132,7 @@ def test_positions_are_committed_to_the_group_of_the_stream(data: str) -> None:
 def test_a_commit_that_fails_is_logged_and_made_by_the_next_batch(
     data: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The stream goes on; its checkpoint is what it continues from."""
+    """The stream continues; its checkpoint is what it continues from."""
     caplog.set_level(logging.INFO)
     monitor = StreamMonitor(data, groups={"copy": "copies"})
     gone = StreamProgress("1", "copy", 0, 0, 0, {TopicPartition("gone", 0): 1}, {T0: 0})
