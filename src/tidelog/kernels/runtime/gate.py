@@ -11,6 +11,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.kernels.runtime.memory import reuse_freed_blocks
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -83,6 +85,7 @@ def _load_numba() -> bool:
     """Import numba and a kernel; return whether they work here, and log the reason if not."""
     reason = _why_unusable()
     if reason is None:
+        reuse_freed_blocks()
         return True
     import logging  # noqa: PLC0415 - needed only here
 
