@@ -12,13 +12,14 @@ import zipfile
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import distribution, requires
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyspark
 import pytest
 from packaging.requirements import Requirement
 
 import tidelog
+from tidelog.cli.main import main
 from tidelog.spark import find_java
 
 if TYPE_CHECKING:
@@ -67,6 +68,65 @@ copied.mode("append").save(path)
 print("copied", spark.read.format("tidelog").option("subscribe", "copy").load(path).count())
 for address, file in sorted(where):
     print("worker", address, file)
+spark.stop()
+"""
+
+
+JOBS = """
+import shutil, sys
+import tidelog
+import tidelog.spark
+from pyspark.sql import SparkSession
+
+master, path = sys.argv[1:]
+settings = {"cleanup.policy": "compact", "internal.segment.bytes": "20000",
+            "file.delete.delay.ms": "0"}
+with tidelog.open(path, log_cleaner_enable=False) as logs:
+    logs.create_topic("compacted", 2, config=settings)
+    for number in range(2):
+        for first in range(0, 4000, 100):
+            logs.partition("compacted", number).append_records(
+                [(-1, b"key-%d" % (n % 300), b"value %d" % n, ()) for n in range(first, first + 100)])
+shutil.copytree(path, path + ".alone")
+conf = tidelog.spark.session_conf() | {
+    "spark.ui.enabled": "false", "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
+builder = SparkSession.builder.master(master)
+for name, value in conf.items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+context = spark.sparkContext
+store = context._jsc.sc().statusStore()
+sums = {}
+
+def ended():
+    # A worker that has just started is not among the executors yet.
+    found = store.executorList(False)
+    return {one.hostPort().split(":")[0]: one.completedTasks()
+            for one in map(found.apply, range(found.size())) if one.id() != "driver"}
+
+def done(job, *words):
+    global sums
+    before, sums = sums, ended()
+    hosts = [host for host in sorted(sums) if sums[host] > before.get(host, 0)]
+    print(job, *words, *hosts)
+
+while len(ended()) < 2:
+    context.parallelize(range(8), 8).map(lambda n: n).collect()
+sums = ended()
+
+now_ms = max(row.timestamp.timestamp() for row in
+             spark.read.format("tidelog").option("subscribe", "compacted").load(path)
+             .select("timestamp").collect()) * 1000 + 60_000
+facts = tidelog.spark.compact(spark, path, now_ms=int(now_ms), min_bytes=0)
+done("compact", int(now_ms), sum(one.why_local is None for one in facts))
+findings = tidelog.spark.verify(spark, path)
+done("verify", findings.count())
+copied = tidelog.spark.repartition(spark, path, "compacted", to="wider", partitions=5,
+                                   max_split_bytes=65536)
+done("repartition", copied.records)
+for table in ("segments", "batches", "topics", "plan_retention", "plan_compaction"):
+    rows = spark.read.format("tidelog").option("table", table).load(path)
+    done(table, rows.filter("topic = 'wider'").count() > 0)
 spark.stop()
 """
 
@@ -123,6 +183,14 @@ read = spark.read.format("tidelog").option("subscribe", "t").load(path)
 print("rows", read.count(), read.select("value").distinct().count())
 spark.stop()
 """
+
+
+class Wheel(NamedTuple):
+    """A Python into which only the wheel is installed, its packages, and variables to run it."""
+
+    python: str
+    packages: Path
+    environ: dict[str, str]
 
 
 def needed_for(name: str, extra: str = "") -> set[str]:
@@ -216,20 +284,57 @@ def run_job(
     return [line.split() for line in done.stdout.splitlines()]
 
 
-def test_a_cluster_with_the_wheel_reads_streams_and_writes(tmp_path: Path) -> None:
-    """Only ``session_conf`` is set; tasks run on both workers, with the package of the wheel."""
-    python, packages = make_python(tmp_path)
-    home = packages / "pyspark"
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
+    """A Python with the wheel and what it requires, for drivers and workers."""
+    python, packages = make_python(tmp_path_factory.mktemp("wheel"))
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environ |= {"JAVA_HOME": find_java().home, "PYSPARK_PYTHON": python, "SPARK_HOME": str(home)}
-    with cluster(home, tmp_path) as master:
-        lines = run_job(python, JOB, master, tmp_path, environ)
+    environ |= {
+        "JAVA_HOME": find_java().home,
+        "PYSPARK_PYTHON": python,
+        "SPARK_HOME": str(packages / "pyspark"),
+    }
+    return Wheel(python, packages, environ)
+
+
+def test_a_cluster_with_the_wheel_reads_streams_and_writes(wheel: Wheel, tmp_path: Path) -> None:
+    """Only ``session_conf`` is set; tasks run on both workers, with the package of the wheel."""
+    with cluster(wheel.packages / "pyspark", tmp_path) as master:
+        lines = run_job(wheel.python, JOB, master, tmp_path, wheel.environ)
 
     printed = {words[0]: words[1:] for words in lines if words[0] != "worker"}
     assert printed == {"rows": ["20000", printed["rows"][1], "20000", "3"], "copied": ["20000"]}
     assert int(printed["rows"][1]) > 4
-    file = str(packages / "tidelog" / "__init__.py")
+    file = str(wheel.packages / "tidelog" / "__init__.py")
     assert [words[1:] for words in lines if words[0] == "worker"] == [[at, file] for at in WORKERS]
+
+
+def test_every_job_runs_on_all_workers_of_a_cluster(wheel: Wheel, tmp_path: Path) -> None:
+    """Compact, verify, repartition and the tables; a compacted log equals one cleaned alone."""
+    with cluster(wheel.packages / "pyspark", tmp_path) as master:
+        lines = run_job(wheel.python, JOBS, master, tmp_path, wheel.environ)
+
+    printed = {words[0]: words[1:] for words in lines}
+    now_ms = printed["compact"][0]
+    assert printed["compact"] == [now_ms, "2", *WORKERS]
+    assert printed["verify"] == ["0", *WORKERS]
+    alone = tmp_path / "data.alone"
+    assert main(["compact", str(alone), "--now", now_ms]) == 0
+    compacted = [
+        {file.name: file.read_bytes() for file in (path / f"compacted-{number}").iterdir()}
+        for path in (tmp_path / "data", alone)
+        for number in range(2)
+    ]
+    assert compacted[:2] == compacted[2:]
+    with tidelog.open_read_only(tmp_path / "data") as logs:
+        counts = {
+            topic: sum(1 for number in range(partitions) for _ in logs.read(topic, number))
+            for topic, partitions in (("compacted", 2), ("wider", 5))
+        }
+    assert printed["repartition"] == [str(counts["compacted"]), *WORKERS]
+    assert counts["compacted"] == counts["wider"]
+    for table in ("segments", "batches", "topics", "plan_retention", "plan_compaction"):
+        assert printed[table][0] == "True"
 
 
 def test_rows_of_a_task_that_runs_twice_at_once_are_written_once(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tidelog.log.record_count import check_range, count_records
 from tidelog.log.segments import segments_from
 from tidelog.records.isolation import Isolation
 from tidelog.records.memory import walk
-from tidelog.records.record_columns import iterate as iterate_records
+from tidelog.records.record_columns import iterate_ascending
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -200,10 +200,7 @@ def iterate(read: Callable[[int], FetchData], start_offset: int) -> Iterator[Rec
             data = found.read()
         batches, position, error = walk(data, check_crc=True)
         shown = without_aborted(batches, found.aborted or ())
-        for record in iterate_records(data, shown):
-            if record.offset >= next_offset:
-                next_offset = record.offset + 1
-                yield record
+        next_offset = yield from iterate_ascending(data, shown, next_offset)
         if error is not None:
             raise error
         if position == 0:
