@@ -3,8 +3,9 @@
 In batches: ``Logs.append_all`` against ``executemany`` into a table in WAL mode with synchronous
 NORMAL, a commit for each 1,000 records, and against lmdb's ``putmulti``, likewise, with metasync
 off. A sync each: one record, durable when the call returns, against a commit with synchronous FULL.
-Reading: all records in order. Records of 100 B and 1 KB, all in one process, in turn, round after
-round. Goals: at least 5 times sqlite3 in batches, and 1 time with a sync each.
+Each round appends to what is there. Reading: the records of one round, in order. Records of 100 B
+and 1 KB, all in one process, in turn, round after round. Goals: at least 5 times sqlite3 in
+batches, and 1 time with a sync each.
 
     .venv/bin/python benchmarks/embedded.py [directory]
 """
@@ -47,9 +48,6 @@ class Store(Protocol):
     def read(self, limit: int) -> int:
         """Read the first records in order; return their bytes."""
 
-    def empty(self) -> None:
-        """Delete all records."""
-
 
 class Sqlite:
     """A table of records in WAL mode."""
@@ -76,11 +74,6 @@ class Sqlite:
         query = "SELECT offset, timestamp, value FROM records ORDER BY offset LIMIT ?"
         return sum(len(value) for _, _, value in self._db.execute(query, (limit,)))
 
-    def empty(self) -> None:
-        """Delete all records."""
-        self._db.execute("DELETE FROM records")
-        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
 
 class Lmdb:
     """A database of records by offset."""
@@ -104,12 +97,6 @@ class Lmdb:
         with self._env.begin() as txn:
             records = zip(range(limit), txn.cursor(), strict=False)
             return sum(len(value) for _, (_, value) in records)
-
-    def empty(self) -> None:
-        """Delete all records."""
-        with self._env.begin(write=True) as txn:
-            txn.drop(self._env.open_db(txn=txn), delete=False)
-        self._offset = 0
 
 
 class Log:
@@ -136,11 +123,6 @@ class Log:
         """Return the bytes of the first records in order."""
         records = zip(range(limit), self._logs.read(self._topic), strict=False)
         return sum(len(record.value or b"") for _, record in records)
-
-    def empty(self) -> None:
-        """Delete all records."""
-        log = self._logs.partition(self._topic, 0).log
-        log.truncate_fully_and_start_at(0)
 
 
 def main() -> int:
@@ -172,18 +154,14 @@ def compare(
         "in batches",
         size,
         {n: partial(s.write, values) for n, s in written.items()},
-        {n: s.empty for n, s in written.items()},
         len(values),
     )
     goals.at_least(
         BATCH_GOAL, "tidelog to sqlite3, in batches", timings["tidelog"], timings["sqlite3"]
     )
     goals.at_least(0, "tidelog to lmdb, in batches", timings["tidelog"], timings["lmdb"])
-    for store in written.values():
-        store.empty()
-        store.write(values)
     timings = timed(
-        "read", size, {n: partial(s.read, len(values)) for n, s in written.items()}, {}, len(values)
+        "read", size, {n: partial(s.read, len(values)) for n, s in written.items()}, len(values)
     )
     goals.at_least(0, "tidelog to sqlite3, reading", timings["tidelog"], timings["sqlite3"])
     synced = values[:SYNCED]
@@ -197,7 +175,6 @@ def compare(
             "sqlite3": partial(full.write, synced, 1),
             "lmdb": partial(safe.write, synced, 1),
         },
-        {},
         len(synced),
     )
     goals.at_least(
@@ -211,11 +188,10 @@ def timed(
     what: str,
     size: int,
     functions: dict[str, Callable[[], object]],
-    before: dict[str, Callable[[], object]],
     records: int,
 ) -> dict[str, Timing]:
     """Time functions in turn and print their records a second."""
-    timings = measure(functions, rounds=ROUNDS, before=before)
+    timings = measure(functions, rounds=ROUNDS)
     print(f"{what}, records of {size} B; thousands a second:")
     for name, timing in timings.items():
         print(f"  {name:10} {timing.rate(records, 1e3)}")

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 import pytest
+from hypothesis import settings
 
 from tidelog.testing.scale import scaled
 
@@ -29,6 +32,10 @@ class Enumerated(Protocol):
 
 
 ROOT: Final = Path(__file__).parents[1]
+
+# No test depends on the time that a busy machine takes for an example.
+settings.register_profile("tidelog", deadline=None)
+settings.load_profile("tidelog")
 CONNECTOR = ROOT / ".peer" / "spark-connector"
 """Spark's own Kafka source, as ``make peer`` installs it."""
 
@@ -155,6 +162,7 @@ def validated() -> Validated:
 
 # A long run that continues where an earlier one was stopped
 
+SLOWEST_SHOWN: Final = 15
 EARLIER: Final = pytest.StashKey[dict[str, dict[str, int]]]()
 """Tests that have passed in earlier runs, with what each enumerated."""
 
@@ -174,8 +182,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if directory is None:
         return
     path = Path(directory) / f"{sources_digest()}.jsonl"
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    config.stash[EARLIER] = dict(json.loads(line) for line in lines if line.endswith("]"))
+    config.stash[EARLIER] = {nodeid: properties for nodeid, properties, _ in passed_in(path)}
     if not hasattr(config, "workerinput"):  # of pytest-xdist: only the controller writes
         path.parent.mkdir(parents=True, exist_ok=True)
         config.pluginmanager.register(PassedTests(path))
@@ -201,20 +208,42 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         session.exitstatus = pytest.ExitCode.OK
 
 
+def passed_in(path: Path) -> Iterator[tuple[str, dict[str, int], float]]:
+    """Yield each test noted in a file, with what it enumerated and its seconds."""
+    for line in path.read_text("utf-8").splitlines() if path.exists() else []:
+        if line.endswith("]"):  # a killed run may leave a part of a line
+            nodeid, properties, seconds = json.loads(line)
+            yield nodeid, properties, seconds
+
+
 class PassedTests:
     """Writes down each test that passes, as it passes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._called: dict[str, dict[str, int]] = {}
+        self._seconds: defaultdict[str, float] = defaultdict(float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note the test once its teardown has passed too."""
+        self._seconds[report.nodeid] += report.duration
         if report.when == "call" and report.passed:
             self._called[report.nodeid] = enumerated_by(report)
         elif report.when == "teardown" and report.passed and report.nodeid in self._called:
+            seconds = round(self._seconds[report.nodeid], 3)
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([report.nodeid, self._called.pop(report.nodeid)]) + "\n")
+                line = [report.nodeid, self._called.pop(report.nodeid), seconds]
+                file.write(json.dumps(line) + "\n")
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print which files took longest, in all runs."""
+        files: defaultdict[str, float] = defaultdict(float)
+        for nodeid, _, seconds in passed_in(self._path):
+            files[nodeid.partition("::")[0]] += seconds
+        terminalreporter.section("seconds of the slowest files")
+        slowest = sorted(files.items(), key=itemgetter(1), reverse=True)[:SLOWEST_SHOWN]
+        for file, seconds in [*slowest, ("all files", sum(files.values()))]:
+            terminalreporter.write_line(f"{seconds:6.0f} {file}")
 
 
 def sources_digest() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
 from random import Random
@@ -447,13 +447,14 @@ def crashed(
     act(story)
     count = len(story.home.fs.operations) - before
     for operations in range(0, count + 1, step):
+        story = make(operations % (seeds + 1))
+        story.home.fs.crash_after(operations)
+        with suppress(PowerCut):
+            act(story)
         for outcome in outcomes(seeds):
-            story = make(outcome.seed)
-            story.home.fs.crash_after(operations)
-            with suppress(PowerCut):
-                act(story)
-            story.home.fs.power_cut(outcome.kept)
-            yield story
+            home = story.home.copied(outcome.seed)
+            home.fs.power_cut(outcome.kept)
+            yield replace(story, home=home, points=list(story.points))
 
 
 CHANGES = {
