@@ -89,7 +89,7 @@ def run_beside_kafka(
     """Print a heading, start a broker and Spark, and return the status that ``run`` returns.
 
     The broker keeps its data in ``directory``, or in one that is removed at the end. Without the
-    peer nothing runs, which is no failure.
+    peer nothing runs, and the status is 0.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a broker must not outlive a time-out
     heading(title, seed)

@@ -48,7 +48,7 @@ _SMALL_RECORD: Final = 9
 """Bytes of a small record besides its value."""
 _FIRST_CHUNK: Final = 500
 _LONGEST_CHUNK: Final = 10_000
-_CHUNK_BYTES: Final = 512 << 10
+_CHUNK_BYTES: Final = 1 << 20
 """Bytes of a chunk of records, about; the first chunk is chosen by number."""
 _HEADER_OVERHEAD: Final = 10
 """Most bytes that a header takes besides its name and value."""

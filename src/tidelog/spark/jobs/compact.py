@@ -185,7 +185,7 @@ class SparkWorkers:
         return sorted(done, key=lambda one: int(one.group))
 
     def _release(self) -> None:
-        """Let go of what a cleaning holds in Spark."""
+        """Free what a cleaning holds in Spark."""
         self._by_group = None
         for shared in self._held:
             shared.unpersist()
