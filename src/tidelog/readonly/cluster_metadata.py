@@ -219,7 +219,8 @@ def _read_snapshot(fs: ReadFiles, path: str, end_offset: int) -> ClusterMetadata
 def read_bootstrap_types(path: str, *, fs: FileSystem) -> set[int]:
     """Return the types, by number, of the records in a ``bootstrap.checkpoint``.
 
-    Raises KafkaStorageError if it is damaged.
+    Raises KafkaStorageError if it is damaged or ends in an incomplete batch: what it holds is then
+    not known.
     """
     types: set[int] = set()
     try:
@@ -229,11 +230,10 @@ def read_bootstrap_types(path: str, *, fs: FileSystem) -> set[int]:
                 for group in groups:
                     data = group.select(~group.is_control)
                     types.update(record_type(record.value) for record in data.records())
-            if records.error is not None:
-                raise records.error
+            records.check_complete()
     except KafkaStorageError:
         raise
-    except (KafkaError, InvalidArgument) as error:
+    except KafkaError as error:
         raise CorruptFile(f"{path} cannot be read: {error}") from error
     return types
 

@@ -19,6 +19,7 @@ from tidelog.readonly.cluster_metadata import (
     MAX_BATCH_BYTES,
     ClusterMetadata,
     find_broker_settings,
+    read_bootstrap_types,
     read_cluster_metadata,
 )
 from tidelog.records.control import ControlType
@@ -403,3 +404,48 @@ def test_a_claim_beyond_the_end_of_the_log_is_an_unfinished_batch() -> None:
     home = home_with(LOG + sparse_batch((1 << 31) - 1))
 
     assert retention(home) == "2"
+
+
+BOOTSTRAP = made.metadata_snapshot([made.feature("metadata.version", 29), made.message(20)])
+
+
+def bootstrap_types(data: bytes) -> set[int]:
+    """Return the types of the records in a ``bootstrap.checkpoint`` of these bytes."""
+    home = DataHome()
+    home.write("bootstrap.checkpoint", data)
+    return read_bootstrap_types(f"{home.path}/bootstrap.checkpoint", fs=home.fs)
+
+
+def test_the_types_of_all_data_records_of_a_bootstrap_file_are_known() -> None:
+    """Control records, of which every such file has a header and a footer, have none."""
+    assert bootstrap_types(BOOTSTRAP) == {12, 20}
+    assert bootstrap_types(made.metadata_snapshot([])) == set()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        BOOTSTRAP[:-1],
+        BOOTSTRAP + b"x",
+        BOOTSTRAP.replace(b"metadata.version", b"metadata.versiom"),
+        made.metadata_snapshot([b"\x01"]),
+        sparse_batch(MAX_BATCH_BYTES),
+    ],
+    ids=["cut short", "a byte too many", "a wrong CRC", "a frame cut short", "a large batch"],
+)
+def test_a_damaged_bootstrap_file_is_refused(data: bytes) -> None:
+    """Records of other types may be in what cannot be read, so the file must not be replaced."""
+    with pytest.raises(CorruptFile, match=r"^/data/bootstrap.checkpoint cannot be read: "):
+        bootstrap_types(data)
+
+
+def test_a_bootstrap_file_on_a_failing_disk_is_not_called_damaged() -> None:
+    """What is in it is not known; the error of the disk is reported as it is."""
+    home = DataHome()
+    home.write("bootstrap.checkpoint", BOOTSTRAP)
+    home.fs.fail("open", "bootstrap.checkpoint", OSError(errno.EIO, "bad"))
+
+    with pytest.raises(KafkaStorageError) as raised:
+        read_bootstrap_types(f"{home.path}/bootstrap.checkpoint", fs=home.fs)
+
+    assert not isinstance(raised.value, CorruptFile)
