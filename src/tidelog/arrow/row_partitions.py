@@ -107,6 +107,8 @@ class Partitioner:
 
 def rows_by_partition(chosen: Partitions, partitions: int) -> list[Ints]:
     """Return, for each partition, the indices of its rows, in their order."""
-    order = np.argsort(chosen, kind="stable")
-    ends = np.searchsorted(chosen[order], np.arange(partitions), side="right")
+    # NumPy sorts numbers of 16 bits by radix, ten times as fast as wider ones.
+    narrow = chosen.astype(np.uint16) if partitions <= 1 << 16 else chosen
+    order = np.argsort(narrow, kind="stable")
+    ends = np.cumsum(np.bincount(chosen, minlength=partitions))
     return np.split(order, ends[:-1])

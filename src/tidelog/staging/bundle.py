@@ -21,6 +21,7 @@ from tidelog.staging.staged_file import staged_name
 from tidelog.staging.staged_run import StagedRun, update_digest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from random import Random
 
     from tidelog.codec.layout import Buffer
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 BUFFER_BYTES: Final = 64 << 20
 """Bytes of batches to gather before they are written as runs."""
+NEVER_FILLED: Final = 1 << 62
+WRITE_BYTES: Final = 256 << 10
+"""Bytes of a partition that are written at a time: the copy of fewer costs less than a write."""
 
 
 class BundleWriter:
@@ -108,15 +112,21 @@ class BundleWriter:
     def _write_gathered(self) -> None:
         gathered, self._gathered, self._gathered_bytes = self._gathered, {}, 0
         for key, parts in sorted(gathered.items()):
-            data = b"".join(parts)
-            found = walk(data)
-            if found.next_position != len(data):
-                raise InvalidArgument(f"not whole batches for {key[0]}-{key[1]}")
-            segment_bytes = self._segment_bytes.get(key)
-            if segment_bytes and SHARE_ADOPTED * self._total_bytes[key] >= segment_bytes:
-                self._write_own(key, data, found.batches, segment_bytes)
-            else:
-                self._write(key, data, found.batches)
+            segment_bytes = self._segment_bytes.get(key, NEVER_FILLED)
+            is_own = SHARE_ADOPTED * self._total_bytes[key] >= segment_bytes
+            run: _Run | None = None
+            for data in _joined(parts):
+                found = walk(data)
+                if found.next_position != len(data):
+                    raise InvalidArgument(f"not whole batches for {key[0]}-{key[1]}")
+                if is_own:
+                    self._write_own(key, data, found.batches, segment_bytes)
+                    continue
+                if run is None:
+                    run = self._new_run(key)
+                run.write(data, found.batches)
+            if run is not None:
+                self._runs.append(run.entry())
 
     def _new_file(self) -> _NewFile:
         name = staged_name(self._txn, self._rng)
@@ -124,16 +134,14 @@ class BundleWriter:
         self._files.append(file)
         return file
 
-    def _write(self, key: tuple[str, int], data: bytes, batches: BatchColumns) -> None:
-        """Write a run of the file that the partitions share."""
+    def _new_run(self, key: tuple[str, int]) -> _Run:
+        """Begin a run of the file that the partitions share."""
         if self._bundle is None:
             self._bundle = self._new_file()
-        run = _Run(self._bundle, key, keeps_offsets=self._keeps_offsets)
-        run.write(data, batches)
-        self._runs.append(run.entry())
+        return _Run(self._bundle, key, keeps_offsets=self._keeps_offsets)
 
     def _write_own(
-        self, key: tuple[str, int], data: bytes, batches: BatchColumns, segment_bytes: int
+        self, key: tuple[str, int], data: memoryview, batches: BatchColumns, segment_bytes: int
     ) -> None:
         """Write to files of one partition; each holds as many batches as fit a segment."""
         number = 0
@@ -157,6 +165,20 @@ class BundleWriter:
         run = self._own.pop(key)
         run.file.finish()
         self._runs.append(run.entry())
+
+
+def _joined(parts: list[memoryview]) -> Iterator[memoryview]:
+    """Join parts with the next ones until they are worth a write of their own."""
+    small: list[memoryview] = []
+    size = 0
+    for part in parts:
+        small.append(part)
+        size += len(part)
+        if size >= WRITE_BYTES:
+            yield part if len(small) == 1 else memoryview(b"".join(small))
+            small, size = [], 0
+    if small:
+        yield memoryview(b"".join(small))
 
 
 class _NewFile:
@@ -203,7 +225,7 @@ class _Run:
         """Bytes of the run so far."""
         return self.file.size_bytes - self._position
 
-    def write(self, data: bytes, batches: BatchColumns) -> None:
+    def write(self, data: memoryview, batches: BatchColumns) -> None:
         """Write whole batches, with positions in ``data``."""
         update_digest(self._digest, data, batches, keeps_offsets=self._keeps_offsets)
         self._records += int(batches.records_count.sum())
