@@ -9,7 +9,7 @@ import pytest
 
 from tidelog.codec.metadata_files import MetaProperties, read_meta_properties
 from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE, FEATURES
-from tidelog.errors import CommitPending, KafkaStorageError
+from tidelog.errors import CommitPending, CorruptFile, KafkaStorageError
 from tidelog.manager.to_kafka import PROPERTIES_FILE, plan_hand_over, write_hand_over
 from tidelog.readonly.cluster_metadata import read_bootstrap_types, read_cluster_metadata
 from tidelog.records.builder import build_batch
@@ -262,3 +262,16 @@ def test_users_and_acls_of_a_formatted_directory_are_not_replaced() -> None:
 
     with pytest.raises(KafkaStorageError, match="more than topics"):
         hand_over(home)
+
+
+def test_a_damaged_bootstrap_file_is_not_replaced_and_nothing_is_written() -> None:
+    """Users may be in the batch that is cut short."""
+    home = home_with_topics()
+    users = made.metadata_snapshot([made.message(11, made.text("alice") + bytes(8))])
+    home.fs.write(BOOTSTRAP, users[:-100])
+
+    with pytest.raises(CorruptFile, match="are not a whole batch"):
+        hand_over(home)
+
+    assert home.fs.read(BOOTSTRAP) == users[:-100]
+    assert not home.fs.exists(f"{PATH}/{PROPERTIES_FILE}")
