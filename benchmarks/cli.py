@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_broker import JARS, Broker, is_installed, run_class
-from measure import Goals, Timing, heading
+from measure import Goals, Timing, heading, installed_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 SEED = 0
 TOPIC = "asked"
@@ -95,11 +95,13 @@ class Run(NamedTuple):
     cpu: float
 
 
-def run(command: Sequence[str]) -> Run:
+def run(command: Sequence[str], environ: Mapping[str, str]) -> Run:
     """Run a process; it must succeed and print something."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     with tempfile.TemporaryFile() as output:
-        done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            command, stdout=output, stderr=subprocess.PIPE, env=environ, check=False
+        )
         wall = time.perf_counter() - start
         if done.returncode or not output.tell():
             raise SystemExit(f"{' '.join(command)}: {done.stderr.decode()[-2000:]}")
@@ -113,13 +115,13 @@ def timing(runs: Sequence[Run]) -> Timing:
     return Timing(min(walls), statistics.median(walls), min(one.cpu for one in runs))
 
 
-def ask(question: Question, rounds: int, goals: Goals) -> None:
+def ask(question: Question, rounds: int, goals: Goals, environ: Mapping[str, str]) -> None:
     """Ask both sides in turn, after one round to warm up, and print how they compare."""
     sides = {"tidelog": [*TIDELOG, *question.ours], "Kafka": [*TOOL, *question.theirs]}
     runs: dict[str, list[Run]] = {name: [] for name in sides}
     for number in range(rounds + 1):
         for name, command in sides.items():
-            found = run(command)
+            found = run(command, environ)
             if number:
                 runs[name].append(found)
     ours, theirs = (timing(each) for each in runs.values())
@@ -141,6 +143,7 @@ def main() -> int:
     goals = Goals()
     with tempfile.TemporaryDirectory() as folder:
         broker = Broker(Path(folder))
+        environ = installed_environment(Path(folder) / "compiled")
         with broker.running():
             broker.create(TOPIC, PARTITIONS)
             broker.fill(TOPIC, arguments.records, VALUE_BYTES)
@@ -150,7 +153,7 @@ def main() -> int:
                 *("--max-messages", "1000"),
             )
             for question in [*of_files(broker), *of_broker(broker, arguments.records)]:
-                ask(question, arguments.rounds, goals)
+                ask(question, arguments.rounds, goals, environ)
     return goals.status
 
 

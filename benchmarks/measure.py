@@ -113,3 +113,9 @@ class Goals:
         missed = ratio < goal
         self.status |= int(missed)
         print(f"  {name}: {ratio:.2f} times (goal {goal:g}){' MISSED' if missed else ''}")
+
+
+def installed_environment(compiled: Path) -> dict[str, str]:
+    """Return an environment in which Python caches compiled modules, as after installation."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": str(compiled)}

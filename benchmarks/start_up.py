@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import kafka_broker
 from kafka_broker import JARS, cpu_seconds, format_storage, free_ports, server_properties
-from measure import heading
+from measure import heading, installed_environment
 
 from tidelog.embedded.doors import open_briefly
 from tidelog.records.builder import build_batch
@@ -76,7 +76,7 @@ def start(program: str, directory: Path, stop: signal.Signals) -> Start:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=environment(directory),
+        env=installed_environment(directory.parent / "compiled"),
         preexec_fn=limit_descriptors,  # noqa: PLW1509 - nothing else runs in this process
     )
     assert process.stdout is not None
@@ -94,12 +94,6 @@ def start(program: str, directory: Path, stop: signal.Signals) -> Start:
     process.stdout.read()
     process.wait()
     return Start(loading, ready, cpu)
-
-
-def environment(directory: Path) -> dict[str, str]:
-    """Return an environment in which Python caches compiled modules, as after installation."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "PYTHONPYCACHEPREFIX": str(directory.parent / "compiled")}
 
 
 def limit_descriptors() -> None:

@@ -3,12 +3,16 @@
 Importing it takes some time; Ctrl-C during that ends the process as Ctrl-C later does.
 """
 
+import os
+
 _INTERRUPTED = 130
 """``ExitCode.INTERRUPTED``, before anything of tidelog is imported."""
 
 
 def main() -> int:
     """Run the command of ``sys.argv`` and return its exit code."""
+    # NumPy would start a thread for each core, for algebra that no command does.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from tidelog.cli.main import main as run  # noqa: PLC0415 - see above
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Sequence
+    from json import JSONEncoder
 
 MAX_WIDTH: Final = 120
 """Columns of a drawing on a wider terminal."""
@@ -35,12 +37,19 @@ def printable(text: str) -> str:
 
 def json_line(row: object) -> str:
     """Return a value as one line of JSON with text as it is, but for unprintable characters."""
-    import json
-
-    text = json.dumps(row, ensure_ascii=False)
+    text = _json_encoder().encode(row)
     if text.isprintable():
         return text
+    import json
+
     return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
+
+
+@cache
+def _json_encoder() -> JSONEncoder:
+    from json import JSONEncoder
+
+    return JSONEncoder(ensure_ascii=False)
 
 
 def print_counts(**counts: int) -> None:

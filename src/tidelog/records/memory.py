@@ -16,7 +16,15 @@ from tidelog.errors import CorruptMessage
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.array_rows import Row, as_bytes
-from tidelog.records.batch import BATCH_HEADER, INT32_MAX, MAGIC_V2, NO_SEQUENCE, BatchFlags
+from tidelog.records.batch import (
+    BATCH_HEADER,
+    BATCH_PREFIX,
+    INT32_MAX,
+    LOG_OVERHEAD,
+    MAGIC_V2,
+    NO_SEQUENCE,
+    BatchFlags,
+)
 from tidelog.records.scan import batch_row, crc_matches, header_of_row, whole_batch_size
 
 if TYPE_CHECKING:
@@ -28,6 +36,10 @@ if TYPE_CHECKING:
 
 _CAPACITY: Final = 1 << 14
 _USUAL_BATCH: Final = 1 << 12
+HEADER_WORK: Final = 64
+"""In plain code a header takes about as long as decoding this number of bytes of records."""
+CRC_SHARE: Final = 1024
+"""The CRC of this number of bytes takes as long as decoding one byte of records in plain code."""
 """Bytes; the first estimate of the number of batches assumes that they are no smaller."""
 
 
@@ -289,7 +301,18 @@ def walk(
     view = byte_view(data)
     stop = len(view) if end is None else end
     walker = _Walker(as_bytes(data), view, stop, check_crc, in_memory)
-    # In plain code a header takes about as long as the CRC of a few kilobytes.
-    if use_kernels(stop - start if check_crc else (stop - start) // 4):
+    if use_kernels(_work_of(view, start, stop, check_crc=check_crc)):
         return walker.compiled(start)
     return walker.plain(start)
+
+
+def _work_of(view: memoryview, start: int, stop: int, *, check_crc: bool) -> int:
+    """Return the work of a plain walk, as the bytes of records that are decoded in that time.
+
+    It is as if all batches had the size of the first.
+    """
+    size = BATCH_HEADER.size
+    if stop - start >= size:
+        size = max(size, LOG_OVERHEAD + BATCH_PREFIX.unpack(view, start).length)
+    batches = -(-(stop - start) // size)
+    return batches * HEADER_WORK + ((stop - start) // CRC_SHARE if check_crc else 0)

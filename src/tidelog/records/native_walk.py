@@ -12,7 +12,7 @@ import numpy as np
 
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import LOADING_PAYS_BYTES, use_kernels
-from tidelog.records.memory import BatchColumns
+from tidelog.records.memory import CRC_SHARE, HEADER_WORK, BatchColumns
 
 if TYPE_CHECKING:
     from tidelog.env.files import NativeReads, OpenFile
@@ -79,5 +79,6 @@ def walk_natively(
 
 def _reads_if_it_pays(file: OpenFile, work_bytes: int) -> NativeReads | None:
     reads = file.native_reads()
-    work_bytes = work_bytes if work_bytes >= LOADING_PAYS_BYTES else 0
-    return reads if reads is not None and use_kernels(work_bytes) else None
+    work = work_bytes // _USUAL_BATCH * HEADER_WORK + work_bytes // CRC_SHARE
+    work = work if work >= LOADING_PAYS_BYTES else 0
+    return reads if reads is not None and use_kernels(work) else None

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tidelog.codec.compression import Codec
+from tidelog.records import memory
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import build_batch
 from tidelog.records.memory import BatchColumns, walk
@@ -187,3 +188,28 @@ def test_columns_are_cut_chosen_and_moved() -> None:
     assert batches.select(batches.codec == 0).base_offset.tolist() == [100]
     assert batches.shifted(1000).position.tolist() == [1000, 1000 + len(FIRST)]
     assert BatchColumns.joined([batches, batches]).base_offset.tolist() == [100, 103, 100, 103]
+
+
+@pytest.mark.parametrize("check_crc", [False, True])
+def test_kernels_are_loaded_for_many_batches_not_for_many_bytes(
+    monkeypatch: pytest.MonkeyPatch, check_crc: bool
+) -> None:
+    """A plain walk reads headers and at most computes CRCs, for batches of any size."""
+    work: list[int] = []
+
+    def use_kernels(work_bytes: int) -> bool:
+        work.append(work_bytes)
+        return False
+
+    monkeypatch.setattr(memory, "use_kernels", use_kernels)
+    large = build_batch([(1, None, bytes(16_000), ())])
+
+    assert len(walk(large * 1000, check_crc=check_crc).batches) == 1000
+    assert len(walk(FIRST * 1000, check_crc=check_crc).batches) == 1000
+    assert 0 < work[1] <= work[0] < 100_000
+
+
+@pytest.mark.parametrize("data", [b"", b"short", bytes(11), b"\xff" * 12])
+def test_a_walk_over_what_has_no_length_finds_nothing(data: bytes) -> None:
+    """Where a batch's length would be, there are no or odd bytes."""
+    assert len(walk(data, in_memory=False).batches) == 0
