@@ -14,6 +14,7 @@ from tidelog.codec.compression import Codec
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord, TidelogError
 from tidelog.explain.internal_records import InternalTopic, decode_record
+from tidelog.kernels.runtime.gate import expect
 from tidelog.readonly.read_only_segment import ReadOnlySegment, position_for
 from tidelog.records.batch import INT64_MAX, BatchFlags, TimestampType
 from tidelog.records.control import CONTROL_KEY, ControlType, control_type, parse_marker
@@ -75,6 +76,8 @@ def dump_log(
     end = INT64_MAX if end_offset is None else end_offset
     form = _Form(encoding, topic) if records else None
     with FileRecords.open(fs, path) as file:
+        if records and start_offset <= 0 and end_offset is None:
+            expect(fs.stat(path).size_bytes)
         for piece in file.pieces(start=_position_for(fs, path, start_offset)):
             in_data = piece.batches_in_data
             for index, position in enumerate(piece.batches.position.tolist()):

@@ -192,6 +192,7 @@ def _print(
 ) -> int:
     """Print records from ``next_offset`` (None: the options); return where to continue."""
     from tidelog.cli.record_forms import make_printer
+    from tidelog.kernels.runtime.gate import expect
     from tidelog.readonly.read_only_log import ReadUpTo
     from tidelog.records.json.json_record import Encoding
 
@@ -211,6 +212,9 @@ def _print(
         _report_deleted(log, next_offset)
     printer = make_printer(args.format, place.topic, place.partition, Encoding(args.encoding))
     sys.stdout.flush()
+    is_whole = next_offset is None and wanted is None and args.limit is None and args.last is None
+    if is_whole and args.end_offset is None:
+        expect(log.size_bytes)
     for columns in selection.records(log, max(first, log.log_start_offset), stop):
         for piece in printer.pieces(columns):
             sys.stdout.buffer.write(piece)

@@ -144,6 +144,11 @@ def would_use(work_bytes: int) -> bool:
     return _GATE.would_use(work_bytes)
 
 
+def expect(work_bytes: int) -> None:
+    """Load the kernels now if work that is about to be done in small pieces pays for it."""
+    _GATE.would_use(work_bytes)
+
+
 def force(choice: bool | None) -> None:  # noqa: FBT001 - the one thing the function takes
     """Make ``use_kernels`` return ``choice`` (True still needs numba); None restores the rule."""
     _GATE.force(choice)
