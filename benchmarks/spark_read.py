@@ -7,7 +7,7 @@ in turn, in one session with two cores, which the broker shares. Ratios are of m
 needs Kafka's jars and Spark's connector: `make peer`.
 
     .venv/bin/python benchmarks/spark_read.py [--rows N] [--large-rows N] [--rounds N]
-        [--warm-up N] [--directory DIR] [--parts prepare,small,large,stream,latency]
+        [--warm-up N] [--directory DIR] [--parts prepare,small,large,stream,latency,checkpoint]
 
 The defaults are for a quick run; docs/performance.md has the figures for 10 M and 1 M rows. With
 ``--directory`` topics and copies are kept for the next run, so parts can run one at a time.
@@ -28,14 +28,14 @@ from spark_side import (
     run_beside_kafka,
     to_noop,
 )
-from spark_streams import TICKS, available_now, latency
+from spark_streams import TICKS, available_now, checkpoints, latency
 
 PARTITIONS = 4
 SEED = 20130101
 """The seed in ``KeyedProducer.java``."""
 
 FULL_GOAL, TWO_GOAL, PARQUET_GOAL, COLUMN_GOAL = 3.0, 6.0, 0.5, 0.6
-PARTS = ("prepare", "small", "large", "stream", "latency")
+PARTS = ("prepare", "small", "large", "stream", "latency", "checkpoint")
 
 
 class Topic(NamedTuple):
@@ -104,6 +104,8 @@ def run(pair: SparkBesideKafka, arguments: argparse.Namespace) -> int:
         available_now(pair, small.name, arguments.rounds, goals)
     if "latency" in arguments.parts:
         latency(pair, arguments.rounds, goals)
+    if "checkpoint" in arguments.parts:
+        checkpoints(pair, arguments.rounds)
     return goals.status
 
 

@@ -36,8 +36,26 @@ DEFAULT_SUFFIX = ", .crc files"
 ENGINE = ("engine alone", "memory, one row")
 """Sources that always have a new row."""
 
+MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+"""Spark's setting for the class that writes checkpoints; without it Spark uses FileContext."""
+
+BY_FILE_SYSTEM = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+RAW_FILES = {
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",  # or the session's first instance is used again
+}
+CHECKPOINTS: dict[str, dict[str, str]] = {
+    "FileContext, RawLocalFs": {},
+    "FileContext, LocalFs": {FILES: DEFAULT_FILES},
+    "FileSystem, RawLocalFileSystem": {MANAGER: BY_FILE_SYSTEM, **RAW_FILES},
+    "FileSystem, LocalFileSystem": {MANAGER: BY_FILE_SYSTEM},
+}
+"""How a checkpoint can be written to a local disk; the first is how our session does."""
+
 EVERY_S = 0.8
-BATCHES = 14
+BATCHES = 15
 SETTLE = 6
 """The number of first micro-batches that are not counted."""
 
@@ -143,6 +161,36 @@ def latency(pair: SparkBesideKafka, rounds: int, goals: WallGoals) -> None:
     for name, cores in idle.items():
         if not name.startswith(ENGINE):
             print(f"    {name:27} {cores:.2f} cores while no record arrives, broker included")
+
+
+def checkpoints(pair: SparkBesideKafka, rounds: int) -> None:
+    """Compare what a checkpoint's two files cost in a micro-batch, by the class that writes them.
+
+    One source after the other for each class; the first one's first stream is not counted.
+    """
+    from kafka import KafkaProducer as Producer
+
+    producer = Producer(bootstrap_servers=pair.broker.server, acks=1, linger_ms=0)
+    frames = frames_of(pair)
+    sources = ("tidelog", "kafka, tuned", "kafka, defaults")
+    found: dict[tuple[str, str], list[dict[str, int]]] = {}
+    ticks(pair, frames["tidelog"](), producer, is_engine=False)
+    for _ in range(max(rounds - 1, 1)):
+        for way, settings in CHECKPOINTS.items():
+            for name in sources:
+                for key, value in settings.items():
+                    pair.spark.conf.set(key, value)
+                durations, _ = ticks(pair, frames[name](), producer, is_engine=False)
+                for key in settings:
+                    pair.spark.conf.unset(key)
+                found.setdefault((way, name), []).extend(durations)
+    producer.close()
+    print(f"A checkpoint's files, a record each {EVERY_S} s, median of ms:")
+    parts = ("triggerExecution", "addBatch", "walCommit", "commitOffsets")
+    for (way, name), times in found.items():
+        medians = (statistics.median(each.get(part, 0) for each in times) for part in parts)
+        details = ", ".join(f"{part} {ms:.0f}" for part, ms in zip(parts, medians, strict=True))
+        print(f"    {way:31} {name:16} {details}; {len(times)} batches", flush=True)
 
 
 def ticks(
