@@ -31,7 +31,13 @@ from tidelog.kernels.compaction.key_batches import (
     mark_superseded,
     summarize_headers,
 )
-from tidelog.kernels.compaction.key_merge import find_superseded, hash_keys, merge_entries
+from tidelog.kernels.compaction.key_merge import (
+    entries_by_bucket,
+    find_superseded,
+    hash_keys,
+    merge_entries,
+    move_entries,
+)
 from tidelog.kernels.compaction.key_rewrite import rewrite_batches
 from tidelog.kernels.compaction.key_walk import decide_retention, find_keys, put_keys, walk_keys
 from tidelog.kernels.decode import decode_records
@@ -284,6 +290,9 @@ def compact(pages: Pages, rng: random.Random) -> None:
     lost = pages.numbers(np.zeros(max(entries.shape[1] - rng.choice((0, 0, 1)), 0)))
     merge_entries(entries, rng.choice((0, 0, 3, -1)), rng.randrange(9), slots, lost)
     find_superseded(entries, slots, lost)
+    move_entries(slots, pages.numbers(np.zeros(keys.SLOT_WORDS * rng.randrange(9))))
+    taken = pages.numbers(np.zeros(rng.randrange(28)))
+    entries_by_bucket(slots, pages.table(rng.choice((3, 3, 2)), rng.randrange(4)), taken)
     mark_superseded(headers, marks, bits, state)
     room = data.size + 10 * count + rows.HEADER_BYTES * found - rng.choice((0, 0, 1, 70))
     written, fates = pages.table(rows.BATCH_COLUMNS, found), pages.numbers(np.zeros(found))

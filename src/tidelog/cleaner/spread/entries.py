@@ -27,6 +27,10 @@ _FIRST_SLOTS: Final = 1 << 14
 _ENTRY_BYTES: Final = 8 * keys.SLOT_WORDS
 _GATHERED_BYTES: Final = 1 << 20
 """Bytes that are gathered at a time: each needs an index of 8 bytes for as long."""
+_SHORT_NUMBERS: Final = 1 << 16
+"""Count of the numbers with 16 bits."""
+_MARKED_OFFSETS: Final = 1 << 20
+"""Offsets whose bits are set at a time: each needs a byte for as long."""
 _FILL: Final = 0.6
 """Share of a table's slots that is filled at most: 41 bytes a key, since probing stays short."""
 
@@ -67,7 +71,9 @@ class Entries(NamedTuple):
 
     def in_buckets(self, buckets: int) -> Iterator[tuple[int, Entries]]:
         """Yield the entries of each bucket that has some; the key's hash chooses the bucket."""
-        bucket_of = self.words[1].view(np.uint64) % np.uint64(buckets)
+        bucket_of = (self.words[1].view(np.uint64) >> 32) * np.uint64(buckets) >> 32
+        if buckets <= _SHORT_NUMBERS:
+            bucket_of = bucket_of.astype(np.uint16)  # NumPy sorts these in linear time
         order = bucket_of.argsort(kind="stable")
         ends = bucket_of[order].searchsorted(np.arange(buckets), "right").tolist()
         start = 0
@@ -174,23 +180,27 @@ class LastOffsets:
         check_status(lost)
         return superseded[:lost]
 
-    def take(self) -> Entries:
-        """Return the entries that stay, and forget them."""
-        if self._with_kernels:
-            words = self._words()
-            self._table.fill(0)
-            self._count = 0
-        else:
+    def take(self, buckets: int) -> Iterator[tuple[int, Entries]]:
+        """Yield the entries that stay, as ``Entries.in_buckets``, and forget them."""
+        if not self._with_kernels:
             found = [(*key, offset) for key, offset in self._plain.items()]
-            words = np.array(found, np.int64).reshape(-1, keys.SLOT_WORDS).T
+            columns = np.array(found, np.int64).reshape(-1, keys.SLOT_WORDS).T
             self._plain = {}
-        return Entries(np.ascontiguousarray(words), NO_ENTRIES.sizes, NO_ENTRIES.keys)
+            every = Entries(np.ascontiguousarray(columns), NO_ENTRIES.sizes, NO_ENTRIES.keys)
+            yield from every.in_buckets(buckets)
+            return
+        from tidelog.kernels.compaction.key_merge import entries_by_bucket  # noqa: PLC0415 - compiles when imported
 
-    def _words(self) -> Ints:
-        slots = self._table.reshape(-1, keys.SLOT_WORDS)
-        words = np.ascontiguousarray(slots[slots[:, 2] != 0].T)
-        words[2] -= 1
-        return words
+        bounds = np.empty((keys.SLOT_WORDS, buckets), np.int64)
+        words = np.empty(self._count * keys.SLOT_WORDS, np.int64)
+        check_status(entries_by_bucket(self._table, bounds, words))
+        self._table.fill(0)
+        self._count = 0
+        for bucket, (first, count) in enumerate(bounds[:2].T.tolist()):
+            if count:
+                start, end = first * keys.SLOT_WORDS, (first + count) * keys.SLOT_WORDS
+                of_bucket = words[start:end].reshape(keys.SLOT_WORDS, count)
+                yield bucket, Entries(of_bucket, NO_ENTRIES.sizes, NO_ENTRIES.keys)
 
     def _reserve(self, added: int) -> None:
         """Make room for ``added`` more keys.
@@ -204,13 +214,11 @@ class LastOffsets:
             needed *= 2
         if needed == slots:
             return
-        from tidelog.kernels.compaction.key_merge import merge_entries  # noqa: PLC0415 - compiles when imported
+        from tidelog.kernels.compaction.key_merge import move_entries  # noqa: PLC0415 - compiles when imported
 
-        words = self._words()
-        self._table = np.zeros(needed * keys.SLOT_WORDS, np.int64)
-        unused = np.empty(words.shape[1], np.int64)
-        at, _, self._count = merge_entries(words, 0, words.shape[1], self._table, unused)
-        check_status(at)
+        larger = np.zeros(needed * keys.SLOT_WORDS, np.int64)
+        check_status(move_entries(self._table, larger))
+        self._table = larger
 
     def _merge_plainly(self, words: Ints) -> Iterator[int]:
         for one, two, offset in zip(*words.tolist(), strict=True):
@@ -263,12 +271,17 @@ class OffsetSet(NamedTuple):
 
     @classmethod
     def of(cls, offsets: Ints, start: int, end: int) -> OffsetSet:
-        """Return the set of some offsets of [start, end), in any order."""
+        """Return the set of some offsets of [start, end), which are in ascending order."""
         if offsets.nbytes < bytes_for(end - start):
             return cls(start, is_bits=False, data=offsets.view(np.uint8))
-        at = offsets - start
-        bits = np.zeros(bytes_for(end - start), np.uint8)
-        np.bitwise_or.at(bits, at >> 3, (1 << (at & 7)).astype(np.uint8))
+        pieces = []
+        for first in range(start, end, _MARKED_OFFSETS):
+            last = min(first + _MARKED_OFFSETS, end)
+            some = offsets[offsets.searchsorted(first) : offsets.searchsorted(last)]
+            is_marked = np.zeros(last - first, np.bool_)
+            is_marked[some - first] = True
+            pieces.append(np.packbits(is_marked, bitorder="little"))
+        bits = np.concatenate(pieces) if pieces else np.empty(0, np.uint8)
         return cls(start, is_bits=True, data=bits)
 
     def add_to(self, superseded: SupersededOffsets) -> None:

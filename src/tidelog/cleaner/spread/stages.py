@@ -19,6 +19,7 @@ from tidelog.cleaner.header_summary import HeaderSummary
 from tidelog.cleaner.key_table import KeyTable
 from tidelog.cleaner.segment_copy import SegmentCopier
 from tidelog.cleaner.spread.entries import (
+    NO_ENTRIES,
     Entries,
     KeyHasher,
     LastOffsets,
@@ -183,17 +184,18 @@ class _Hashing:
 
     def take(self) -> Iterator[BucketPart]:
         """Yield the entries, and forget them."""
-        dirty = Entries.joined(self._dirty) if self._plan.is_exact else self._last.take()
-        clean = Entries.joined(self._clean)
+        buckets = self._plan.buckets
+        dirty = (
+            Entries.joined(self._dirty).in_buckets(buckets)
+            if self._plan.is_exact
+            else self._last.take(buckets)
+        )
+        by_bucket = dict(Entries.joined(self._clean).in_buckets(buckets))
         self._dirty, self._clean, self._held = [], [], 0
-        by_bucket = dict(clean.in_buckets(self._plan.buckets))
-        for bucket, entries in dirty.in_buckets(self._plan.buckets):
-            yield BucketPart(bucket, entries, by_bucket.pop(bucket, clean.select(_NONE)))
+        for bucket, entries in dirty:
+            yield BucketPart(bucket, entries, by_bucket.pop(bucket, NO_ENTRIES))
         for bucket, entries in by_bucket.items():
-            yield BucketPart(bucket, dirty.select(_NONE), entries)
-
-
-_NONE: Final = np.empty(0, np.int64)
+            yield BucketPart(bucket, NO_ENTRIES, entries)
 
 
 def hash_file(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tidelog.kernels.compaction.key_rows import KEY_COLUMNS, SLOT_WORDS, STATE_WORDS
 from tidelog.kernels.compaction.key_walk import AHEAD, find_slot, hash_rows, slot_of
 from tidelog.kernels.rows import BAD_ARGUMENT
-from tidelog.kernels.runtime.intrinsics import address_of, prefetch
+from tidelog.kernels.runtime.intrinsics import address_of, prefetch, shift_right
 from tidelog.kernels.runtime.jit import (
     BYTES,
     INT64S,
@@ -48,15 +48,16 @@ def hash_keys(
 
 
 @called
+def _is_table(table: npt.NDArray[np.int64]) -> bool:
+    """Return whether an array has the form of a table of entries."""
+    words = table.size
+    return bool(words > 0 and words % SLOT_WORDS == 0 and words < SLOT_WORDS << 31)
+
+
+@called
 def _are_entries(entries: npt.NDArray[np.int64], table: npt.NDArray[np.int64]) -> bool:
     """Return whether the arrays have the form of entries and of their table."""
-    words = table.size
-    return bool(
-        entries.shape[0] >= SLOT_WORDS
-        and words > 0
-        and words % SLOT_WORDS == 0
-        and words < SLOT_WORDS << 31
-    )
+    return bool(entries.shape[0] >= SLOT_WORDS and _is_table(table))
 
 
 @kernel(f"UniTuple(int64, 3)({TABLE}, int64, int64, {WRITABLE_INT64S}, {WRITABLE_INT64S})")
@@ -96,6 +97,71 @@ def merge_entries(
             lost += 1
         table[at + 2] = max(known, offset) + 1
     return count, lost, added
+
+
+@kernel(f"int64({INT64S}, {WRITABLE_INT64S})")
+def move_entries(table: npt.NDArray[np.int64], larger: npt.NDArray[np.int64]) -> int:
+    """Copy all entries of a table into a larger, empty one; return their number.
+
+    Both are traversed once, since the slots of both are in the order of the hash. Returns
+    BAD_ARGUMENT if the entries do not fit.
+    """
+    if not _is_table(table) or not _is_table(larger):
+        return BAD_ARGUMENT
+    moved = 0
+    for at in range(0, table.size, SLOT_WORDS):
+        if table[at + 2] == 0:
+            continue
+        to = find_slot(larger, table[at], table[at + 1])
+        if to < 0:
+            return BAD_ARGUMENT
+        larger[to], larger[to + 1] = table[at], table[at + 1]
+        larger[to + 2] = table[at + 2]
+        moved += 1
+    return moved
+
+
+@called
+def _bucket_of(hash_word: int, buckets: int) -> int:
+    """Return the bucket that a hash selects; there are fewer than 2**31 buckets."""
+    return shift_right(shift_right(hash_word, 32) * buckets, 32)
+
+
+@kernel(f"int64({INT64S}, {WRITABLE_TABLE}, {WRITABLE_INT64S})")
+def entries_by_bucket(
+    table: npt.NDArray[np.int64],
+    bounds: npt.NDArray[np.int64],
+    entries: npt.NDArray[np.int64],
+) -> int:
+    """Write the entries of a table to ``entries``, those of each bucket together.
+
+    The second half of the hash selects one of ``bounds.shape[1]`` buckets. The rows of ``bounds``
+    become the first entry and the number of entries of each bucket, and that number again. The
+    entries of a bucket are three rows of ``entries``, one after the other. Returns the number of
+    all entries, or BAD_ARGUMENT if they do not fit.
+    """
+    buckets = bounds.shape[1]
+    if not _is_table(table) or bounds.shape[0] < SLOT_WORDS or not 0 < buckets < 1 << 31:
+        return BAD_ARGUMENT
+    for bucket in range(buckets):
+        bounds[1, bucket] = 0
+    for at in range(0, table.size, SLOT_WORDS):
+        if table[at + 2] != 0:
+            bounds[1, _bucket_of(table[at + 1], buckets)] += 1
+    count = 0
+    for bucket in range(buckets):
+        bounds[0, bucket], bounds[2, bucket] = count, 0
+        count += bounds[1, bucket]
+    if count > entries.size // SLOT_WORDS:
+        return BAD_ARGUMENT
+    for at in range(0, table.size, SLOT_WORDS):
+        if table[at + 2] != 0:
+            bucket = _bucket_of(table[at + 1], buckets)
+            to, size = bounds[0, bucket] * SLOT_WORDS + bounds[2, bucket], bounds[1, bucket]
+            entries[to], entries[to + size] = table[at], table[at + 1]
+            entries[to + 2 * size] = table[at + 2] - 1
+            bounds[2, bucket] += 1
+    return count
 
 
 @kernel(f"int64({TABLE}, {INT64S}, {WRITABLE_INT64S})")

@@ -8,7 +8,13 @@ import numpy as np
 
 from tidelog.kernels import rows
 from tidelog.kernels.compaction import key_rows as keys
-from tidelog.kernels.compaction.key_merge import find_superseded, hash_keys, merge_entries
+from tidelog.kernels.compaction.key_merge import (
+    entries_by_bucket,
+    find_superseded,
+    hash_keys,
+    merge_entries,
+    move_entries,
+)
 from tidelog.kernels.compaction.key_walk import find_keys
 
 if TYPE_CHECKING:
@@ -73,6 +79,31 @@ def test_clean_records_are_superseded_by_greater_offsets_only(run: Run) -> None:
     assert lost[:count].tolist() == [3]
 
 
+def test_a_larger_table_has_all_entries_of_the_one_before(run: Run) -> None:
+    """Where a search finds them; also those that were behind the end of the smaller one."""
+    found = entries(*((key << 28, key) for key in range(7)), (-1, 7), (-2, 8))
+    table, larger, lost = slots(9), slots(20), np.zeros(9, np.int64)
+    run(merge_entries)(found, 0, 9, table, lost)
+
+    assert run(move_entries)(table, larger) == 9
+    assert run(merge_entries)(found, 0, 0, larger, lost) == (9, 0, 0)
+    assert run(move_entries)(larger, slots(8)) == rows.BAD_ARGUMENT
+
+
+def test_entries_are_taken_bucket_by_bucket(run: Run) -> None:
+    """The second half of a hash selects the bucket; an empty one has no entries."""
+    words = np.array([[1 << 40, 2 << 50, 3], [0, -1, 1 << 62], [5, 6, 7]], np.int64)
+    table, bounds, taken = slots(8), np.zeros((3, 8), np.int64), np.zeros(9, np.int64)
+    run(merge_entries)(words, 0, 3, table, np.zeros(3, np.int64))
+
+    assert run(entries_by_bucket)(table, bounds, taken) == 3
+    assert bounds.tolist() == [[0, 1, 1, 2, 2, 2, 2, 2], *[[1, 0, 1, 0, 0, 0, 0, 1]] * 2]
+    assert taken.tolist() == [1 << 40, 0, 5, 3, 1 << 62, 7, 2 << 50, -1, 6]
+    assert run(entries_by_bucket)(table, bounds, taken[:8]) == rows.BAD_ARGUMENT
+    assert run(entries_by_bucket)(table, bounds[:, :0].copy(), taken) == rows.BAD_ARGUMENT
+    assert run(entries_by_bucket)(table, bounds[:2].copy(), taken) == rows.BAD_ARGUMENT
+
+
 def test_the_hash_is_that_of_the_offset_map(run: Run) -> None:
     """So that both divide keys alike; a null key is hashed as an empty one."""
     data, table = np.frombuffer(b"one two " + bytes(64), np.uint8), np.zeros((10, 3), np.int64)
@@ -93,6 +124,9 @@ def test_arrays_that_do_not_fit_are_refused(run: Run) -> None:
         table = np.zeros(words, np.int64)
         assert run(merge_entries)(one, 0, 1, table, lost)[0] == rows.BAD_ARGUMENT
         assert run(find_superseded)(one, table, lost) == rows.BAD_ARGUMENT
+        assert run(move_entries)(table, slots(2)) == rows.BAD_ARGUMENT
+        assert run(move_entries)(slots(2), table) == rows.BAD_ARGUMENT
+        assert run(entries_by_bucket)(table, np.zeros((3, 1), np.int64), lost) == rows.BAD_ARGUMENT
     assert run(merge_entries)(one, 2, 1, slots(1), lost)[0] == rows.BAD_ARGUMENT
     assert run(merge_entries)(one, 0, 1, slots(1), lost[:0])[0] == rows.BAD_ARGUMENT
     assert run(find_superseded)(one, slots(1), lost[:0]) == rows.BAD_ARGUMENT
