@@ -54,6 +54,7 @@ def test_each_entry_is_taken_with_the_bucket_that_its_hash_selects(buckets: int)
         last.merge(columns)
         found.append(last.take(buckets))
 
+    assert len(found) == 3
     for parts in found:
         taken = [(bucket, one.words) for bucket, one in parts]
         assert [bucket for bucket, _ in taken] == sorted({bucket for bucket, _ in expected})
