@@ -54,13 +54,13 @@ def spark() -> Iterator[SparkSession]:
     running.stop()
 
 
-@pytest.fixture(params=[True, False], ids=["kernels", "plain"])
-def with_and_without_kernels(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let compiled code do work of any size, then none."""
+@pytest.fixture(params=[False, True], ids=["plain", "kernels"])
+def engine(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Let plain code do all work, then kernels, of any size; yield whether they do."""
     from tidelog.kernels.runtime import gate
 
     gate.force(request.param)
-    yield
+    yield request.param
     gate.force(None)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 TOPICS = ("compact-delete", "compact-empty", "compact-long", "compact-short", "compact-txn")
 
 
-pytestmark = pytest.mark.usefixtures("with_and_without_kernels")
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 class Topic:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from tidelog.codec.compression import Codec
-from tidelog.kernels.runtime import gate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from tidelog.records.batch import BatchHeader
     from tidelog.records.record import Header
@@ -141,11 +140,3 @@ def old_form(request: pytest.FixtureRequest) -> tuple[Library, int, Codec]:
     """Yield each library with each old magic and codec that it supports."""
     chosen: tuple[Library, int, Codec] = request.param
     return chosen
-
-
-@pytest.fixture(params=[False, True], ids=["plain", "kernels"])
-def engine(request: pytest.FixtureRequest) -> Iterator[bool]:
-    """Force plain code or kernels for one test."""
-    gate.force(request.param)
-    yield request.param
-    gate.force(None)

@@ -49,7 +49,7 @@ STEPS = st.lists(
 )
 
 
-pytestmark = pytest.mark.usefixtures("with_and_without_kernels")
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 class History:

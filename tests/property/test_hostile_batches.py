@@ -73,14 +73,6 @@ V2_STAMPS = {*range(8), *range(12, 16)}
 OLD_STAMPS = set(range(8))
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "kernels"])
-def engine(request: pytest.FixtureRequest) -> Iterator[bool]:
-    """Force plain code or kernels for one test."""
-    gate.force(request.param)
-    yield request.param
-    gate.force(None)
-
-
 @pytest.fixture
 def both_engines() -> Iterator[None]:
     """Let a test force plain code or kernels, and undo it."""

@@ -16,7 +16,7 @@ from tidelog.cleaner.spread.spread_cleaner import SpreadCleaner
 from tidelog.testing.scale import scaled
 from tidelog.testing.spread_workers import SerialWorkers
 
-pytestmark = pytest.mark.usefixtures("with_and_without_kernels")
+pytestmark = pytest.mark.usefixtures("engine")
 
 WAYS = st.fixed_dictionaries(
     {

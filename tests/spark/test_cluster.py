@@ -226,10 +226,15 @@ def make_python(folder: Path) -> tuple[str, Path]:
     return str(folder / "venv" / "bin" / "python"), packages
 
 
+def without_own_path() -> dict[str, str]:
+    """Return the environment without packages that these tests may have from ``PYTHONPATH``."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
 @contextmanager
 def daemon(home: Path, address: str, *words: str) -> Iterator[str]:
     """Run a Spark daemon during the block; yield the address of the master that it prints."""
-    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {
+    environ = without_own_path() | {
         "JAVA_HOME": find_java().home,
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": address,
@@ -293,8 +298,7 @@ def run_job(
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
     """A Python with the wheel and what it requires, for drivers and workers."""
     python, packages = make_python(tmp_path_factory.mktemp("wheel"))
-    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environ |= {
+    environ = without_own_path() | {
         "JAVA_HOME": find_java().home,
         "PYSPARK_PYTHON": python,
         "SPARK_HOME": str(packages / "pyspark"),

@@ -36,11 +36,16 @@ if TYPE_CHECKING:
 
 _CAPACITY: Final = 1 << 14
 _USUAL_BATCH: Final = 1 << 12
-HEADER_WORK: Final = 64
-"""In plain code a header takes about as long as decoding this number of bytes of records."""
-CRC_SHARE: Final = 1024
-"""The CRC of this number of bytes takes as long as decoding one byte of records in plain code."""
 """Bytes; the first estimate of the number of batches assumes that they are no smaller."""
+_HEADER_WORK: Final = 64
+"""In plain code a header takes about as long as decoding this number of bytes of records."""
+_CRC_SHARE: Final = 1024
+"""The CRC of this number of bytes takes as long as decoding one byte of records in plain code."""
+
+
+def advance_sequences(base_sequence: Ints, delta: Ints) -> Ints:
+    """Return ``record.advance_sequence`` of each pair."""
+    return np.where(base_sequence < 0, NO_SEQUENCE, (base_sequence + delta) & INT32_MAX)
 
 
 class BatchColumns:
@@ -115,9 +120,7 @@ class BatchColumns:
     @property
     def last_sequence(self) -> Ints:
         """Sequence of the last record: base sequence plus last offset delta, with wrap-around."""
-        base = self.base_sequence
-        last = (base + self.last_offset - self.base_offset) & INT32_MAX
-        return np.where(base < 0, NO_SEQUENCE, last)
+        return advance_sequences(self.base_sequence, self.last_offset - self.base_offset)
 
     @property
     def is_log_append_time(self) -> Bools:
@@ -307,12 +310,17 @@ def walk(
 
 
 def _work_of(view: memoryview, start: int, stop: int, *, check_crc: bool) -> int:
-    """Return the work of a plain walk, as the bytes of records that are decoded in that time.
-
-    It is as if all batches had the size of the first.
-    """
+    """Return the work of a plain walk, as if all batches had the size of the first."""
     size = BATCH_HEADER.size
     if stop - start >= size:
         size = max(size, LOG_OVERHEAD + BATCH_PREFIX.unpack(view, start).length)
-    batches = -(-(stop - start) // size)
-    return batches * HEADER_WORK + ((stop - start) // CRC_SHARE if check_crc else 0)
+    return plain_work(stop - start, size, check_crc=check_crc)
+
+
+def plain_work(size_bytes: int, batch_bytes: int, *, check_crc: bool) -> int:
+    """Return the work of walking over batches of this size in plain code.
+
+    Its unit is the time in which plain code decodes one byte of records, as for ``use_kernels``.
+    """
+    batches = -(-size_bytes // batch_bytes)
+    return batches * _HEADER_WORK + (size_bytes // _CRC_SHARE if check_crc else 0)

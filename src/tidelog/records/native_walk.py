@@ -12,7 +12,7 @@ import numpy as np
 
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import LOADING_PAYS_BYTES, use_kernels
-from tidelog.records.memory import CRC_SHARE, HEADER_WORK, BatchColumns
+from tidelog.records.memory import BatchColumns, plain_work
 
 if TYPE_CHECKING:
     from tidelog.env.files import NativeReads, OpenFile
@@ -77,8 +77,8 @@ def walk_natively(
     return NativeWalk(BatchColumns.joined(batches), controls, position)
 
 
-def _reads_if_it_pays(file: OpenFile, work_bytes: int) -> NativeReads | None:
+def _reads_if_it_pays(file: OpenFile, size_bytes: int) -> NativeReads | None:
     reads = file.native_reads()
-    work = work_bytes // _USUAL_BATCH * HEADER_WORK + work_bytes // CRC_SHARE
-    work = work if work >= LOADING_PAYS_BYTES else 0
+    work = plain_work(size_bytes, _USUAL_BATCH, check_crc=True)
+    work = work if work >= LOADING_PAYS_BYTES else 0  # else the plain walk counts it
     return reads if reads is not None and use_kernels(work) else None

@@ -17,7 +17,8 @@ from tidelog.codec.layout import byte_view
 from tidelog.errors import InvalidRecord
 from tidelog.kernels import rows
 from tidelog.records.array_rows import Row, as_bytes
-from tidelog.records.batch import INT32_MAX, NO_SEQUENCE, TimestampType
+from tidelog.records.batch import TimestampType
+from tidelog.records.memory import advance_sequences
 from tidelog.records.record import Record, read_headers
 from tidelog.records.record_areas import areas_of, decode_areas, decode_before_damage
 from tidelog.records.unpacked import Unpacked
@@ -99,8 +100,9 @@ class RecordColumns:
         """Yield every record as a value, control records included."""
         batches, batch = self.batches, self.batch
         epochs = [None if epoch < 0 else epoch for epoch in batches.leader_epoch.tolist()]
-        base = batches.base_sequence[batch]
-        sequence = (base + self.offset - batches.base_offset[batch]) & INT32_MAX
+        sequences = advance_sequences(
+            batches.base_sequence[batch], self.offset - batches.base_offset[batch]
+        )
         fields = zip(
             self.offset.tolist(),
             self.timestamp.tolist(),
@@ -109,7 +111,7 @@ class RecordColumns:
             self._parts(self.value_at, self.value_size),
             self._headers(),
             map(epochs.__getitem__, batch.tolist()),
-            np.where(base < 0, NO_SEQUENCE, sequence).tolist(),
+            sequences.tolist(),
             strict=True,
         )
         return map(_new_record, fields)

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 BUFFER_BYTES: Final = 64 << 20
 """Bytes of batches to gather before they are written as runs."""
-NEVER_FILLED: Final = 1 << 62
+_NO_SEGMENT_BYTES: Final = 1 << 62
+"""Stands for ``segment.bytes`` where a partition gets no file of its own."""
 WRITE_BYTES: Final = 256 << 10
 """Bytes of a partition that are written at a time: the copy of fewer costs less than a write."""
 
@@ -112,7 +113,7 @@ class BundleWriter:
     def _write_gathered(self) -> None:
         gathered, self._gathered, self._gathered_bytes = self._gathered, {}, 0
         for key, parts in sorted(gathered.items()):
-            segment_bytes = self._segment_bytes.get(key, NEVER_FILLED)
+            segment_bytes = self._segment_bytes.get(key, _NO_SEGMENT_BYTES)
             is_own = SHARE_ADOPTED * self._total_bytes[key] >= segment_bytes
             run: _Run | None = None
             for data in _joined(parts):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tidelog.log.log import Log
 
 
-pytestmark = pytest.mark.usefixtures("both_ways")
+pytestmark = pytest.mark.usefixtures("engine")
 RETENTION_MS = 1000
 CONTROL, HORIZON = 0x20, 0x40
 

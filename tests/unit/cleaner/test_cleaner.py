@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tidelog.testing.fields import SequenceFields
 
 
-pytestmark = pytest.mark.usefixtures("both_ways")
+pytestmark = pytest.mark.usefixtures("engine")
 BOTH_READERS = Isolation.LOG_END, Isolation.READ_COMMITTED
 
 
@@ -229,12 +229,12 @@ def test_small_segments_become_one() -> None:
         assert home.files(".deleted") == []
 
 
-def test_an_abort_leaves_the_old_segments(both_ways: bool) -> None:
+def test_an_abort_leaves_the_old_segments(engine: bool) -> None:
     """An aborted cleaning deletes what it was writing and changes nothing.
 
     Scenario: LogCleanerTest.testCleanSegmentsWithAbort
     """
-    del both_ways
+    del engine
     home = CleanerHome()
     steps = []
 

@@ -62,14 +62,14 @@ def test_a_map_without_room_is_refused() -> None:
         map_of(23)
 
 
-@pytest.mark.usefixtures("both_ways")
-def test_the_last_offset_of_a_key_is_found(both_ways: bool) -> None:
+@pytest.mark.usefixtures("engine")
+def test_the_last_offset_of_a_key_is_found(engine: bool) -> None:
     """Putting a key again replaces its offset; unknown keys have none.
 
     Scenario: OffsetMapTest.testBasicValidation, OffsetMapTest.testLatestOffset
     """
-    found = map_of(with_kernels=both_ways)
-    data, table = table_of([b"a", b"b", b"a", b""], start=5, with_kernels=both_ways)
+    found = map_of(with_kernels=engine)
+    data, table = table_of([b"a", b"b", b"a", b""], start=5, with_kernels=engine)
 
     assert found.put(data, table) == 4
 
@@ -77,14 +77,14 @@ def test_the_last_offset_of_a_key_is_found(both_ways: bool) -> None:
     assert (found.entries, found.latest_offset) == (3, 8)
 
 
-@pytest.mark.usefixtures("both_ways")
-def test_a_full_map_takes_nothing_more(both_ways: bool) -> None:
+@pytest.mark.usefixtures("engine")
+def test_a_full_map_takes_nothing_more(engine: bool) -> None:
     """A full map refuses even a key that it contains.
 
     Scenario: OffsetMapTest.testGetWhenFull, OffsetMapTest.testUtilization
     """
-    found = map_of(2 * 24, 1.0, with_kernels=both_ways)
-    data, table = table_of([b"a", b"b", b"a", b"c"], with_kernels=both_ways)
+    found = map_of(2 * 24, 1.0, with_kernels=engine)
+    data, table = table_of([b"a", b"b", b"a", b"c"], with_kernels=engine)
 
     assert found.put(data, table) == 2
     assert found.latest_offset == 1
@@ -92,11 +92,11 @@ def test_a_full_map_takes_nothing_more(both_ways: bool) -> None:
     assert offsets(found, [b"a", b"c"]) == [0, -1]
 
 
-@pytest.mark.usefixtures("both_ways")
-def test_a_superseded_offset_gets_its_bit(both_ways: bool) -> None:
+@pytest.mark.usefixtures("engine")
+def test_a_superseded_offset_gets_its_bit(engine: bool) -> None:
     """The bit is set of exactly the offsets that a later record supersedes."""
-    found = map_of(start_offset=100, with_kernels=both_ways)
-    data, table = table_of([b"a", b"b", b"a", b"a"], start=100, with_kernels=both_ways)
+    found = map_of(start_offset=100, with_kernels=engine)
+    data, table = table_of([b"a", b"b", b"a", b"a"], start=100, with_kernels=engine)
 
     found.put(data, table)
 

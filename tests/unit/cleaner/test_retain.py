@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tidelog.records.array_rows import Bytes, Ints
 
-pytestmark = pytest.mark.usefixtures("both_ways")
+pytestmark = pytest.mark.usefixtures("engine")
 NOW_MS: Final = 1_000
 HORIZON: Final = int(BatchFlags.DELETE_HORIZON)
 BITS_START: Final = 10
@@ -128,7 +128,7 @@ def verdicts(
     return found
 
 
-def test_batches_of_superseded_records_are_found_by_the_bits(both_ways: bool) -> None:
+def test_batches_of_superseded_records_are_found_by_the_bits(engine: bool) -> None:
     """Those of which each offset has a record, and each record a bit that is set."""
     cases = [
         # first, last, records, magic, action, whether all is superseded
@@ -148,7 +148,7 @@ def test_batches_of_superseded_records_are_found_by_the_bits(both_ways: bool) ->
         (33, 35, 3, 2, FILTER, False),
         (35, 37, 3, 2, FILTER, False),
     ]
-    offset_map = map_of(40, with_kernels=both_ways)
+    offset_map = map_of(40, with_kernels=engine)
     offset_map.bits[:] = 0xFF
     offset_map.bits[(35 - BITS_START) >> 3] ^= 1 << ((35 - BITS_START) & 7)
     array = np.zeros((rows.BATCH_COLUMNS, len(cases)), np.int64)
@@ -156,7 +156,7 @@ def test_batches_of_superseded_records_are_found_by_the_bits(both_ways: bool) ->
     array[fields] = np.array([case[:4] for case in cases]).T
     actions = np.array([case[4] for case in cases])
 
-    mark_superseded(BatchColumns(array), actions, offset_map, with_kernels=both_ways)
+    mark_superseded(BatchColumns(array), actions, offset_map, with_kernels=engine)
 
     assert actions.tolist() == [
         action & ~FILTER | SUPERSEDED_WHOLE if is_whole else action
@@ -165,7 +165,7 @@ def test_batches_of_superseded_records_are_found_by_the_bits(both_ways: bool) ->
 
 
 @pytest.mark.parametrize("is_old", [False, True])
-def test_a_record_is_superseded_by_a_later_one_with_its_key(both_ways: bool, is_old: bool) -> None:
+def test_a_record_is_superseded_by_a_later_one_with_its_key(engine: bool, is_old: bool) -> None:
     """Bits say so, or the map's offset of the key; records above the map stay."""
     records = [
         (5, b"a", SUPERSEDED),
@@ -179,7 +179,7 @@ def test_a_record_is_superseded_by_a_later_one_with_its_key(both_ways: bool, is_
         (25, b"a", STAYS),
     ]
 
-    found = verdicts([record[:2] for record in records], with_kernels=both_ways, is_old=is_old)
+    found = verdicts([record[:2] for record in records], with_kernels=engine, is_old=is_old)
 
     assert found == [verdict for *_, verdict in records]
 
@@ -194,33 +194,32 @@ def test_a_record_is_superseded_by_a_later_one_with_its_key(both_ways: bool, is_
     ],
 )
 def test_keys_without_a_bit_are_looked_up(
-    both_ways: bool, offsets: tuple[int, int], expected: list[int]
+    engine: bool, offsets: tuple[int, int], expected: list[int]
 ) -> None:
     """The first after the bits and the last before them, too."""
     names = {9: b"a", 10: b"a", 11: b"b", 19: b"6", 20: b"d", 22: b"d"}
 
-    found = verdicts([(offset, names[offset]) for offset in offsets], with_kernels=both_ways)
+    found = verdicts([(offset, names[offset]) for offset in offsets], with_kernels=engine)
 
     assert found == expected
 
 
-def test_a_tombstone_expires_when_its_horizon_has_passed(both_ways: bool) -> None:
+def test_a_tombstone_expires_when_its_horizon_has_passed(engine: bool) -> None:
     """Not before; without a horizon, or above the map, it stays; a superseded one is one."""
     records = [(11, b"b"), (13, b"0"), (20, b"d")]
     found = [
-        verdicts(records, with_kernels=both_ways, tombstones=[11, 20], area=area)
-        for area in range(3)
+        verdicts(records, with_kernels=engine, tombstones=[11, 20], area=area) for area in range(3)
     ]
 
     assert found[0] == found[2] == [STAYS, STAYS, SUPERSEDED]
     assert found[1] == [EXPIRED, STAYS, SUPERSEDED]
-    ends = verdicts([(24, b"g"), (25, b"g")], with_kernels=both_ways, tombstones=[24, 25], area=1)
+    ends = verdicts([(24, b"g"), (25, b"g")], with_kernels=engine, tombstones=[24, 25], area=1)
     assert ends == [EXPIRED, STAYS]
 
 
-def test_an_empty_value_is_not_a_tombstone(both_ways: bool) -> None:
+def test_an_empty_value_is_not_a_tombstone(engine: bool) -> None:
     """Only null is."""
-    data, table = table_of([(11, b"b")], with_kernels=both_ways)
+    data, table = table_of([(11, b"b")], with_kernels=engine)
     table.rows[[keys.VALUE_SIZE, keys.AREA]] = 0
     array = np.zeros((rows.BATCH_COLUMNS, 1), np.int64)
     array[rows.MAGIC], array[rows.ATTRIBUTES] = 2, HORIZON
@@ -232,7 +231,7 @@ def test_an_empty_value_is_not_a_tombstone(both_ways: bool) -> None:
     check_record_retention(
         decompressed,
         table,
-        filled_map(with_kernels=both_ways),
+        filled_map(with_kernels=engine),
         NOW_MS,
         retain_legacy_deletes=False,
     )
@@ -241,11 +240,11 @@ def test_an_empty_value_is_not_a_tombstone(both_ways: bool) -> None:
 
 
 @pytest.mark.parametrize("is_retained", [False, True])
-def test_old_tombstones_stay_as_the_cleaning_decides(both_ways: bool, is_retained: bool) -> None:
+def test_old_tombstones_stay_as_the_cleaning_decides(engine: bool, is_retained: bool) -> None:
     """Batches of magic 0 and 1 have no delete horizon."""
     found = verdicts(
         [(11, b"b"), (13, b"0")],
-        with_kernels=both_ways,
+        with_kernels=engine,
         tombstones=[11],
         is_old=True,
         retain_legacy_deletes=is_retained,
@@ -254,11 +253,11 @@ def test_old_tombstones_stay_as_the_cleaning_decides(both_ways: bool, is_retaine
     assert found == [STAYS if is_retained else EXPIRED, STAYS]
 
 
-def test_a_record_without_a_key_is_dropped(both_ways: bool) -> None:
+def test_a_record_without_a_key_is_dropped(engine: bool) -> None:
     """An empty key is one; above the map's end, or in a batch that is kept, all records stay."""
     records = [(11, None), (13, b""), (25, None)]
 
-    assert verdicts(records, with_kernels=both_ways) == [KEYLESS, STAYS, STAYS]
-    assert verdicts(records, with_kernels=both_ways, area=3) == [STAYS, STAYS, STAYS]
-    assert verdicts([(10, b"a")], with_kernels=both_ways, area=3) == [STAYS]
-    assert verdicts([], with_kernels=both_ways) == []
+    assert verdicts(records, with_kernels=engine) == [KEYLESS, STAYS, STAYS]
+    assert verdicts(records, with_kernels=engine, area=3) == [STAYS, STAYS, STAYS]
+    assert verdicts([(10, b"a")], with_kernels=engine, area=3) == [STAYS]
+    assert verdicts([], with_kernels=engine) == []

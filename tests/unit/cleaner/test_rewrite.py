@@ -12,7 +12,7 @@ from tidelog.testing.cleaning import CleanerHome, batch_headers, kept
 from tidelog.testing.long_varints import with_long_key_lengths
 from tidelog.testing.old_batches import build_old
 
-pytestmark = pytest.mark.usefixtures("both_ways")
+pytestmark = pytest.mark.usefixtures("engine")
 NOW_MS = 1_600_000_000_000
 RETENTION_MS = 1000
 LOG = "00000000000000000000.log"

@@ -301,14 +301,6 @@ def test_what_is_not_a_record_is_a_typed_error(records: Any, why: str) -> None:
     assert home.values("t-0") == []
 
 
-@pytest.fixture(params=[True, False], ids=["compiled", "plain"])
-def kernels(request: pytest.FixtureRequest) -> Iterator[bool]:
-    """Whether kernels are used."""
-    gate.force(request.param)
-    yield request.param
-    gate.force(None)
-
-
 def all_records(home: DataHome) -> dict[str, list[tuple[Any, ...]]]:
     """Return key, value, headers and timestamp of the records of each partition."""
     found: dict[str, list[tuple[Any, ...]]] = {}
@@ -350,7 +342,7 @@ FORMS: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.usefixtures("kernels")
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 @pytest.mark.parametrize("form", FORMS)
 def test_records_appended_at_once_are_those_appended_one_by_one(form: str, codec: Codec) -> None:
@@ -372,7 +364,7 @@ def test_records_appended_at_once_are_those_appended_one_by_one(form: str, codec
         )
 
 
-@pytest.mark.usefixtures("kernels")
+@pytest.mark.usefixtures("engine")
 def test_batches_built_at_once_are_as_large_as_others() -> None:
     """None is larger than those that a writer fills, so that reads begin near their offset."""
     home = home_with_topic(1)
@@ -384,7 +376,7 @@ def test_batches_built_at_once_are_as_large_as_others() -> None:
         assert max(int(piece.batches.size.max()) for piece in log.pieces()) <= BATCH_BYTES
 
 
-@pytest.mark.usefixtures("kernels")
+@pytest.mark.usefixtures("engine")
 def test_a_record_that_is_refused_does_not_affect_those_before_it() -> None:
     """The same errors as for one record, and what came before is taken."""
     for settings, bad, error in (
@@ -402,7 +394,7 @@ def test_a_record_that_is_refused_does_not_affect_those_before_it() -> None:
         assert [record[0] for record in all_records(home)["t-0"]] == [b"a", b"b"]
 
 
-@pytest.mark.usefixtures("kernels")
+@pytest.mark.usefixtures("engine")
 def test_append_all_and_append_keep_the_order_of_a_partition() -> None:
     """Also where what one has gathered is not appended yet."""
     home = home_with_topic(1, message_timestamp_type="LogAppendTime")

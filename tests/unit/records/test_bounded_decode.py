@@ -10,7 +10,6 @@ import pytest
 
 from tidelog.codec.compression import Codec, compress
 from tidelog.errors import CorruptMessage, InvalidRecord, MessageTooLarge
-from tidelog.kernels.runtime.gate import force
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.bounded_decode import decode_bounded
 from tidelog.records.builder import build_batch, pack_batch
@@ -18,19 +17,9 @@ from tidelog.records.memory import walk
 from tidelog.records.record_columns import decode_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tidelog.records.record import Record
 
 CODECS = list(Codec)
-
-
-@pytest.fixture(params=[False, True], ids=["plain", "kernels"])
-def either(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run without kernels, and with them."""
-    force(request.param)
-    yield
-    force(None)
 
 
 def batch(count: int, codec: Codec, base_offset: int = 0, size: int = 50) -> bytes:
@@ -51,7 +40,7 @@ def in_parts(data: bytes, **bounds: int) -> list[Record]:
     return [record for group in groups for record in group.records()]
 
 
-@pytest.mark.usefixtures("either")
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("window_bytes", [1, 40, 1000])
 def test_windows_hold_the_records_of_the_whole(codec: Codec, window_bytes: int) -> None:
@@ -61,7 +50,7 @@ def test_windows_hold_the_records_of_the_whole(codec: Codec, window_bytes: int) 
     assert in_parts(data, group_bytes=window_bytes, large_bytes=500) == whole(data)
 
 
-@pytest.mark.usefixtures("either")
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_batch_with_a_wrong_count_is_invalid(codec: Codec) -> None:
     """A record too many or too few is an error in parts as it is when decoded at once."""
