@@ -56,8 +56,9 @@ format: $(STAMP) ## let ruff lay out the code and fix what it can
 test: lint ## lint and the tests that need neither Kafka nor patience; what .ci/run runs
 	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "$(FAST)"
 
+test-all: WORKERS = 3
 test-all: lint peer $(VENV)/flights/.downloaded ## every test, also against Kafka; resumes where it was stopped; SCALE=10: a night
-	@$(PYTEST) -n $(WORKERS) --dist loadfile --resume .test-all tests
+	@$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --resume .test-all tests
 	@NUMBA_BOUNDSCHECK=1 $(PYTEST) -q tests/unit/kernels
 
 test-pythons: $(STAMP) ## unit tests on other Pythons, on the oldest versions of all packages, without kernels

@@ -189,7 +189,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that have passed before; give the others the time that SCALE needs."""
+    """Leave out the tests that have passed before; give the others the time that SCALE needs.
+
+    Files with slow tests come first, so that at the end no worker waits for another.
+    """
     for item in items if scaled(1) > 1 else ():
         timeout = item.get_closest_marker("timeout")
         seconds = int(timeout.args[0] if timeout else config.getini("timeout"))
@@ -199,6 +202,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if done:
         config.hook.pytest_deselected(items=done)
         items[:] = [item for item in items if item.nodeid not in earlier]
+    slow_files = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow_files)
 
 
 @pytest.hookimpl(trylast=True)

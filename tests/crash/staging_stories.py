@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, Unpack
 
 import pytest
+from tests.crash.power_cuts import outcomes
 
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.effective_config import NO_SETTINGS
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from tidelog.embedded.logs import Logs
     from tidelog.embedded.transaction import Transaction
     from tidelog.records.builder import BatchFields
-    from tidelog.testing.disk import Kept
 
 TXN = "the transaction"
 BEFORE = {"t-0": [b"before"], "t-1": [], "u-0": [b"old", b"older"]}
@@ -426,18 +426,6 @@ def check_two(story: TwoDirectories) -> None:
 AnyStory = TypeVar("AnyStory", bound=Story)
 
 
-class Outcome(NamedTuple):
-    """What a crash leaves of what was not synced: all, nothing, or a part by seed."""
-
-    kept: Kept | None
-    seed: int
-
-
-def outcomes(seeds: int) -> list[Outcome]:
-    """Return the ways in which a crash may end."""
-    return [Outcome("all", 0), Outcome("none", 0), *(Outcome(None, n) for n in range(seeds))]
-
-
 def crashed(
     make: Callable[[int], AnyStory], act: Callable[[AnyStory], None], seeds: int, step: int = 1
 ) -> Iterator[AnyStory]:
@@ -525,7 +513,19 @@ def check_values(story: Story, *, is_there: bool) -> None:
     assert found == wanted
 
 
-def check(story: Story, seen_files: set[str]) -> None:
+@dataclass
+class Seen:
+    """States of the disk that were looked at, by digests of all files."""
+
+    left: set[tuple[str, bool]] = field(default_factory=set)
+    """By crashes, with whether the commit point was reached."""
+    finished: set[str] = field(default_factory=set)
+    """After the directory was opened: many states that crashes leave end as the same."""
+    files: set[str] = field(default_factory=set)
+    """Whose indexes, snapshots and epochs were recovered."""
+
+
+def check(story: Story, seen: Seen) -> None:
     """Open the directory: the transaction is there whole, or can be repeated, with one result."""
     was_committed = CommitPoint.COMMITTED in story.points
     load_all(story)
@@ -534,13 +534,17 @@ def check(story: Story, seen_files: set[str]) -> None:
     assert is_there or not was_committed
     check_values(story, is_there=is_there)
     assert list_journals(home.fs, home.path) == []
-    check_files(story, seen_files)
+    check_files(story, seen)
+    state = contents(home)
+    if state in seen.finished:
+        return
+    seen.finished.add(state)
     story.is_repeating = True
     story.commit()
     load_all(story)
     check_values(story, is_there=True)
     assert list_journals(home.fs, home.path) == []
-    check_files(story, seen_files)
+    check_files(story, seen)
     # A power cut may undo the deletion of a staged file alone; a sweep deletes it again.
     home.clock.advance(8 * 24 * 3_600_000)
     load_all(story)
@@ -554,12 +558,12 @@ def load_all(story: Story) -> None:
             list(logs.partitions(topic))
 
 
-def check_files(story: Story, seen_files: set[str]) -> None:
+def check_files(story: Story, seen: Seen) -> None:
     """Indexes, snapshots, epochs and checksums are right, and append times are all the same."""
     state = contents(story.home)
-    if state in seen_files:
+    if state in seen.files:
         return
-    seen_files.add(state)
+    seen.files.add(state)
     for name in story.values():
         directory = f"{story.home.path}/{name}"
         findings = verify_partition(
@@ -619,16 +623,15 @@ def enumerate_states(
     stories: Iterator[AnyStory], check_state: Callable[[AnyStory], None] | None = None
 ) -> tuple[int, int]:
     """Check each different state; return how many there were, and how many crashes."""
-    seen: set[tuple[str, bool]] = set()
-    seen_files: set[str] = set()
+    seen = Seen()
     crashes = 0
     for story in stories:
         crashes += 1
         state = contents(story.home), CommitPoint.COMMITTED in story.points
-        if state not in seen:
-            seen.add(state)
+        if state not in seen.left:
+            seen.left.add(state)
             if check_state is None:
-                check(story, seen_files)
+                check(story, seen)
             else:
                 check_state(story)
-    return len(seen), crashes
+    return len(seen.left), crashes

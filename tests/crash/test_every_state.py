@@ -8,11 +8,12 @@ state on the disk that differs from those before is opened and looked at.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import pytest
+from tests.crash.power_cuts import Outcome, outcomes
 
 from tidelog.codec.checkpoint_file import (
     read_checkpoint,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from tidelog.log.log import Log
     from tidelog.records.builder import BatchFields
-    from tidelog.testing.disk import Kept
 
 NOW_MS = 1_700_000_000_000
 SETTINGS = {
@@ -187,17 +187,6 @@ ACTS: dict[str, Callable[[Story, Log], None]] = {
 }
 
 
-class Outcome(NamedTuple):
-    """What a crash leaves: all, nothing, or a part by seed, of what was not synced."""
-
-    kept: Kept | None
-    seed: int
-
-
-def outcomes(seeds: int) -> list[Outcome]:
-    return [Outcome("all", 0), Outcome("none", 0), *(Outcome(None, n) for n in range(seeds))]
-
-
 def contents(home: LogHome) -> str:
     """Digest all files of the log, so that a state is looked at once."""
     found = sha256()
@@ -213,13 +202,14 @@ def crashed(act: Callable[[Story, Log], None], seeds: int) -> Iterator[tuple[Sto
     act(story, log)
     count = len(story.home.fs.operations) - before
     for operations in range(count + 1):
+        story, log = prepared(operations)
+        story.home.fs.crash_after(operations)
+        with suppress(PowerCut):
+            act(story, log)
         for outcome in outcomes(seeds):
-            story, log = prepared(outcome.seed)
-            story.home.fs.crash_after(operations)
-            with suppress(PowerCut):
-                act(story, log)
-            story.home.power_cut(outcome.kept)
-            yield story, outcome
+            home = story.home.copied(outcome.seed)
+            home.power_cut(outcome.kept)
+            yield replace(story, home=home), outcome
 
 
 def check(story: Story, outcome: Outcome) -> None:

@@ -12,13 +12,14 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from uuid import UUID
 
 import pytest
+from tests.crash.power_cuts import outcomes
 
 import tidelog
 from tidelog.cleaner.log_cleaner import Machine
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileLock, FileSystem
     from tidelog.manager.log_manager import LogManager
     from tidelog.staging.transaction import Transaction
-    from tidelog.testing.disk import Kept
 
 TXN: Final = "the transaction"
 TIMEOUT_MS: Final = 3000
@@ -357,59 +357,56 @@ class SharedHome(ManagerHome):
         return super().machine()._replace(fs=cast("FileSystem", self.service_files))
 
 
-class Crash(NamedTuple):
-    """What ends with the operation, one process or all, and what is kept of unsynced data."""
-
-    ends_processes: bool
-    kept: Kept | None
-    seed: int
-
-
-def crashes(seeds: int) -> list[Crash]:
-    """Return the ways in which a process or the machine may end."""
-    power = [Crash(False, "all", 0), Crash(False, "none", 0)]
-    return [Crash(True, None, 0), *power, *(Crash(False, None, n) for n in range(1, seeds + 1))]
-
-
-def crashed(name: str, seeds: int, step: int) -> Iterator[tuple[Story, Crash]]:
-    """Yield each state that a crash while one waits, or right after it, may leave."""
+def crashed(name: str, seeds: int, step: int) -> Iterator[Story]:
+    """Yield each state that the end of a process, or of all, may leave during a wait."""
     story = prepared(name)
     before = len(story.home.fs.operations)
     story.run()
     count = len(story.home.fs.operations) - before
     for operations in range(0, count + 1, step):
-        for crash in crashes(seeds):
-            story = prepared(name, crash.seed)
-            story.ends_processes = crash.ends_processes
-            story.home.fs.crash_after(operations)
-            try:
-                story.run()
-                is_waiter_dead = False
-            except PowerCut:
-                is_waiter_dead = True
-            if crash.ends_processes:
-                story.home.fs.end_process(
-                    holds_locks=is_waiter_dead and story.service is None and story.lock is None
-                )
-            else:
-                story.home.fs.power_cut(crash.kept)
-                story.home.scheduler.forget()
-                story.service = story.lock = None
-            yield story, crash
+        yield without_a_process(name, operations)
+        story = prepared(name, operations)
+        story.home.fs.crash_after(operations)
+        with suppress(PowerCut):
+            story.run()
+        for outcome in outcomes(seeds):
+            home = story.home.copied(outcome.seed)
+            home.fs.power_cut(outcome.kept)
+            yield replace(story, home=home, service=None, lock=None)
+
+
+def without_a_process(name: str, operations: int) -> Story:
+    """Return the machine after the process that began the next operation has ended."""
+    story = prepared(name)
+    story.ends_processes = True
+    story.home.fs.crash_after(operations)
+    is_waiter_dead = False
+    try:
+        story.run()
+    except PowerCut:
+        is_waiter_dead = True
+    story.home.fs.end_process(
+        holds_locks=is_waiter_dead and story.service is None and story.lock is None
+    )
+    return story
 
 
 def enumerate_states(name: str, seeds: int, step: int) -> tuple[int, int]:
     """Check each different state; return how many there were, and how many crashes."""
     seen: set[tuple[str, str, bool, bool]] = set()
+    settled: set[tuple[str, str]] = set()
     number = 0
-    for number, (story, _) in enumerate(crashed(name, seeds, step), 1):
+    for number, story in enumerate(crashed(name, seeds, step), 1):
         is_late = number % 2 == 1
         state = contents(story.home), story.outcome, is_late, story.service is None
         if state in seen:
             continue
         seen.add(state)
         settle(story, is_late=is_late)
-        check(story)
+        end = contents(story.home), story.outcome
+        if end not in settled:
+            settled.add(end)
+            check(story)
     return len(seen), number
 
 

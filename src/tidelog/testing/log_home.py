@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,15 @@ class LogHome:
     def _forget_tasks(self) -> None:
         self.clock = ManualClock(self.clock.now_ms())
         self.scheduler = ManualScheduler(self.clock)
+
+    def copied(self, seed: int) -> LogHome:
+        """Return a machine of its own with the same disk and time, as after a restart."""
+        other = copy(self)
+        other.clock = ManualClock(self.clock.now_ms())
+        other.scheduler = ManualScheduler(other.clock)
+        other.fs = self.fs.copied(seed, clock=other.clock)
+        other.failures = []
+        return other
 
     def files(self, suffix: str = "") -> list[str]:
         """Return the names of the files in the log's directory that end in ``suffix``."""

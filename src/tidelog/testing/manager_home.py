@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy, deepcopy
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,6 +80,15 @@ class ManagerHome:
     def _forget_tasks(self) -> None:
         # The clock keeps running: files must not become younger.
         self.scheduler.forget()
+
+    def copied(self, seed: int) -> ManagerHome:
+        """Return a machine of its own with the same disk and time, as after a restart."""
+        other = copy(self)
+        other.clock = ManualClock(self.clock.now_ms())
+        other.fs = self.fs.copied(seed, clock=other.clock)
+        other.rng = deepcopy(self.rng)
+        other.scheduler = ManualScheduler(other.clock)
+        return other
 
     def files(self, path: str = "/data") -> list[str]:
         """Return the names in a directory."""
