@@ -14,7 +14,7 @@ import numpy as np
 
 from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec
 from tidelog.codec.layout import byte_view
-from tidelog.errors import InvalidRecord
+from tidelog.errors import InvalidRecord, TidelogError
 from tidelog.kernels import rows
 from tidelog.records.array_rows import Row, as_bytes
 from tidelog.records.batch import TimestampType
@@ -188,7 +188,7 @@ def decode_to_damage(
     limit: int = DEFAULT_DECOMPRESSED_LIMIT,
     group_bytes: int = GROUP_BYTES,
 ) -> Iterator[RecordColumns]:
-    """Like ``decode_groups``, but raise InvalidRecord only after all records before the damage.
+    """Like ``decode_groups``, but raise an error only after all records before the damage.
 
     The last group then comes from the damaged batch. Kafka's iterators return those records too. A
     damaged compressed batch yields none, since its records cannot be decoded one by one.
@@ -199,14 +199,22 @@ def decode_to_damage(
         for group in decode_groups(source, batches, limit=limit, group_bytes=group_bytes):
             yield group
             start += len(group.batches)
-    except InvalidRecord as error:
-        rest = batches.slice(start)
-        for at in np.flatnonzero(rest.position == error.position)[:1].tolist():
-            yield from decode_groups(source, rest.slice(0, at), limit=limit)
-            bad = rest.slice(at, at + 1)
-            if bad.magic[0] * 8 + bad.codec[0] == _PLAIN:
-                yield RecordColumns(decode_before_damage(source, areas_of(bad)), source, bad)
+    except TidelogError:
+        yield from _one_by_one(source, batches.slice(start), limit)
         raise
+
+
+def _one_by_one(data: Bytes, batches: BatchColumns, limit: int) -> Iterator[RecordColumns]:
+    """Decode each batch of a group in which one is damaged, up to the damage."""
+    for at in range(len(batches)):
+        one = batches.slice(at, at + 1)
+        try:
+            yield _decode_first(data, one, limit, None)
+        except TidelogError as error:
+            is_plain = one.magic[0] * 8 + one.codec[0] == _PLAIN
+            if is_plain and isinstance(error, InvalidRecord):
+                yield RecordColumns(decode_before_damage(data, areas_of(one)), data, one)
+            return
 
 
 def iterate(

@@ -11,6 +11,7 @@ from tidelog.codec.compression import Codec
 from tidelog.errors import (
     CorruptMessage,
     InvalidRecord,
+    KafkaError,
     MessageTooLarge,
     UnsupportedCompressionType,
 )
@@ -157,6 +158,29 @@ def test_records_before_one_that_does_not_read_come_first() -> None:
     assert found == [list(range(len(RECORDS)))] * 2
     with pytest.raises(InvalidRecord):
         next(groups)
+
+
+@pytest.mark.parametrize("kind", ["compression", "codec", "records"])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_batches_before_a_damaged_compressed_one_come_first(codec: Codec, kind: str) -> None:
+    """Also those of its group: its bytes, its codec or the records in them are not valid."""
+    good = build_batch(RECORDS, codec=codec)
+    bad = build_batch(RECORDS, codec=Codec.ZSTD)
+    header, body = BATCH_HEADER.unpack(bad), bad[BATCH_HEADER.size :]
+    if kind == "compression":
+        body = b"no zstd frame"
+    elif kind == "codec":
+        header = header._replace(attributes=header.attributes | 7)
+    else:
+        header = header._replace(records_count=len(RECORDS) + 1)
+    data = good * 2 + pack_batch(header, body) + good
+    records = iterate(data, walk(data, check_crc=True).batches)
+
+    found = [next(records).offset for _ in range(2 * len(RECORDS))]
+
+    assert found == [*range(len(RECORDS))] * 2
+    with pytest.raises(KafkaError):
+        next(records)
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
