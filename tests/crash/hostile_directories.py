@@ -28,7 +28,7 @@ import time
 import traceback
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -58,7 +58,7 @@ from tidelog.testing.directory_damage import (
 from tidelog.testing.odd_logs import write_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 BASES = (
@@ -260,8 +260,13 @@ def write_beside(beside: Path) -> None:
     (beside / "fifos").mkdir()
     os.mkfifo(beside / "fifos" / "00000000000000000000.log")
     (beside / "kept-0").mkdir()
-    for name, data in write_log(7).files.items():
+    for name, data in _kept_log().items():
         (beside / "kept-0" / name).write_bytes(data)
+
+
+@cache
+def _kept_log() -> Mapping[str, bytes]:
+    return write_log(7).files
 
 
 def listing(top: Path) -> list[tuple[Any, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,8 +26,13 @@ SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, sc
 
 
 def filled(seed: int) -> CleanerHome:
-    """Make a durable log of several segments, with a tombstone and an aborted transaction."""
-    home = CleanerHome(seed, **SETTINGS)
+    """Return a durable log of several segments, with a tombstone and an aborted transaction."""
+    return _filled().copied(seed)
+
+
+@cache
+def _filled() -> CleanerHome:
+    home = CleanerHome(**SETTINGS)
     log = home.open()
     one = home.producer(log, 1)
     for number in range(6):
@@ -152,11 +158,12 @@ def crashed(seeds: int, writes: str) -> Iterator[CleanerHome]:
     ways: list[tuple[Kept, int]] = [("all", 0), ("none", 0)]
     ways += [(kind, seed) for seed in range(seeds) for kind in ("prefix", "any")]
     for operations in range(count_operations(writes) + 1):
+        cut_off = filled(0)
+        cut_off.fs.crash_after(operations)
+        with suppress(PowerCut):
+            clean(cut_off, writes)
         for left, seed in ways:
-            home = filled(seed)
-            home.fs.crash_after(operations)
-            with suppress(PowerCut):
-                clean(home, writes)
+            home = cut_off.copied(seed)
             home.power_cut(left)
             yield home
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from tidelog.config.log_config import LogConfig
 from tidelog.log.log import Log
@@ -63,7 +63,7 @@ class LogHome:
         self.clock = ManualClock(self.clock.now_ms())
         self.scheduler = ManualScheduler(self.clock)
 
-    def copied(self, seed: int) -> LogHome:
+    def copied(self, seed: int) -> Self:
         """Return a machine of its own with the same disk and time, as after a restart."""
         other = copy(self)
         other.clock = ManualClock(self.clock.now_ms())

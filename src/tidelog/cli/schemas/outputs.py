@@ -91,6 +91,17 @@ _LOG_DIR: Final = line(
             ),
             "Its logs, by topic and number.",
         ),
+        "offlineDirectories": array(
+            line(
+                "A data directory that the running service has taken offline.",
+                {
+                    "directory": string("Its path."),
+                    "sinceMs": integer("Since when, in ms since 1970-01-01 UTC."),
+                    "error": string("Why."),
+                },
+            ),
+            "Those of the service that holds the directory.",
+        ),
     },
 )
 _LISTED: Final = line(

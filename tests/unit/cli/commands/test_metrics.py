@@ -15,6 +15,7 @@ from tidelog.staging.finished import CommittedTransaction, write_finished
 from tidelog.staging.stream_batch import StreamBatch
 
 if TYPE_CHECKING:
+    from tests.conftest import Validated
     from tests.unit.cli.conftest import Cli
 
 
@@ -86,7 +87,9 @@ def test_a_damaged_metrics_file_is_a_typed_error(cli: Cli, content: bytes) -> No
 
 
 @pytest.mark.parametrize("command", ["metrics", "describe", "describe --log-dirs"])
-def test_an_offline_directory_is_shown_with_its_time_and_reason(cli: Cli, command: str) -> None:
+def test_an_offline_directory_is_shown_with_its_time_and_reason(
+    cli: Cli, command: str, validated: Validated
+) -> None:
     """Beside the service, in any of its directories that is still in use."""
     broken = cli.data.with_name("broken")
     with tidelog.open(cli.data) as logs:
@@ -119,5 +122,6 @@ def test_an_offline_directory_is_shown_with_its_time_and_reason(cli: Cli, comman
         (one,) = rows[0]["offlineDirectories"]
         assert (one["directory"], one["error"]) == (str(broken), '[Errno 5] a "broken"\ndisk')
         since_ms = one["sinceMs"]
+        validated("describe log-dirs", rows)
     if command != "describe":
         assert before_ms <= since_ms <= SYSTEM_CLOCK.now_ms()
