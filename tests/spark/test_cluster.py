@@ -129,6 +129,8 @@ done("verify", findings.count())
 copied = tidelog.spark.repartition(spark, path, "plain", to="wider", partitions=5,
                                    max_split_bytes=65536)
 done("repartition", copied.records)
+mirrored = tidelog.spark.mirror(spark, path, path + ".mirror", max_split_bytes=65536)
+done("mirror", sum(one.batches for one in mirrored))
 for table in ("segments", "batches", "topics", "plan_retention", "plan_compaction"):
     rows = spark.read.format("tidelog").option("table", table).load(path)
     done(table, rows.filter("topic = 'compacted'").count() > 0)
@@ -319,7 +321,7 @@ def test_a_cluster_with_the_wheel_reads_streams_and_writes(wheel: Wheel, tmp_pat
 
 
 def test_every_job_runs_on_all_workers_of_a_cluster(wheel: Wheel, tmp_path: Path) -> None:
-    """Compact, verify, repartition and the tables; a compacted log equals one cleaned alone."""
+    """All jobs and the tables; a compacted log equals one that was cleaned alone."""
     with cluster(wheel.packages / "pyspark", tmp_path) as master:
         lines = run_job(wheel.python, JOBS, master, tmp_path, wheel.environ)
 
@@ -336,6 +338,8 @@ def test_every_job_runs_on_all_workers_of_a_cluster(wheel: Wheel, tmp_path: Path
     ]
     assert compacted[:2] == compacted[2:]
     assert printed["repartition"] == ["12000", *WORKERS]
+    assert int(printed["mirror"][0]) > 100
+    assert printed["mirror"][1:] == [*WORKERS]
     logs = tidelog.open_directory_read_only(tmp_path / "data")
     assert sum(1 for number in range(5) for _ in logs.read("wider", number)) == 12000
     for table in ("segments", "batches", "topics", "plan_retention", "plan_compaction"):

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.manager.mirror import MirroredPartition
+    from tidelog.manager.mirror_ranges import StageRanges
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 
@@ -194,13 +195,40 @@ def mirror_directory(
         InvalidArgument: the source is not a data directory, or is the target.
         Other errors as ``Mirror.run``.
     """
-    path, given = _absolute(target), None
+    return mirror_topics(open_source(source, server_properties), _absolute(target), topics)
+
+
+def open_source(
+    path: str | os.PathLike[str], server_properties: str | os.PathLike[str] | None = None
+) -> ReadOnlyDirectory:
+    """Open the source of a mirror; arguments and errors as ``mirror_directory``."""
+    given = None
     if server_properties is not None:
         given = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
-    directory = ReadOnlyDirectory(_absolute(source), fs=SYSTEM_FILES, server_properties=given)
-    check_mirror_paths(directory, path)
-    with open_to_change(path) as manager:
-        return Mirror(directory, manager, path).run(topics)
+    return ReadOnlyDirectory(_absolute(path), fs=SYSTEM_FILES, server_properties=given)
+
+
+def mirror_topics(
+    source: ReadOnlyDirectory,
+    target: str,
+    topics: Collection[str] = (),
+    *,
+    fs: FileSystem = SYSTEM_FILES,
+    watcher: LoadWatcher = SILENT,
+    is_plan: bool = False,
+    stage: StageRanges | None = None,
+    on_read: Callable[[str, int, int], None] = lambda *_: None,
+) -> list[MirroredPartition]:
+    """Run a mirror into ``target``, an absolute path, which is locked until this returns.
+
+    ``fs`` is where the target lies; the others and errors as ``mirror_directory`` and ``Mirror``.
+    """
+    check_mirror_paths(source, target)
+    for topic in topics:
+        source.topic(topic)
+    with open_to_change(target, fs=fs, watcher=watcher) as manager:
+        mirror = Mirror(source, manager, target, is_plan=is_plan, stage=stage, on_read=on_read)
+        return mirror.run(topics)
 
 
 def brief_machine(fs: FileSystem, clock: Clock) -> Machine:

@@ -7,13 +7,17 @@ differ; here that is an error, since nobody says which of them is right.
 
 from __future__ import annotations
 
+import logging
 import os
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.config.log_config import DELETION_SETTINGS, NEVER_DELETED
 from tidelog.datadir.cluster_metadata.broker_settings import ConfigSource
 from tidelog.datadir.partition_directories import is_partition_directory, random_id
+from tidelog.datadir.renamed_files import delete_if_there
 from tidelog.errors import (
     CommitPending,
     DataLoss,
@@ -21,10 +25,13 @@ from tidelog.errors import (
     InvalidArgument,
     MirrorDiverged,
     UnknownTopicOrPartition,
-    UnsupportedForMessageFormat,
 )
-from tidelog.records.array_rows import every
-from tidelog.records.batch import MAGIC_V2
+from tidelog.manager.mirror_ranges import (
+    CopiedBatches,
+    MirrorRange,
+    StagedRanges,
+    copy_batches,
+)
 from tidelog.records.isolation import Isolation
 from tidelog.records.memory import walk
 from tidelog.staging.bundle import BundleWriter
@@ -34,15 +41,19 @@ from tidelog.staging.staged_file import list_staged, transaction_hash
 from tidelog.staging.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
     from uuid import UUID
 
     from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
+    from tidelog.manager.mirror_ranges import StageRanges
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
     from tidelog.records.memory import BatchColumns
+    from tidelog.staging.staged_run import StagedRun
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -60,6 +71,13 @@ class MirroredPartition:
     log_start_offset: int
     batches: int = 0
     size_bytes: int = 0
+
+    def add(self, copied: CopiedBatches) -> None:
+        """Count what was copied, all of it."""
+        if copied.batches:
+            self.start_offset, self.end_offset = copied.start_offset, copied.end_offset
+            self.batches, self.size_bytes = copied.batches, copied.size_bytes
+        self.log_start_offset = min(self.log_start_offset, self.end_offset)
 
 
 class _Header(NamedTuple):
@@ -82,8 +100,9 @@ class Mirror:
         manager: what holds the target, with logs loaded on first use.
         path: the data directory of the manager that gets the topics.
         is_plan: find out what would be copied, and change nothing.
-        on_read: called after each piece that is read with what is copied of its partition so far,
-            and the bytes that the source has of it.
+        stage: reads and stages the batches, or only counts them for a plan; None: this process.
+        on_read: called by this process after each piece that is read, with the partition's name,
+            its bytes so far, and the bytes that the source has of it.
     """
 
     def __init__(
@@ -93,16 +112,18 @@ class Mirror:
         path: str,
         *,
         is_plan: bool = False,
-        on_read: Callable[[MirroredPartition, int], None] = lambda *_: None,
+        stage: StageRanges | None = None,
+        on_read: Callable[[str, int, int], None] = lambda *_: None,
     ) -> None:
         self._source = source
         self._manager = manager
         self._path = path
         self._is_plan = is_plan
+        self._stage = stage or self._stage_here
         self._on_read = on_read
         self._new: dict[str, NewTopic] = {}
+        self._wider: dict[str, int] = {}
         self._ids: dict[str, UUID] = {}
-        self._writer: BundleWriter | None = None
 
     def run(self, topics: Collection[str] = ()) -> list[MirroredPartition]:
         """Copy what is new of some topics, or of all; return what was copied, by partition.
@@ -133,27 +154,31 @@ class Mirror:
         for topic in chosen:
             self._prepare(topic)
         txn = self._new_txn()
-        done = []
-        fs, rng = self._manager.machine.fs, self._manager.machine.rng
-        writer = BundleWriter(fs, self._path, txn, rng=rng, keeps_offsets=True)
-        self._writer = None if self._is_plan else writer
+        planned = [self._range(topic, number) for topic in chosen for number in topic.partitions]
+        ranges = [one for _, one in planned if one.start_offset < one.end_offset]
         try:
-            for topic in chosen:
-                done += [self._copy(topic, number) for number in topic.partitions]
+            staged = self._stage(txn, ranges)
             if not self._is_plan:
-                runs = writer.finish()
-                new = [topic for _, topic in sorted(self._new.items())]
-                if runs or new:
-                    transaction = Transaction(txn, False, tuple(runs), tuple(new), self._ids)
-                    self._manager.commit_transaction(self._path, transaction)
+                self._commit(txn, staged.runs)
         except BaseException:
-            if not self._is_committed(txn):
-                writer.abandon()
+            if not self._is_plan and not self._is_committed(txn):
+                with suppress(OSError):  # the next run deletes what is left
+                    self._delete_staged([txn])
             raise
-        if not self._is_plan:
-            for one in done:
-                self._move_log_start(one)
-        return done
+        copied = dict(zip(ranges, staged.copied, strict=True))
+        for done, one in planned:
+            done.add(copied.get(one, CopiedBatches()))
+            if not self._is_plan:
+                self._move_log_start(done)
+        return [done for done, _ in planned]
+
+    def _commit(self, txn: str, runs: Sequence[StagedRun]) -> None:
+        for name, partitions in self._wider.items():
+            self._manager.create_partitions(name, partitions)
+        new = [topic for _, topic in sorted(self._new.items())]
+        if runs or new:
+            transaction = Transaction(txn, False, tuple(runs), tuple(new), self._ids)
+            self._manager.commit_transaction(self._path, transaction)
 
     def _is_committed(self, txn: str) -> bool:
         return any(pending == txn for _, pending in self._manager.staged_commits.pending)
@@ -175,8 +200,8 @@ class Mirror:
                 f"topic {name} has id {topic.topic_id} in {self._source.path} and"
                 f" {known.topic_id} in {self._path}: it was created again, or is another topic"
             )
-        if partitions > max(known.partitions, default=-1) + 1 and not self._is_plan:
-            self._manager.create_partitions(name, partitions)
+        if partitions > max(known.partitions, default=-1) + 1:
+            self._wider[name] = partitions
         self._ids[name] = known.topic_id
 
     def _new_txn(self) -> str:
@@ -191,14 +216,18 @@ class Mirror:
         committed = next((txn for txn in names if txn in pending), None)
         if committed is not None:
             raise CommitPending(f"transaction {committed!r} is committed and not applied yet")
-        ours = {transaction_hash(txn) for txn in names}
-        for name in () if self._is_plan else list_staged(fs, self._path):
-            if name.split(".")[1] in ours:
-                fs.delete(os.path.join(self._path, name))
+        if not self._is_plan:
+            self._delete_staged(names)
         return next(txn for txn in names if txn not in known)
 
-    def _copy(self, topic: ReadOnlyTopic, number: int) -> MirroredPartition:
-        """Stage what is new of a partition."""
+    def _delete_staged(self, txns: Collection[str]) -> None:
+        fs, ours = self._manager.machine.fs, {transaction_hash(txn) for txn in txns}
+        for name in list_staged(fs, self._path):
+            if name.split(".")[1] in ours:
+                delete_if_there(fs, os.path.join(self._path, name))
+
+    def _range(self, topic: ReadOnlyTopic, number: int) -> tuple[MirroredPartition, MirrorRange]:
+        """Find out what is new of a partition."""
         with self._source.open(topic.name, number) as log:
             start, end = log.log_start_offset, log.high_watermark
             target = self._target(topic.name, number)
@@ -206,45 +235,39 @@ class Mirror:
             if target is not None:
                 self._check(topic, log, target)
             first = max(found, start)
-            done = MirroredPartition(topic.name, number, target is None, first, found, start)
-            if first < end:
-                self._stage(log, done, first, end)
-            if done.end_offset == found:
-                done.start_offset = found
-            done.log_start_offset = min(max(start, _start_of(target)), done.end_offset)
-            return done
+            for hole in self._source.unexplained_holes(log, log.find_holes(first, end)):
+                _log.warning("offset-gap: %s-%d: %s", log.topic, log.partition, hole)
+            is_new = topic.name in self._new
+            done = MirroredPartition(topic.name, number, is_new, found, found, start)
+            done.log_start_offset = max(start, _start_of(target))
+            return done, MirrorRange(
+                *(topic.name, number, found, first, max(first, end)),
+                segment_bytes=self._segment_bytes(topic.name),
+            )
+
+    def _stage_here(self, txn: str, ranges: Sequence[MirrorRange]) -> StagedRanges:
+        """Stage the ranges in this process."""
+        fs, rng = self._manager.machine.fs, self._manager.machine.rng
+        writer = BundleWriter(fs, self._path, txn, rng=rng, keeps_offsets=True)
+        to = None if self._is_plan else writer
+        copied = []
+        try:
+            for each in ranges:
+                with self._source.open(each.topic, each.partition) as log:
+                    copied.append(copy_batches(log, each, to, on_read=partial(self._show, log)))
+            return StagedRanges(writer.finish(), copied)
+        except BaseException:
+            writer.abandon()
+            raise
+
+    def _show(self, log: ReadOnlyLog, copied: CopiedBatches) -> None:
+        self._on_read(f"{log.topic}-{log.partition}", copied.size_bytes, log.size_bytes)
 
     def _target(self, topic: str, number: int) -> Log | None:
         known = self._manager.topics().get(topic)
         if known is None or number not in known.partitions:
             return None
         return self._manager.partition(topic, number).log
-
-    def _stage(self, log: ReadOnlyLog, done: MirroredPartition, first: int, end: int) -> None:
-        segment_bytes = self._segment_bytes(log.topic)
-        for piece in log.pieces(first, end):
-            batches = piece.batches_in_data
-            batches = batches.select(batches.last_offset < end)
-            if not len(batches):
-                continue
-            if not every(batches.magic == MAGIC_V2):
-                raise UnsupportedForMessageFormat(
-                    f"{log.directory} holds batches of magic 0 or 1, which have no leader epochs"
-                )
-            if int(batches.base_offset[0]) < done.end_offset:
-                raise MirrorDiverged(
-                    *(log.topic, log.partition, done.end_offset),
-                    "the source has a batch across this offset",
-                )
-            if not done.batches:
-                done.start_offset = int(batches.base_offset[0])
-            data = bytes(piece.data[int(batches.position[0]) : int(batches.end[-1])])
-            if self._writer is not None:
-                self._writer.append(log.topic, log.partition, data, segment_bytes=segment_bytes)
-            done.batches += len(batches)
-            done.size_bytes += len(data)
-            done.end_offset = int(batches.last_offset[-1]) + 1
-            self._on_read(done, log.size_bytes)
 
     def _segment_bytes(self, topic: str) -> int:
         new = self._new.get(topic)

@@ -3,9 +3,10 @@
 ``session`` starts a Spark session with suitable settings, ``session_conf`` returns these settings
 for a session of your own, and ``find_java`` returns the Java that Spark is started with.
 ``use_in_thread`` lets another thread write. ``gaps`` explains why offsets hold no record,
-``verify`` checks a data directory, ``compact`` compacts it, ``repartition`` writes a topic's
-records to another topic with another number of partitions, and ``watch_streams`` reports the lag of
-streams. Names load on first use, so the import is cheap.
+``verify`` checks a data directory, ``compact`` compacts it, ``mirror`` copies what is new to
+another one, ``repartition`` writes a topic's records to another topic with another number of
+partitions, and ``watch_streams`` reports the lag of streams.
+Names load on first use, so the import is cheap.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tidelog.lazy import lazy_door
 
 if TYPE_CHECKING:
     from tidelog.spark.jobs.compact import compact
+    from tidelog.spark.jobs.mirror import mirror
     from tidelog.spark.jobs.repartition import Repartitioned, repartition
     from tidelog.spark.jobs.verify import verify
     from tidelog.spark.read.data_loss import gaps
@@ -31,6 +33,7 @@ __all__ = [
     "compact",
     "find_java",
     "gaps",
+    "mirror",
     "repartition",
     "session",
     "session_conf",
@@ -49,6 +52,7 @@ __getattr__, __dir__ = lazy_door(
         "compact": "tidelog.spark.jobs.compact",
         "find_java": "tidelog.spark.sessions.java",
         "gaps": "tidelog.spark.read.data_loss",
+        "mirror": "tidelog.spark.jobs.mirror",
         "repartition": "tidelog.spark.jobs.repartition",
         "session": "tidelog.spark.sessions.spark_session",
         "session_conf": "tidelog.spark.sessions.spark_session",

@@ -248,6 +248,20 @@ def test_batches_above_the_high_watermark_are_left_for_a_later_run() -> None:
     homes.check()
 
 
+def test_a_segment_that_is_lost_is_a_gap_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """The mirror has all that is left; a gap that is there already is not reported again."""
+    homes = homes_with(*(b"%d" % number * 600 for number in range(4)), cleanup_policy="delete")
+    names = [name for name in homes.home.files("t-0") if name.endswith(".log")]
+    homes.home.fs.delete(f"{SOURCE}/t-0/{names[1]}")
+
+    with caplog.at_level("WARNING", logger="tidelog"):
+        homes.mirror()
+        homes.mirror()
+
+    assert caplog.text.count("offset-gap: t-0: no segment holds offsets 1 to 1: a file seems") == 1
+    homes.check()
+
+
 def test_the_log_start_moves_along() -> None:
     """Also past what was not copied yet, which leaves a gap of offsets in the mirror."""
     homes = homes_with(b"a", b"b" * 500, b"c" * 500)

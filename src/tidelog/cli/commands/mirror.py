@@ -20,15 +20,21 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
+    from tidelog.cli.argument_parser import CommandParser
     from tidelog.cli.options import Commands
     from tidelog.env.files import FileSystem
     from tidelog.manager.mirror import MirroredPartition
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
 
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog mirror`` to the command line."""
     text = "copy new records of topics to another data directory, at the same offsets"
-    parser = new_parser(commands, "mirror", text, run)
+    add_arguments(new_parser(commands, "mirror", text, run))
+
+
+def add_arguments(parser: CommandParser) -> None:
+    """Add the arguments of a mirror."""
     add_topics(parser, may_be_partition=False)
     parser.add_argument(
         "--to",
@@ -45,44 +51,57 @@ def add_parser(commands: Commands) -> None:
 def run(args: Namespace) -> int:
     """Mirror the topics, or print what that would copy."""
     from tidelog.cli.operations import files_of, quiet
-    from tidelog.cli.terminal import print_counts
 
     with quiet(args.dry_run):
         done = _mirror(args, files_of(args))
-    if args.json:
-        for one in done:
-            print(json.dumps(_row(one)))
-        size_bytes = sum(one.size_bytes for one in done)
-        batches = sum(one.batches for one in done)
-        print_counts(partitions=len(done), batches=batches, sizeBytes=size_bytes)
-    else:
-        _print(done, "would copy" if args.dry_run else "copied")
+    print_mirrored(done, is_plan=args.dry_run, as_json=args.json)
     return 0
+
+
+def print_mirrored(done: Sequence[MirroredPartition], *, is_plan: bool, as_json: bool) -> None:
+    """Print what was copied of each partition, or would be."""
+    from tidelog.cli.terminal import print_counts
+
+    if not as_json:
+        _print(done, "would copy" if is_plan else "copied")
+        return
+    for one in done:
+        print(json.dumps(_row(one)))
+    size_bytes = sum(one.size_bytes for one in done)
+    batches = sum(one.batches for one in done)
+    print_counts(partitions=len(done), batches=batches, sizeBytes=size_bytes)
 
 
 def _mirror(args: Namespace, fs: FileSystem) -> list[MirroredPartition]:
     from tidelog.cli.progress import ShownWork
-    from tidelog.cli.server_properties import broker_properties
-    from tidelog.embedded.doors import open_to_change
-    from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.manager.mirror import Mirror, check_mirror_paths
-    from tidelog.readonly.read_only_directory import open_directory_read_only
+    from tidelog.embedded.doors import mirror_topics
 
-    properties, target = broker_properties(args), os.path.abspath(args.to)
-    source = open_directory_read_only(
-        os.path.abspath(args.directory), fs=SYSTEM_FILES, server_properties=properties
-    )
-    check_mirror_paths(source, target)
-    for topic in args.topics:
-        source.topic(topic)
+    source = source_of(args)
     with closing(ShownWork()) as work:
 
-        def on_read(one: MirroredPartition, total_bytes: int) -> None:
-            work.show(f"reading {one.topic}-{one.partition}", one.size_bytes, total_bytes)
+        def on_read(name: str, done_bytes: int, total_bytes: int) -> None:
+            work.show(f"reading {name}", done_bytes, total_bytes)
 
-        with open_to_change(target, fs=fs, watcher=ShownWork()) as manager:
-            mirror = Mirror(source, manager, target, is_plan=args.dry_run, on_read=on_read)
-            return mirror.run(args.topics)
+        return mirror_topics(
+            *(source, os.path.abspath(args.to), args.topics),
+            fs=fs,
+            watcher=ShownWork(),
+            is_plan=args.dry_run,
+            on_read=on_read,
+        )
+
+
+def source_of(args: Namespace) -> ReadOnlyDirectory:
+    """Open the directory that is mirrored; errors as ``ReadOnlyDirectory`` and of its options."""
+    from tidelog.cli.server_properties import broker_properties
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.readonly.read_only_directory import open_directory_read_only
+
+    return open_directory_read_only(
+        os.path.abspath(args.directory),
+        fs=SYSTEM_FILES,
+        server_properties=broker_properties(args),
+    )
 
 
 def _row(one: MirroredPartition) -> dict[str, Any]:

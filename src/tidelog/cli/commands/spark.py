@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.cli.commands.spark_jobs import compact, repartition, verify
+from tidelog.cli.commands.spark_jobs import compact, mirror, repartition, verify
 from tidelog.cli.options import new_parser
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog spark`` with its jobs to the command line."""
-    text = "run a job on Spark: compact, repartition or verify"
+    text = "run a job on Spark: compact, mirror, repartition or verify"
     parser = new_parser(commands, "spark", text, run)
     jobs = parser.add_subparsers(dest="job", metavar="JOB", title="jobs", required=True)
-    for job in (compact, repartition, verify):
+    for job in (compact, mirror, repartition, verify):
         one = job.add_job(jobs)
         one.add_argument(
             "--master",

@@ -432,6 +432,25 @@ _CLEANER: Final = line(
 )
 _LOOK_COUNTS: Final = counts(partitions=PARTITIONS, damaged=DAMAGED, missing=MISSING)
 
+_MIRRORED: Final = (
+    line(
+        "What is copied of one partition, or with `--dry-run` would be.",
+        {
+            **PLACE,
+            "newTopic": boolean("Whether the mirror gets the topic by this run."),
+            "startOffset": integer("First offset that is copied."),
+            "endOffset": integer("Log end of the mirror afterwards."),
+            "logStartOffset": integer("Log start of the mirror afterwards."),
+            "batches": integer("Batches that are copied."),
+            "sizeBytes": integer("Their size, in bytes."),
+        },
+    ),
+    counts(
+        partitions="Lines before this one: partitions.",
+        batches="Batches that are copied.",
+        sizeBytes="Their size, in bytes.",
+    ),
+)
 _KAFKA_TOPIC: Final = {
     "topic": TOPIC,
     "id": string("Id of the topic, as Kafka prints it."),
@@ -633,6 +652,7 @@ OUTPUTS: Final[dict[str, Output]] = {
         "One line: what was written.",
         (_REPARTITIONED, counts(records="Records that were written, or would be.")),
     ),
+    "spark mirror": Output("tidelog spark mirror --json", "A line a partition.", _MIRRORED),
     "spark compact": Output(
         "tidelog spark compact --json",
         "A line a partition.",
@@ -668,29 +688,7 @@ OUTPUTS: Final[dict[str, Output]] = {
         "A line a partition.",
         (SHRUNK_LOG, counts(**_SHRUNK_COUNTS)),
     ),
-    "mirror": Output(
-        "tidelog mirror --json",
-        "A line a partition.",
-        (
-            line(
-                "What is copied of one partition, or with `--dry-run` would be.",
-                {
-                    **PLACE,
-                    "newTopic": boolean("Whether the mirror gets the topic by this run."),
-                    "startOffset": integer("First offset that is copied."),
-                    "endOffset": integer("Log end of the mirror afterwards."),
-                    "logStartOffset": integer("Log start of the mirror afterwards."),
-                    "batches": integer("Batches that are copied."),
-                    "sizeBytes": integer("Their size, in bytes."),
-                },
-            ),
-            counts(
-                partitions="Lines before this one: partitions.",
-                batches="Batches that are copied.",
-                sizeBytes="Their size, in bytes.",
-            ),
-        ),
-    ),
+    "mirror": Output("tidelog mirror --json", "A line a partition.", _MIRRORED),
     "to-kafka": Output(
         "tidelog to-kafka --json",
         "A line a topic, and one for the broker.",

@@ -181,7 +181,8 @@ def _write(
     options: Mapping[str, str],
 ) -> CommittedTransaction:
     """Stage the records in tasks, and commit them as one transaction."""
-    from tidelog.spark.jobs.repartition_tasks import COLUMNS, RepartitionJob, stage_all
+    from tidelog.spark.jobs.job_tasks import run_tasks
+    from tidelog.spark.jobs.repartition_tasks import COLUMNS, RepartitionJob
 
     write, txn_id = _write_options(request, plan, options), plan.txn_id
     staging = make_plan(write, COLUMNS, txn_id)
@@ -190,7 +191,7 @@ def _write(
         *(plan.read, write, staging, plan.tasks, txn_id, request.partitions, keeps_source)
     )
     try:
-        runs = [run for task in stage_all(spark, job) for run in task.runs]
+        runs = [run for task in run_tasks(spark, job) for run in task.runs]
         topics = {request.to: staging.planned(request.to)}
         return commit_write(StagedWrite(write, txn_id, None, runs, topics))
     except BaseException:

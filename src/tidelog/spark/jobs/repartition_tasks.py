@@ -1,17 +1,10 @@
-"""The tasks of a repartition: each reads ranges of offsets and stages their records.
-
-A task is a partition of a data source of our own, whose rows are the results of the tasks. So the
-records stay in one Python process; through a DataFrame each would go to Java and back.
-"""
+"""The tasks of a repartition: each reads ranges of offsets and stages their records."""
 
 from __future__ import annotations
 
-import base64
-import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -22,23 +15,16 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from tidelog.spark.plain_errors import plain_errors
 from tidelog.spark.read.batch_reader import OffsetRanges, read_columns, read_task
 from tidelog.spark.write.task_write import stage_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
     from tidelog.spark.options.source_options import ReadOptions, WriteOptions
     from tidelog.spark.read.read_plan import Task
     from tidelog.spark.write.task_write import StagedTask
     from tidelog.spark.write.write_plan import WritePlan
-
-FORMAT: Final = "tidelog_repartition"
-_JOB: Final = "job"
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 COLUMNS: Final = StructType(
@@ -69,7 +55,7 @@ class RepartitionJob:
     partitions: int
     keeps_source: bool
 
-    def stage(self, number: int) -> StagedTask:
+    def run(self, number: int) -> StagedTask:
         """Read and stage the records of a task; errors as ``read_task`` and ``stage_rows``."""
         columns = read_columns(COLUMNS)
         records = read_task(self.read, OffsetRanges(self.tasks[number]), columns)
@@ -89,56 +75,3 @@ class RepartitionJob:
         else:
             chosen = pa.nulls(records.num_rows, pa.int32())
         return records.set_column(at, "partition", chosen)
-
-
-@dataclass(frozen=True)
-class StagingPartition(InputPartition):
-    """The number of a task."""
-
-    number: int
-
-
-class StagingReader(DataSourceReader):
-    """Runs the tasks; each has one row, with its number and what it staged."""
-
-    def __init__(self, job: RepartitionJob) -> None:
-        self._job = job
-
-    def partitions(self) -> list[InputPartition]:
-        """Return the tasks; runs on the driver."""
-        return [StagingPartition(number) for number in range(len(self._job.tasks))]
-
-    def read(self, partition: InputPartition) -> Iterator[tuple[int, bytes]]:
-        """Stage the records of a task; runs in a worker."""
-        if isinstance(partition, StagingPartition):
-            with plain_errors():
-                staged = self._job.stage(partition.number)
-            yield partition.number, pickle.dumps(staged)
-
-
-class StagingSource(DataSource):
-    """Runs the ``RepartitionJob`` in its option."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the name of the format."""
-        return FORMAT
-
-    def schema(self) -> str:
-        """Return the columns of the results."""
-        return "number int, staged binary"
-
-    def reader(self, schema: StructType) -> StagingReader:  # noqa: ARG002 - Spark's signature
-        """Return what runs the tasks."""
-        options: Mapping[str, str] = self.options
-        return StagingReader(pickle.loads(base64.b64decode(options[_JOB])))  # noqa: S301 - our own
-
-
-def stage_all(spark: SparkSession, job: RepartitionJob) -> list[StagedTask]:
-    """Run the tasks on Spark; return what they staged, in their order. Errors are Spark's."""
-    if not job.tasks:
-        return []
-    spark.dataSource.register(StagingSource)
-    text = base64.b64encode(pickle.dumps(job)).decode("ascii")
-    rows = spark.read.format(FORMAT).option(_JOB, text).load().collect()
-    return [pickle.loads(row["staged"]) for row in sorted(rows, key=lambda row: row["number"])]  # noqa: S301 - our own

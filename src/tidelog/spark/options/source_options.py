@@ -187,6 +187,14 @@ class ReadOptions:
     limits: TriggerLimits = NO_LIMITS
     is_stream: bool = False
 
+    def __post_init__(self) -> None:
+        """Raise InvalidArgument for tasks that would be too small."""
+        if self.max_split_bytes < MIN_SPLIT_BYTES:
+            raise InvalidArgument(
+                f"tasks of at most {self.max_split_bytes} bytes are too small: {MIN_SPLIT_BYTES}"
+                " is the least"
+            )
+
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
         """Return the options of a batch read.

@@ -20,14 +20,14 @@ from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.lock_file import LOCK_FILE, writer_of
 from tidelog.env.signals import program_of
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import DirectoryLocked, DirectoryNotShared, InvalidArgument
+from tidelog.errors import DirectoryLocked, InvalidArgument
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.validation.validate import LeaderPolicy
 from tidelog.segment.filenames import check_topic_name
 from tidelog.spark.write.input_columns import row_columns
 from tidelog.spark.write.staged_rows import PlannedTopic, TopicPlan
 from tidelog.staging.finished import read_finished
-from tidelog.staging.staged_file import staged_name
+from tidelog.staging.marker import check_marker, make_marker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -69,11 +69,7 @@ class WritePlan:
 
     def check_directory(self, path: str) -> None:
         """Raise DirectoryNotShared unless this process sees the driver's data directory."""
-        if not SYSTEM_FILES.exists(os.path.join(path, self.marker)):
-            raise DirectoryNotShared(
-                f"{path} is not the data directory that the driver sees: every executor must see"
-                f" it under the same path ({self.marker} is missing)"
-            )
+        check_marker(SYSTEM_FILES, path, self.marker)
 
     def check_nulls(self, batch: pa.RecordBatch) -> None:
         """Raise InvalidArgument if a row of an INSERT INTO has an offset."""
@@ -115,8 +111,7 @@ def make_plan(
         committed = read_finished(SYSTEM_FILES, options.path).get(options.txn_id)
         if committed is not None:
             committed.check_topics([options.topic])
-    marker = staged_name(txn, random.SystemRandom())
-    SYSTEM_FILES.open(os.path.join(options.path, marker), "x").close()
+    marker = make_marker(SYSTEM_FILES, options.path, txn, random.SystemRandom())
     null_column = schema.fieldNames().index("offset") if is_insert else None
     return WritePlan(columns, topics, new_topic, marker, null_column)
 

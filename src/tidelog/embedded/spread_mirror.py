@@ -1,0 +1,193 @@
+"""A mirror whose batches are read and staged by tasks on any machines that see both directories.
+
+One process locks the target, plans and commits, by the code of ``tidelog mirror``; each task reads
+parts of partitions, and stages their batches in files of its own.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from tidelog.datadir.renamed_files import delete_if_there
+from tidelog.embedded.doors import mirror_topics
+from tidelog.env.overlay_files import OverlayFiles
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InconsistentTopicId
+from tidelog.manager.mirror_ranges import CopiedBatches, MirrorRange, StagedRanges, copy_batches
+from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.staging.bundle import BundleWriter
+from tidelog.staging.marker import check_marker, make_marker
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from uuid import UUID
+
+    from tidelog.manager.mirror import MirroredPartition
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.staging.staged_run import StagedRun
+
+
+class OffsetsOfLog(NamedTuple):
+    """Offsets ``[start_offset, end_offset)`` of a log, which is closed."""
+
+    log: ReadOnlyLog
+    start_offset: int
+    end_offset: int
+
+
+class MirrorWorkers(Protocol):
+    """What divides the work of a mirror among tasks, and runs them."""
+
+    def divide(self, ranges: Sequence[OffsetsOfLog]) -> Sequence[Sequence[PartOfLog]]:
+        """Return for each task the parts that it reads; together they are ``ranges``."""
+
+    def run(self, job: MirrorJob) -> Sequence[CopiedParts]:
+        """Run all tasks; return their results, of one attempt each."""
+
+
+class PartOfLog(Protocol):
+    """Offsets ``[start_offset, end_offset)`` of a partition."""
+
+    @property
+    def topic(self) -> str:
+        """The topic."""
+
+    @property
+    def partition(self) -> int:
+        """The partition's number."""
+
+    @property
+    def start_offset(self) -> int:
+        """Inclusive."""
+
+    @property
+    def end_offset(self) -> int:
+        """Exclusive."""
+
+
+class MirrorPart(NamedTuple):
+    """The batches of a range with base offsets in ``[start_offset, end_offset)``.
+
+    ``topic_id``: the topic's id in the source when the mirror was planned, None: unknown.
+    """
+
+    whole: MirrorRange
+    start_offset: int
+    end_offset: int
+    topic_id: UUID | None
+
+
+class CopiedParts(NamedTuple):
+    """What a task staged: its runs, and what each of its parts has, in their order."""
+
+    runs: tuple[StagedRun, ...]
+    copied: tuple[tuple[MirrorPart, CopiedBatches], ...]
+
+
+def mirror_spread(
+    source: ReadOnlyDirectory,
+    target: str,
+    topics: Collection[str],
+    workers: MirrorWorkers,
+    *,
+    is_plan: bool = False,
+) -> list[MirroredPartition]:
+    """Copy what is new of topics; arguments and errors as ``mirror_topics``, and of ``workers``.
+
+    A plan locks and writes nothing; its tasks count batches.
+    """
+
+    def stage(txn: str, ranges: Sequence[MirrorRange]) -> StagedRanges:
+        tasks = _tasks(source, ranges, workers)
+        if is_plan:
+            return _staged(ranges, workers.run(MirrorJob(source.path, target, txn, tasks)))
+        marker = make_marker(SYSTEM_FILES, target, txn, random.SystemRandom())
+        try:
+            return _staged(ranges, workers.run(MirrorJob(source.path, target, txn, tasks, marker)))
+        finally:
+            delete_if_there(SYSTEM_FILES, f"{target}/{marker}")
+
+    fs = OverlayFiles(SYSTEM_FILES) if is_plan else SYSTEM_FILES
+    return mirror_topics(source, target, topics, fs=fs, is_plan=is_plan, stage=stage)
+
+
+@dataclass(frozen=True)
+class MirrorJob:
+    """What the tasks need to know; ``marker``: a file that they look for, None: only count."""
+
+    source: str
+    target: str
+    txn: str
+    tasks: tuple[tuple[MirrorPart, ...], ...]
+    marker: str | None = None
+
+    def run(self, number: int) -> CopiedParts:
+        """Read and stage the batches of a task; errors as ``copy_batches``.
+
+        Raises:
+            DirectoryNotShared: this process does not see the target.
+            InconsistentTopicId: a topic is not the one that was planned.
+        """
+        directory = open_directory_read_only(self.source, fs=SYSTEM_FILES)
+        if self.marker is None:
+            return CopiedParts((), self._copied(directory, number, None))
+        check_marker(SYSTEM_FILES, self.target, self.marker)
+        rng = random.SystemRandom()
+        writer = BundleWriter(SYSTEM_FILES, self.target, self.txn, rng=rng, keeps_offsets=True)
+        try:
+            copied = self._copied(directory, number, writer)
+            return CopiedParts(tuple(writer.finish()), copied)
+        except BaseException:
+            writer.abandon()
+            raise
+
+    def _copied(
+        self, directory: ReadOnlyDirectory, number: int, writer: BundleWriter | None
+    ) -> tuple[tuple[MirrorPart, CopiedBatches], ...]:
+        return tuple((part, _copy(directory, part, writer)) for part in self.tasks[number])
+
+
+def _copy(
+    directory: ReadOnlyDirectory, part: MirrorPart, writer: BundleWriter | None
+) -> CopiedBatches:
+    whole = part.whole
+    found = directory.topic_id(whole.topic, whole.partition)
+    if found != part.topic_id:
+        raise InconsistentTopicId(
+            f"topic {whole.topic} has id {found} in {directory.path}, and had {part.topic_id} when"
+            " the mirror was planned: it was created again, or a worker sees another directory"
+        )
+    with directory.open(whole.topic, whole.partition) as log:
+        return copy_batches(log, whole, writer, (part.start_offset, part.end_offset))
+
+
+def _tasks(
+    source: ReadOnlyDirectory, ranges: Sequence[MirrorRange], workers: MirrorWorkers
+) -> tuple[tuple[MirrorPart, ...], ...]:
+    to_read = []
+    for each in ranges:
+        with source.open(each.topic, each.partition) as log:
+            to_read.append(OffsetsOfLog(log, each.start_offset, each.end_offset))
+    by_key = {(each.topic, each.partition): each for each in ranges}
+    ids = {key: source.topic_id(*key) for key in by_key}
+
+    def part_of(part: PartOfLog) -> MirrorPart:
+        key = part.topic, part.partition
+        return MirrorPart(by_key[key], part.start_offset, part.end_offset, ids[key])
+
+    return tuple(tuple(map(part_of, task)) for task in workers.divide(to_read))
+
+
+def _staged(ranges: Sequence[MirrorRange], tasks: Sequence[CopiedParts]) -> StagedRanges:
+    """Put together what the tasks staged, in order of partitions and offsets."""
+    runs = chain.from_iterable(task.runs for task in tasks)
+    in_order = sorted(runs, key=lambda run: (run.topic, run.partition, run.first_offset))
+    copied = {each: CopiedBatches() for each in ranges}
+    parts = chain.from_iterable(task.copied for task in tasks)
+    for part, batches in sorted(parts, key=lambda one: one[0].start_offset):
+        copied[part.whole].add(batches)
+    return StagedRanges(in_order, [copied[each] for each in ranges])
