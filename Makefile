@@ -57,9 +57,15 @@ test: lint ## lint and the tests that need neither Kafka nor patience; what .ci/
 	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "$(FAST)"
 
 test-all: WORKERS = 3
-test-all: lint peer $(VENV)/flights/.downloaded ## every test, also against Kafka; resumes where it was stopped; SCALE=10: a night
+test-all: lint peer $(VENV)/flights/.downloaded .venvs/pages/.installed ## every test, also against Kafka; resumes where it was stopped; SCALE=10: a night
 	@$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --resume .test-all tests
 	@NUMBA_BOUNDSCHECK=1 $(PYTEST) -q tests/unit/kernels
+	@PYTHONPATH=$(CURDIR)/.venvs/pages TIDELOG_ALL_BLOCKS=1 $(PYTEST) -q -n 2 tests/docs/test_pages.py -k "analyst or recipes"
+
+.venvs/pages/.installed: tests/docs/requirements.txt | $(STAMP)
+	@rm -rf $(@D)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps --target $(@D) -r $<
+	@touch $@
 
 test-pythons: $(STAMP) ## unit tests on other Pythons, on the oldest versions of all packages, without kernels
 	@NUMBA_DISABLE_JIT=1 $(PYTEST) -q -n $(WORKERS) --dist loadfile -m "$(FAST)" $(PLAIN_TESTS)
@@ -102,6 +108,9 @@ docs: $(STAMP) ## write the generated pages of docs anew: formats, settings, JSO
 lock: ## resolve the dependencies anew into requirements.lock (asks the package index)
 	@$(BIN)/uv pip compile -q --upgrade --universal --generate-hashes --all-extras \
 		--custom-compile-command "make lock" pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile -q --upgrade --universal --generate-hashes --python-version 3.11 \
+		--custom-compile-command "make lock" -c requirements.lock --no-emit-package numpy \
+		tests/docs/requirements.in -o tests/docs/requirements.txt
 
 dist: $(STAMP) .venvs/dist/.installed ## wheel and source archive in dist, checked, and tried on each Python found
 	@$(BIN)/python tools/dist/run.py

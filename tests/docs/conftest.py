@@ -5,7 +5,8 @@ block has the names of those before it; the commands of ``sh`` and ``console`` b
 A command ends with 0, or with the number in its comment ``# exit code N``. What a ``console`` block
 shows below its commands, and a ``text`` block right below a ``python`` or ``sh`` block, is the
 output, where ``...`` stands for anything. ``<!-- not run: REASON -->`` above a block leaves it out,
-``<!-- run with: MODULE -->`` where that module is not installed.
+``<!-- run with: MODULE -->`` where that module is not installed, unless the variable
+``TIDELOG_ALL_BLOCKS`` is set.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ RELATIVE: Final = re.compile(r"(['\"])((?:data|months|checkpoints?)(?:/\w+)*)\1"
 END_MARK: Final = "end of the command, exit code"
 CHECK: Final = ("bash", "-n")
 STOP_SECONDS: Final = 30
+ALL_BLOCKS: Final = bool(os.environ.get("TIDELOG_ALL_BLOCKS"))
+"""Whether blocks run for which a module may be missing, and then fail."""
 LANGUAGES: Final = ("console", "python", "sh", "text", "mermaid", "")
 """The languages that blocks may name; the last two are pictures."""
 
@@ -70,8 +73,9 @@ def blocks_of(page: str) -> list[Block]:
         elif language in {"console", "python", "sh"}:
             line = page.count("\n", 0, match.start("code")) + 1
             reason = match["reason"]
-            if match["module"] and importlib.util.find_spec(match["module"]) is None:
-                reason = f"{match['module']} is not installed"
+            module = match["module"]
+            if module and not ALL_BLOCKS and importlib.util.find_spec(module) is None:
+                reason = f"{module} is not installed"
             found.append(Block(language, code, line, reason, None))
         else:
             last_end = 0  # what stands below a picture is not the output of a block
