@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from tests.spark.killed_jobs import kill_thrice
 
 import tidelog
 from tidelog.cli.commands.spark_jobs import mirror as mirror_job
@@ -123,28 +119,14 @@ def test_a_mirror_that_was_killed_is_repeated(
 ) -> None:
     """At any moment, with its JVM: nothing of it is there, or all; a repeat copies the rest."""
     target = tmp_path / "copy"
-    command = [sys.executable, "-m", "tidelog", "spark", "mirror", source, "--to", str(target)]
-    for number, staged in enumerate((1, 2, 0)):
-        process = subprocess.Popen(command, start_new_session=True)
-        while process.poll() is None and not _is_at(target, staged):
-            threading.Event().wait(0.001)
-        threading.Event().wait(0.03 * number)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        assert batches(str(target)) in ([], batches(source))
+    for _ in kill_thrice(["mirror", source, "--to", str(target)], target):
+        found = batches(str(target)) if target.exists() else []
+        assert found in ([], batches(source))
 
     mirror(spark, source, str(target))
 
     assert batches(str(target)) == batches(source)
     assert list_staged(SYSTEM_FILES, str(target)) == []
-
-
-def _is_at(path: Path, staged: int) -> bool:
-    """Return whether a job has staged files, besides its marker, or begun to commit them."""
-    names = os.listdir(path) if path.exists() else []
-    if not staged:
-        return any(name.endswith((".journal", "transactions.json")) for name in names)
-    return sum(name.endswith(".staged") for name in names) > staged
 
 
 def test_the_command_prints_what_was_copied(

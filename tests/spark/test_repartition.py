@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
-import threading
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from tests.spark.killed_jobs import kill_thrice
 
 import tidelog
 from tidelog.cli.commands.spark import run as run_spark
@@ -182,28 +178,12 @@ def test_a_repartition_that_was_killed_is_repeated(
     """At any moment, with its JVM: a repeat writes all, or finds that all is written."""
     path = tmp_path / "new"
     words = ["-d", source, "--to", "u", "--partitions", "7", "--to-dir", str(path)]
-    command = [sys.executable, "-m", "tidelog", "spark", "repartition", "t", *words]
-    for number, staged in enumerate((1, 2, 0)):
-        process = subprocess.Popen(command, start_new_session=True)
-        while process.poll() is None and not _is_at(path, staged):
-            threading.Event().wait(0.001)
-        threading.Event().wait(0.03 * number)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    for _ in kill_thrice(["repartition", "t", *words], path):
+        pass
 
     copied(spark, source, path)
 
     assert Counter(sum(records_of(str(path), "u"), [])) == all_of(source)  # noqa: RUF017 - few
-
-
-def _is_at(path: Path, staged: int) -> bool:
-    """Return whether a job has staged files, besides its marker, or begun to commit them."""
-    if not path.exists():
-        return False
-    names = os.listdir(path)
-    if not staged:
-        return any(name.endswith((".journal", "transactions.json")) for name in names)
-    return sum(name.endswith(".staged") for name in names) > staged
 
 
 @pytest.mark.parametrize("isolation", list(Isolation)[:2])
