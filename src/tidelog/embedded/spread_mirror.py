@@ -6,7 +6,9 @@ parts of partitions, and stages their batches in files of its own.
 
 from __future__ import annotations
 
+import os
 import random
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -15,15 +17,19 @@ from tidelog.datadir.renamed_files import delete_if_there
 from tidelog.embedded.doors import mirror_topics
 from tidelog.env.overlay_files import OverlayFiles
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import InconsistentTopicId
-from tidelog.manager.mirror_ranges import CopiedBatches, MirrorRange, StagedRanges, copy_batches
+from tidelog.manager.mirror_ranges import (
+    CopiedBatches,
+    MirrorRange,
+    StagedRanges,
+    copy_batches,
+    opened,
+)
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.marker import check_marker, make_marker
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-    from uuid import UUID
 
     from tidelog.manager.mirror import MirroredPartition
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class OffsetsOfLog(NamedTuple):
-    """Offsets ``[start_offset, end_offset)`` of a log, which is closed."""
+    """Offsets ``[start_offset, end_offset)`` of a log that was closed: its index may be asked."""
 
     log: ReadOnlyLog
     start_offset: int
@@ -70,15 +76,11 @@ class PartOfLog(Protocol):
 
 
 class MirrorPart(NamedTuple):
-    """The batches of a range with base offsets in ``[start_offset, end_offset)``.
-
-    ``topic_id``: the topic's id in the source when the mirror was planned, None: unknown.
-    """
+    """The batches of a range with base offsets in ``[start_offset, end_offset)``."""
 
     whole: MirrorRange
     start_offset: int
     end_offset: int
-    topic_id: UUID | None
 
 
 class CopiedParts(NamedTuple):
@@ -109,7 +111,8 @@ def mirror_spread(
         try:
             return _staged(ranges, workers.run(MirrorJob(source.path, target, txn, tasks, marker)))
         finally:
-            delete_if_there(SYSTEM_FILES, f"{target}/{marker}")
+            with suppress(OSError):  # the commit has deleted it, or the next run does
+                delete_if_there(SYSTEM_FILES, os.path.join(target, marker))
 
     fs = OverlayFiles(SYSTEM_FILES) if is_plan else SYSTEM_FILES
     return mirror_topics(source, target, topics, fs=fs, is_plan=is_plan, stage=stage)
@@ -154,15 +157,8 @@ class MirrorJob:
 def _copy(
     directory: ReadOnlyDirectory, part: MirrorPart, writer: BundleWriter | None
 ) -> CopiedBatches:
-    whole = part.whole
-    found = directory.topic_id(whole.topic, whole.partition)
-    if found != part.topic_id:
-        raise InconsistentTopicId(
-            f"topic {whole.topic} has id {found} in {directory.path}, and had {part.topic_id} when"
-            " the mirror was planned: it was created again, or a worker sees another directory"
-        )
-    with directory.open(whole.topic, whole.partition) as log:
-        return copy_batches(log, whole, writer, (part.start_offset, part.end_offset))
+    with opened(directory, part.whole) as log:
+        return copy_batches(log, part.whole, writer, (part.start_offset, part.end_offset))
 
 
 def _tasks(
@@ -170,14 +166,13 @@ def _tasks(
 ) -> tuple[tuple[MirrorPart, ...], ...]:
     to_read = []
     for each in ranges:
-        with source.open(each.topic, each.partition) as log:
+        with opened(source, each) as log:
             to_read.append(OffsetsOfLog(log, each.start_offset, each.end_offset))
     by_key = {(each.topic, each.partition): each for each in ranges}
-    ids = {key: source.topic_id(*key) for key in by_key}
 
     def part_of(part: PartOfLog) -> MirrorPart:
-        key = part.topic, part.partition
-        return MirrorPart(by_key[key], part.start_offset, part.end_offset, ids[key])
+        whole = by_key[part.topic, part.partition]
+        return MirrorPart(whole, part.start_offset, part.end_offset)
 
     return tuple(tuple(map(part_of, task)) for task in workers.divide(to_read))
 

@@ -30,7 +30,9 @@ from tidelog.manager.mirror_ranges import (
     CopiedBatches,
     MirrorRange,
     StagedRanges,
+    check_topic_id,
     copy_batches,
+    opened,
 )
 from tidelog.records.isolation import Isolation
 from tidelog.records.memory import walk
@@ -100,7 +102,8 @@ class Mirror:
         manager: what holds the target, with logs loaded on first use.
         path: the data directory of the manager that gets the topics.
         is_plan: find out what would be copied, and change nothing.
-        stage: reads and stages the batches, or only counts them for a plan; None: this process.
+        stage: reads and stages the batches, or only counts them for a plan; None: this process
+            does.
         on_read: called by this process after each piece that is read, with the partition's name,
             its bytes so far, and the bytes that the source has of it.
     """
@@ -235,13 +238,15 @@ class Mirror:
             if target is not None:
                 self._check(topic, log, target)
             first = max(found, start)
+            check_topic_id(self._source, topic.name, number, topic.topic_id)
             for hole in self._source.unexplained_holes(log, log.find_holes(first, end)):
-                _log.warning("offset-gap: %s-%d: %s", log.topic, log.partition, hole)
+                text = "offset-gap directory=%s start_offset=%d end_offset=%d"
+                _log.warning(text, log.directory, hole.start_offset, hole.end_offset)
             is_new = topic.name in self._new
             done = MirroredPartition(topic.name, number, is_new, found, found, start)
             done.log_start_offset = max(start, _start_of(target))
             return done, MirrorRange(
-                *(topic.name, number, found, first, max(first, end)),
+                *(topic.name, number, topic.topic_id, found, first, max(first, end)),
                 segment_bytes=self._segment_bytes(topic.name),
             )
 
@@ -253,7 +258,7 @@ class Mirror:
         copied = []
         try:
             for each in ranges:
-                with self._source.open(each.topic, each.partition) as log:
+                with opened(self._source, each) as log:
                     copied.append(copy_batches(log, each, to, on_read=partial(self._show, log)))
             return StagedRanges(writer.finish(), copied)
         except BaseException:

@@ -5,30 +5,39 @@ A range is copied at once, or in parts by several processes.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from tidelog.errors import MirrorDiverged, UnsupportedForMessageFormat
+from tidelog.errors import (
+    InconsistentTopicId,
+    MirrorDiverged,
+    UnsupportedForMessageFormat,
+)
 from tidelog.records.array_rows import every
 from tidelog.records.batch import MAGIC_V2
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from uuid import UUID
 
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.staging.bundle import BundleWriter
     from tidelog.staging.staged_run import StagedRun
 
 
 class MirrorRange(NamedTuple):
-    """The batches of a partition of which all offsets are in ``[start_offset, end_offset)``.
+    """The batches of a partition that are new: those with all offsets below ``end_offset``.
 
-    ``mirror_end``: the log end of the mirror, at most ``start_offset``, which is the log start of
-    the source if that is higher. ``segment_bytes``: the ``segment.bytes`` of the mirror.
+    ``topic_id``: the topic's id in the source, None: unknown. ``mirror_end``: the log end of the
+    mirror. ``start_offset``: the same, or the log start of the source if that is greater.
+    ``segment_bytes``: the ``segment.bytes`` of the mirror.
     """
 
     topic: str
     partition: int
+    topic_id: UUID | None
     mirror_end: int
     start_offset: int
     end_offset: int
@@ -67,6 +76,27 @@ class StageRanges(Protocol):
         """Stage all ranges; where it fails, the caller deletes what was staged for ``txn``."""
 
 
+@contextmanager
+def opened(directory: ReadOnlyDirectory, whole: MirrorRange) -> Iterator[ReadOnlyLog]:
+    """Open the log of a range; raise InconsistentTopicId if it is not the one that was planned."""
+    with directory.open(whole.topic, whole.partition) as log:
+        # Asked for after the log was opened: an id never comes back.
+        check_topic_id(directory, whole.topic, whole.partition, whole.topic_id)
+        yield log
+
+
+def check_topic_id(
+    directory: ReadOnlyDirectory, topic: str, partition: int, topic_id: UUID | None
+) -> None:
+    """Raise InconsistentTopicId unless a partition has the id; None: it is unknown."""
+    found = directory.topic_id(topic, partition)
+    if topic_id not in {None, found}:
+        raise InconsistentTopicId(
+            f"topic {topic} has id {found} in {directory.path}, and had {topic_id} when the mirror"
+            " was planned: it was created again, or this process sees another directory"
+        )
+
+
 def copy_batches(
     log: ReadOnlyLog,
     whole: MirrorRange,
@@ -94,11 +124,12 @@ def copy_batches(
     floor = start if start > whole.start_offset else 0
     copied = CopiedBatches()
     start = max(start, log.log_start_offset)
-    for piece in log.pieces(start, end) if start < end else ():
+    # The log start may lie in a batch that belongs to this part, behind all of its offsets.
+    read_end = max(end, start + 1)
+    for piece in log.pieces(start, read_end) if start < whole.end_offset else ():
         batches = piece.batches_in_data
-        batches = batches.select(
-            (batches.base_offset >= floor) & (batches.last_offset < whole.end_offset)
-        )
+        is_ours = (batches.base_offset >= floor) & (batches.base_offset < end)
+        batches = batches.select(is_ours & (batches.last_offset < whole.end_offset))
         if not len(batches):
             continue
         if not every(batches.magic == MAGIC_V2):

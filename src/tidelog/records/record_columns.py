@@ -14,7 +14,12 @@ import numpy as np
 
 from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec
 from tidelog.codec.layout import byte_view
-from tidelog.errors import InvalidRecord, TidelogError
+from tidelog.errors import (
+    CorruptMessage,
+    InvalidRecord,
+    MessageTooLarge,
+    UnsupportedCompressionType,
+)
 from tidelog.kernels import rows
 from tidelog.records.array_rows import Row, as_bytes
 from tidelog.records.batch import TimestampType
@@ -35,6 +40,12 @@ if TYPE_CHECKING:
 
 GROUP_BYTES: Final = 4 << 20
 """Bytes of records that ``decode_groups`` yields at a time, unless a batch is larger."""
+_DECODE_ERRORS: Final = (
+    CorruptMessage,
+    InvalidRecord,
+    MessageTooLarge,
+    UnsupportedCompressionType,
+)
 _VALUES_BYTES: Final = 256 << 10
 """The same for records that become values: about what a processor's cache holds."""
 _new_record: Final[Callable[[tuple[object, ...]], Record]] = partial(tuple.__new__, Record)
@@ -190,8 +201,9 @@ def decode_to_damage(
 ) -> Iterator[RecordColumns]:
     """Like ``decode_groups``, but raise an error only after all records before the damage.
 
-    The last group then comes from the damaged batch. Kafka's iterators return those records too. A
-    damaged compressed batch yields none, since its records cannot be decoded one by one.
+    Of a damaged batch that is not compressed, the records before the damage come last. Kafka's
+    iterators return those records too. The records of a compressed batch cannot be decoded one by
+    one.
     """
     source = as_bytes(data)
     start = 0
@@ -199,22 +211,22 @@ def decode_to_damage(
         for group in decode_groups(source, batches, limit=limit, group_bytes=group_bytes):
             yield group
             start += len(group.batches)
-    except TidelogError:
+    except _DECODE_ERRORS:
         yield from _one_by_one(source, batches.slice(start), limit)
         raise
 
 
 def _one_by_one(data: Bytes, batches: BatchColumns, limit: int) -> Iterator[RecordColumns]:
-    """Decode each batch of a group in which one is damaged, up to the damage."""
+    """Decode batches up to the first that is damaged; raise its error behind what it yields."""
     for at in range(len(batches)):
         one = batches.slice(at, at + 1)
         try:
-            yield _decode_first(data, one, limit, None)
-        except TidelogError as error:
-            is_plain = one.magic[0] * 8 + one.codec[0] == _PLAIN
-            if is_plain and isinstance(error, InvalidRecord):
+            decoded = _decode_first(data, one, limit, None)
+        except InvalidRecord:
+            if one.magic[0] * 8 + one.codec[0] == _PLAIN:
                 yield RecordColumns(decode_before_damage(data, areas_of(one)), data, one)
-            return
+            raise
+        yield decoded
 
 
 def iterate(

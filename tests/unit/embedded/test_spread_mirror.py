@@ -194,10 +194,26 @@ def test_tasks_refuse_other_directories_than_the_drivers(tmp_path: Path) -> None
 
     with pytest.raises(DirectoryNotShared, match="is not the data directory that the driver sees"):
         spread(source, target, HereAsTasks(before=hide))
-    with pytest.raises(InconsistentTopicId, match="created again, or a worker sees another"):
+    with pytest.raises(InconsistentTopicId, match="created again, or this process sees another"):
         spread(source, target, HereAsTasks(before=create_again))
     assert list_staged(SYSTEM_FILES, str(target)) == []
     assert batches(target) == {}
+
+
+def test_a_log_start_behind_a_cut_inside_a_batch_leaves_no_hole(tmp_path: Path) -> None:
+    """The batch belongs to the task on the left of the cut, whose offsets are all deleted."""
+    source, target = tmp_path / "data", tmp_path / "copy"
+    with tidelog.open(source) as logs:
+        logs.create_topic("t")
+        logs.append_all("t", [b"%d" % number for number in range(10)])
+
+    def delete(_: MirrorJob) -> None:
+        with tidelog.open(source) as logs:
+            logs.delete_records("t", 0, 6)
+
+    (done,) = spread(source, target, HereAsTasks(lambda _start, _end: (4,), before=delete))
+
+    assert (done.start_offset, done.end_offset, done.batches) == (0, 10, 1)
 
 
 def test_what_retention_deletes_before_a_task_reads_it_is_left_out(tmp_path: Path) -> None:

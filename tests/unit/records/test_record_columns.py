@@ -183,6 +183,21 @@ def test_batches_before_a_damaged_compressed_one_come_first(codec: Codec, kind: 
         next(records)
 
 
+def test_of_two_damaged_batches_the_first_is_reported() -> None:
+    """Though the second, whose compression is damaged, is noticed first."""
+    good = build_batch(RECORDS)
+    header = BATCH_HEADER.unpack(good)._replace(records_count=len(RECORDS) + 1)
+    first = pack_batch(header, good[BATCH_HEADER.size :])
+    zipped = BATCH_HEADER.unpack(build_batch(RECORDS, codec=Codec.ZSTD))
+    data = first + good + pack_batch(zipped, b"no zstd frame")
+    groups = decode_to_damage(data, walk(data, check_crc=True).batches)
+
+    assert len(next(groups)) == len(RECORDS)
+    with pytest.raises(InvalidRecord) as caught:
+        next(groups)
+    assert caught.value.position == 0
+
+
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_bytes_behind_an_empty_batch_are_not_noticed(codec: Codec) -> None:
     """With a count of zero nothing is read, as in Kafka."""

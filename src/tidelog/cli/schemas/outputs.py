@@ -652,7 +652,6 @@ OUTPUTS: Final[dict[str, Output]] = {
         "One line: what was written.",
         (_REPARTITIONED, counts(records="Records that were written, or would be.")),
     ),
-    "spark mirror": Output("tidelog spark mirror --json", "A line a partition.", _MIRRORED),
     "spark compact": Output(
         "tidelog spark compact --json",
         "A line a partition.",
@@ -689,6 +688,7 @@ OUTPUTS: Final[dict[str, Output]] = {
         (SHRUNK_LOG, counts(**_SHRUNK_COUNTS)),
     ),
     "mirror": Output("tidelog mirror --json", "A line a partition.", _MIRRORED),
+    "spark mirror": Output("tidelog spark mirror --json", "A line a partition.", _MIRRORED),
     "to-kafka": Output(
         "tidelog to-kafka --json",
         "A line a topic, and one for the broker.",

@@ -6,6 +6,7 @@ The driver holds the lock of the target, plans and commits; see ``embedded.sprea
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Final
 
 from tidelog.embedded.doors import open_source
@@ -58,7 +59,8 @@ def mirror(
     Raises:
         DirectoryLocked: a process writes to the target.
         OSError: ``server_properties`` cannot be read.
-        InvalidArgument: the source is not a data directory, or is the target.
+        InvalidArgument: the source is not a data directory, or contains the target or is it;
+            ``max_split_bytes`` is too small, also for the number of tasks.
 
     Other errors are those of ``tidelog.mirror``; what tasks raise comes as an error of Spark's.
     """
@@ -79,17 +81,13 @@ class SparkMirrorWorkers:
         max_split_bytes: int = DEFAULT_SPLIT_BYTES,
     ) -> None:
         self._spark: Final = spark
-        self._path: Final = source.path
-        self._max_split_bytes: Final = max_split_bytes
+        everything = TopicChoice(pattern=re.compile(""))
+        self._options: Final = ReadOptions(source.path, everything, max_split_bytes=max_split_bytes)
 
     def divide(self, ranges: Sequence[OffsetsOfLog]) -> list[Task]:
         """Return tasks of about equal size, for all cores."""
-        topics = tuple({each.log.topic for each in ranges})
-        options = ReadOptions(
-            self._path, TopicChoice(topics=topics), max_split_bytes=self._max_split_bytes
-        )
         to_read = [LogRange(each.log, None, each.start_offset, each.end_offset) for each in ranges]
-        return make_tasks(to_read, options, default_parallelism())
+        return make_tasks(to_read, self._options, default_parallelism())
 
     def run(self, job: MirrorJob) -> list[CopiedParts]:
         """Run all tasks; errors are Spark's."""
