@@ -12,30 +12,17 @@ import tidelog
 from tidelog.cli.main import main
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.testing.stored_batches import batches_of
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated
 
-    from tidelog.readonly.read_only_log import ReadOnlyLog
 
 DATA = Path(__file__).parent / "data"
 CASES = (
     *("codecs", "compaction/before", "epochs", "logappendtime", "segments", "transactions"),
     "whole-dir",
 )
-
-
-def contents(log: ReadOnlyLog) -> list[bytes]:
-    """Return the batches of a log below its high watermark, byte for byte."""
-    if log.log_start_offset == log.high_watermark:
-        return []
-    return [
-        bytes(piece.data[start:end])
-        for piece in log.pieces()
-        for start, end in zip(
-            piece.batches_in_data.position.tolist(), piece.batches_in_data.end.tolist(), strict=True
-        )
-    ]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -50,8 +37,8 @@ def test_a_mirror_has_kafkas_batches(case: str, tmp_path: Path, enumerated: Enum
     compared = 0
     for log in theirs.logs():
         with ours.open(log.topic, log.partition) as mirror:
-            wanted = contents(log)
-            assert contents(mirror) == wanted
+            wanted = batches_of(log)
+            assert batches_of(mirror) == wanted
             assert mirror.log_start_offset == log.log_start_offset
             compared += len(wanted)
     assert compared == sum(one.batches for one in copied)

@@ -19,6 +19,7 @@ from tidelog.errors import DirectoryLocked, InvalidArgument
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.spark import mirror
 from tidelog.staging.staged_file import list_staged
+from tidelog.testing.stored_batches import batches_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,15 +54,8 @@ def fill(logs: tidelog.Logs, first: int, end: int) -> None:
 
 def batches(path: str) -> list[bytes]:
     """Return the batches of all partitions below their high watermarks, byte for byte."""
-    found = []
-    for log in open_directory_read_only(path, fs=SYSTEM_FILES).logs():
-        for piece in log.pieces() if log.high_watermark else ():
-            held = piece.batches_in_data
-            found += [
-                bytes(piece.data[start:end])
-                for start, end in zip(held.position.tolist(), held.end.tolist(), strict=True)
-            ]
-    return found
+    logs = open_directory_read_only(path, fs=SYSTEM_FILES).logs()
+    return [batch for log in logs for batch in batches_of(log)]
 
 
 def test_a_mirror_by_tasks_has_the_batches_of_its_source(

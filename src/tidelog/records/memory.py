@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _CAPACITY: Final = 1 << 14
 _USUAL_BATCH: Final = 1 << 12
-"""Bytes; the first estimate of the number of batches assumes that they are no smaller."""
+"""Typical size of a batch in bytes, by which the first array of a walk is sized."""
 _HEADER_WORK: Final = 64
 """In plain code a header takes about as long as decoding this number of bytes of records."""
 _CRC_SHARE: Final = 1024

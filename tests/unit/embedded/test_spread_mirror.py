@@ -20,6 +20,7 @@ from tidelog.errors import CorruptMessage, DirectoryNotShared, InconsistentTopic
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.staging.staged_file import list_staged
 from tidelog.testing.scale import scaled
+from tidelog.testing.stored_batches import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,18 +80,8 @@ def spread(
 
 def batches(path: Path) -> dict[str, list[bytes]]:
     """Return the batches of each partition, byte for byte."""
-    found = {}
-    for log in open_directory_read_only(str(path), fs=SYSTEM_FILES).logs():
-        found[f"{log.topic}-{log.partition}"] = [
-            bytes(piece.data[start:end])
-            for piece in (log.pieces() if log.log_start_offset < log.high_watermark else ())
-            for start, end in zip(
-                piece.batches_in_data.position.tolist(),
-                piece.batches_in_data.end.tolist(),
-                strict=True,
-            )
-        ]
-    return found
+    logs = open_directory_read_only(str(path), fs=SYSTEM_FILES).logs()
+    return {f"{log.topic}-{log.partition}": batches_of(log) for log in logs}
 
 
 @settings(max_examples=scaled(12), deadline=None)

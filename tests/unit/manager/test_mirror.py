@@ -23,6 +23,7 @@ from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.staging.staged_file import list_staged
 from tidelog.testing import PowerCut
 from tidelog.testing.directory_home import DataHome
+from tidelog.testing.stored_batches import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,16 +65,7 @@ class Homes:
         directory = open_directory_read_only(path, fs=self.home.fs)
         topic, _, number = name.rpartition("-")
         with directory.open(topic, int(number)) as log:
-            if log.log_start_offset == log.log_end_offset:
-                return b""
-            found = []
-            for piece in log.pieces(log.log_start_offset, log.log_end_offset):
-                held = piece.batches_in_data
-                found += [
-                    bytes(piece.data[start:end])
-                    for start, end in zip(held.position.tolist(), held.end.tolist(), strict=True)
-                ]
-            return b"".join(found)
+            return b"".join(batches_of(log, log.log_end_offset))
 
     def check(self, name: str = "t-0") -> None:
         """Check that the mirror has the bytes of its source, and the same producers."""
