@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
 from tidelog.datadir.renamed_files import delete_if_there
@@ -42,11 +43,13 @@ from tidelog.staging.staged_run import RunLimits, StagedRun, check_run
 from tidelog.staging.stream_batch import StreamBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from uuid import UUID
 
     from tidelog.config.log_config import LogConfig
     from tidelog.env.files import FileSystem
+    from tidelog.log.log import Log
+    from tidelog.log.producers.producer_state import ProducerStateManager
     from tidelog.staging.directory import Key, StagingDirectory
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.staged_run import EpochRange
@@ -227,14 +230,38 @@ def _check(target: StagingDirectory, transaction: Transaction) -> list[_Checked]
         target.check_new(topic)
     for name in sorted({run.topic for run in transaction.runs} - set(new)):
         target.check_topic(name, transaction.id_of(name), transaction.partitions.get(name))
-    producers: dict[Key, FollowerUpdates] = {}
-    checked, needed_bytes = [], 0
+    runs: dict[Key, list[StagedRun]] = {}
+    tasks: list[Callable[[], list[_Checked]]] = []
     for run in transaction.runs:
-        config = target.plan(run, new)
+        runs.setdefault((run.topic, run.partition), []).append(run)
+    for key, of_key in runs.items():
+        configs = [target.plan(run, new) for run in of_key]
+        is_copied = any(run.keeps_offsets for run in of_key) and key[0] not in new
+        known = target.log(key).producers if is_copied else None
+        tasks.append(partial(_check_runs, target, of_key, configs, known))
+    size_bytes = sum(run.size_bytes for run in transaction.runs)
+    found = dict(zip(runs, map(iter, target.run_all(tasks, size_bytes)), strict=True))
+    checked = [next(found[run.topic, run.partition]) for run in transaction.runs]
+    copied = (
+        run.size_bytes
+        for run, one in zip(transaction.runs, checked, strict=True)
+        if not one.is_adopted
+    )
+    target.check_room(sum(copied))
+    return checked
+
+
+def _check_runs(
+    target: StagingDirectory,
+    runs: Sequence[StagedRun],
+    configs: Sequence[LogConfig],
+    known: ProducerStateManager | None,
+) -> list[_Checked]:
+    """Check the runs of one partition; ``known`` are the producers of its log."""
+    updates = FollowerUpdates(known)
+    checked = []
+    for run, config in zip(runs, configs, strict=True):
         if run.keeps_offsets:
-            key = run.topic, run.partition
-            known = None if run.topic in new else target.log(key).producers
-            updates = producers.setdefault(key, FollowerUpdates(known))
             limits = RunLimits(config.segment_size_bytes, False, False, updates)
         else:
             limit = min(config.max_message_bytes, config.segment_size_bytes)
@@ -242,8 +269,6 @@ def _check(target: StagingDirectory, transaction: Transaction) -> list[_Checked]
         epochs = check_run(target.fs, target.path, run, limits)
         is_adopted = is_adoptable(target.fs, target.path, run, config)
         checked.append(_Checked(limits.is_stamped, is_adopted, epochs))
-        needed_bytes += 0 if is_adopted else run.size_bytes
-    target.check_room(needed_bytes)
     return checked
 
 
@@ -380,30 +405,67 @@ def _awaited(
 def _place(target: StagingDirectory, journal: Journal, keys: Sequence[Key]) -> None:
     """Put all moves into their logs, durably; try every partition, then raise the first error."""
     target.write_high_watermarks(journal)
-    errors: list[KafkaError | OSError] = []
-    for key in keys:
+    placing = _Placing(target, journal)
+    size_bytes = sum(move.run.size_bytes for key in keys for move in journal.moves_of(key))
+    tasks = [partial(placing.place, key, _log_or_error(target, key)) for key in keys]
+    for error in target.run_all(tasks, size_bytes):
+        if error is not None:
+            raise error
+
+
+def _log_or_error(target: StagingDirectory, key: Key) -> Log | KafkaError | OSError:
+    try:
+        return target.log(key)
+    except (KafkaError, OSError) as error:
+        return error
+
+
+class _Placing:
+    """Puts moves into their logs, those of several partitions at the same time.
+
+    ``_lock`` guards the journal, in memory and its file.
+    """
+
+    def __init__(self, target: StagingDirectory, journal: Journal) -> None:
+        self._target: Final = target
+        self._journal = journal
+        self._lock: Final = Lock()
+
+    def place(self, key: Key, log: Log | KafkaError | OSError) -> KafkaError | OSError | None:
+        """Put the moves of one partition into its log, durably; return the error, if any."""
+        if isinstance(log, (KafkaError, OSError)):
+            return log
+        target = self._target
         try:
-            log = target.log(key)
             while True:
-                moves = journal.moves_of(key)
+                journal = self._journal
                 left = place_moves(
-                    *(target.fs, target.path, log, journal, moves),
-                    on_placed=partial(target.placed, journal),
+                    *(target.fs, target.path, log, journal, journal.moves_of(key)),
+                    on_placed=self._placed,
                 )
                 if left is None:
                     break
                 log.flush_records()
-                journal = journal.replacing(key, left.moves)
-                write_journal(target.fs, target.path, journal)
+                self._replace(key, left.moves)
                 _log.warning(
                     "transaction-placed-anew txn=%s directory=%s base_offset=%d",
                     *(journal.txn, log.directory, left.moves[0].base_offset),
                 )
             log.flush_records()
         except (KafkaError, OSError) as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
+            return error
+        return None
+
+    def _placed(self, size_bytes: int) -> None:
+        with self._lock:
+            self._target.placed(self._journal, size_bytes)
+
+    def _replace(self, key: Key, moves: list[Move]) -> None:
+        """Give the moves of a partition new places, durably."""
+        with self._lock:
+            journal = self._journal.replacing(key, moves)
+            write_journal(self._target.fs, self._target.path, journal)
+            self._journal = journal
 
 
 def clean_up(target: StagingDirectory, journal: Journal) -> None:
