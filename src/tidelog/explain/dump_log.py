@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from itertools import repeat
+from operator import or_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.codec.compression import Codec
@@ -27,7 +27,7 @@ from tidelog.records.scan import crc_matches
 from tidelog.segment.filenames import is_log_file, offset_from_file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tidelog.env.files import FileSystem
     from tidelog.records.array_rows import Bytes
@@ -76,7 +76,8 @@ def dump_log(
     end = INT64_MAX if end_offset is None else end_offset
     form = _Form(encoding, topic) if records else None
     with FileRecords.open(fs, path) as file:
-        if records and start_offset <= 0 and end_offset is None:
+        is_whole = start_offset <= 0 and end_offset is None
+        if records and is_whole:
             expect(fs.stat(path).size_bytes)
         for piece in file.pieces(start=_position_for(fs, path, start_offset)):
             in_data = piece.batches_in_data
@@ -85,14 +86,18 @@ def dump_log(
                 if int(batch.base_offset[0]) >= end:
                     return
                 if int(batch.last_offset[0]) >= start_offset:
-                    for row in _rows(piece.data, batch, position, form):
-                        if start_offset <= row.get("offset", start_offset) < end:
-                            yield row
+                    rows = _rows(piece.data, batch, position, form)
+                    yield from rows if is_whole else _in_range(rows, start_offset, end)
         if file.error is not None:
             raise file.error
         if file.trailing_bytes:
             reason = f"the last {file.trailing_bytes} bytes are not a complete batch"
             raise CorruptMessage(reason, file.next_position, path)
+
+
+def _in_range(rows: Iterable[Row], start_offset: int, end_offset: int) -> Iterator[Row]:
+    """Yield rows of batches, and of the records in ``[start_offset, end_offset)``."""
+    return (row for row in rows if start_offset <= row.get("offset", start_offset) < end_offset)
 
 
 def _position_for(fs: FileSystem, path: str, start_offset: int) -> int:
@@ -126,10 +131,11 @@ def _rows(data: Bytes, batch: BatchColumns, position: int, form: _Form | None) -
     if row["control"] and records:
         row["controlType"] = _control_number(records[-1])
     yield row
-    if form is not None:
-        checksums = _checksums(data, batch) if row["magic"] < 2 and records else repeat({})
-        for record, checksum in zip(records, checksums, strict=False):
-            yield _record_row(record, form, is_control=row["control"]) | checksum
+    if form is None:
+        return
+    rows = (_record_row(record, form, is_control=row["control"]) for record in records)
+    is_old = row["magic"] < 2 and records
+    yield from map(or_, rows, _checksums(data, batch)) if is_old else rows
 
 
 def _checksums(data: Bytes, batch: BatchColumns) -> list[Row]:
@@ -183,35 +189,38 @@ def _control_number(record: Record) -> int | None:
 
 
 def _record_row(record: Record, form: _Form, *, is_control: bool) -> Row:
+    offset, timestamp, kind, key, value, headers, _, sequence = record
     encoding = form.encoding
-
     row: Row = {
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "timestampType": record.timestamp_type.kafka_name,
-        "keySize": -1 if record.key is None else len(record.key),
-        "valueSize": -1 if record.value is None else len(record.value),
-        "sequence": record.sequence,
+        "offset": offset,
+        "timestamp": timestamp,
+        "timestampType": kind.kafka_name,
+        "keySize": -1 if key is None else len(key),
+        "valueSize": -1 if value is None else len(value),
+        "sequence": sequence,
     }
     if is_control:
-        headers = headers_as_text(record, encoding)
-        return {**row, **_control_fields(record), "headers": headers}
-    return {**row, **_content(record, form), "headers": headers_as_text(record, encoding)}
+        row |= _control_fields(record)
+    elif form.topic is not None:
+        row |= _decoded(form.topic, record)
+    else:
+        row["key"] = bytes_as_text(key, encoding, offset, "key")
+        row["value"] = bytes_as_text(value, encoding, offset, "value")
+    row["headers"] = headers_as_text(record, encoding) if headers else []
+    return row
 
 
-def _content(record: Record, form: _Form) -> Row:
-    """Return key and value; ``error``, and both in base64, where they cannot be decoded."""
-    encoding, error = form.encoding, {}
-    if form.topic is not None:
-        try:
-            return decode_record(form.topic, record)
-        except InvalidRecord as invalid:
-            encoding, error = Encoding.BASE64, {"error": str(invalid)}
-    return {
-        "key": bytes_as_text(record.key, encoding, record.offset, "key"),
-        "value": bytes_as_text(record.value, encoding, record.offset, "value"),
-        **error,
-    }
+def _decoded(topic: InternalTopic, record: Record) -> Row:
+    """Return key and value as objects; ``error``, and both in base64, if they are none."""
+    try:
+        return decode_record(topic, record)
+    except InvalidRecord as invalid:
+        parts = {"key": record.key, "value": record.value}
+        row: Row = {
+            name: bytes_as_text(data, Encoding.BASE64, record.offset, name)
+            for name, data in parts.items()
+        }
+        return row | {"error": str(invalid)}
 
 
 def _control_fields(record: Record) -> Row:

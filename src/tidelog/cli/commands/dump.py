@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from errno import EISDIR
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,7 +75,7 @@ def run(args: Namespace) -> int:
         named = {"file": path} if len(args.files) > 1 else {}
         try:
             for row in _rows_of(path, args):
-                print(json_line(named | row))
+                sys.stdout.write(json_line(named | row if named else row) + "\n")
                 is_damaged |= "error" in row or row.get("valid") is False
         except InvalidArgument:
             raise
