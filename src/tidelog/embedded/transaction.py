@@ -8,6 +8,7 @@ see the records from the commit on.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 from uuid import uuid4
 
@@ -100,11 +101,10 @@ class Transaction:
         self._topics: dict[str, Topic] = {}
         self._bundle = BundleWriter(machine.fs, path, self.txn, rng=machine.rng)
         self._is_open = True
-        self.committed: CommittedTransaction | None = None
+        found = read_finished(machine.fs, path).get(self.txn) if self._is_named else None
+        self.is_repeat: Final = found is not None
+        self.committed = None if found is None else replace(found, is_repeat=True)
         """What was committed under this id: by an earlier process, or by ``commit``."""
-        if self._is_named:
-            self.committed = read_finished(machine.fs, path).get(self.txn)
-        self.is_repeat: Final = self.committed is not None
 
     def __enter__(self) -> Self:
         return self

@@ -135,6 +135,7 @@ def test_a_repeat_is_skipped_and_reports_what_was_committed() -> None:
 
         assert txn.is_repeat
         assert txn.committed is not None
+        assert txn.committed.is_repeat
         assert (txn.committed.total, txn.committed.time_ms) == (3, home.clock.now_ms())
         assert seen(logs) == [b"before", b"a", b"b"]
         assert seen(logs, "u") == [b"before", b"c"]
