@@ -23,13 +23,15 @@ from tidelog.testing.scale import scaled
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 VARYING = {
     r"id \S{22}": "id",  # a topic's
     r"until \d{4}-\S+ \S+ UTC": "until then",  # by the time of change of an empty segment's file
 }
 SMALL = {"internal.segment.bytes": "600", "retention.ms": "-1", "segment.index.bytes": "4096"}
+LARGE = 60
+"""Partitions of a topic whose compaction takes seconds."""
 NOW = ("--now", "1700000600000")
 FIRST_MS = 1_700_000_000_000
 CALM = ("-o", "log.cleaner.enable=false", "-o", "log.initial.task.delay.ms=3600000")
@@ -147,8 +149,8 @@ def large_compacted(data: Path) -> None:
     """Write a topic whose compaction takes seconds: many partitions of several segments each."""
     settings = {"cleanup.policy": "compact", "internal.segment.bytes": "600"}
     with tidelog.open(data, log_cleaner_enable=False) as logs:
-        logs.create_topic("large", 150, settings)
-        for number in range(150):
+        logs.create_topic("large", LARGE, settings)
+        for number in range(LARGE):
             for value in range(20):
                 key = b"%d" % (value % 3)
                 logs.append("large", b"value %d" % value, key=key, partition=number)
@@ -162,10 +164,10 @@ def test_a_long_command_delays_no_other(tmp_path: Path) -> None:
         read_until(process, "request-claimed")
         created = tidelog_command("create", "t", "-d", tmp_path)
         retained = tidelog_command("retain", "t", "-d", tmp_path)
-        out, err = compacting.communicate(timeout=300)
+        out, err = compacting.communicate(timeout=600)
 
     assert (created.returncode, retained.returncode) == (0, 0)
-    assert (compacting.returncode, out.count(": dropped"), err) == (0, 150, "")
+    assert (compacting.returncode, out.count(": dropped"), err) == (0, LARGE, "")
 
 
 def test_a_service_that_is_killed_leaves_the_outcome_unknown(tmp_path: Path) -> None:
@@ -176,7 +178,7 @@ def test_a_service_that_is_killed_leaves_the_outcome_unknown(tmp_path: Path) -> 
         read_until(process, "request-claimed")
         process.kill()
         process.wait(120)
-        _, err = compacting.communicate(timeout=120)
+        _, err = compacting.communicate(timeout=600)
     with service("-d", tmp_path, *CALM) as process:
         created = tidelog_command("create", "t", "-d", tmp_path)
         left = list(tmp_path.glob("tidelog.*.request*"))

@@ -263,8 +263,8 @@ def check_stop(
     """Stop one service at a random moment; return at what, and how long it took."""
     directories = copy(prepared[0], root)
     factor = factor_now()
-    limit_s = factor * (STOP_S + fsync_s(root))
     stopped = stop(work, directories, rng.uniform(0, work.window_s) * factor / FACTORS[0])
+    limit_s = max(factor, factor_now()) * (STOP_S + fsync_s(root))
     at = check_end(work, stopped, directories, limit_s)
     left = last_values(directories)
     shutil.rmtree(root)
