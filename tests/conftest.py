@@ -6,6 +6,7 @@ long run that continues where an earlier one was stopped.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 from collections import defaultdict
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import SparkSession
+
+
+def pytest_collection_finish() -> None:
+    """Keep what lasts as long as the run out of garbage collections, which take time over it."""
+    gc.collect()
+    gc.freeze()
 
 
 class Enumerated(Protocol):

@@ -359,6 +359,15 @@ def kept_bytes(top: Path) -> bytes:
     return b"".join(pieces)
 
 
+def holds(kept: bytes, batch: bytes) -> bool:
+    """Return whether a batch is in ``kept``; searching for its header first is far quicker."""
+    header = batch[:61]
+    at = kept.find(header)
+    while at >= 0 and not kept.startswith(batch, at):
+        at = kept.find(header, at + 1)
+    return at >= 0
+
+
 def has_aliases(tree: dict[str, Entry]) -> bool:
     """Return whether two partitions have one directory, which no check of either can see."""
     return any(
@@ -495,7 +504,7 @@ def check_recovery(case: Case, intact: dict[str, set[bytes]], *, is_sound: bool)
     kept = kept_bytes(case.data)
     for name, batches in intact.items():
         # A cut file leaves out the zeros in which the last batch may end.
-        lost = [batch for batch in batches if batch.rstrip(b"\0") not in kept]
+        lost = [batch for batch in batches if not holds(kept, batch.rstrip(b"\0"))]
         if lost:
             offsets = sorted(int.from_bytes(batch[:8]) for batch in lost)
             case.fault(f"recovery has lost batches of {name} at {offsets[:20]}: {outcome}")

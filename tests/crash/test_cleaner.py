@@ -178,7 +178,7 @@ def test_every_state_a_crash_may_leave_of_a_swap_is_recovered_from(
     values, end, sequence, _, all_records = seen(filled(0))
     states: set[str] = set()
     crashes = 0
-    for home in crashed(scaled(6), writes):
+    for home in crashed(scaled(3), writes):
         crashes += 1
         state = contents(home)
         if state not in states:

@@ -56,7 +56,7 @@ TIMEOUT_MS: Final = 3000
 LONG_MS: Final = 8 * 24 * 3_600_000
 NEW_ID: Final = UUID(int=9)
 BEFORE: Final[dict[str, list[bytes | None]]] = {"t-0": [b"before"], "t-1": []}
-SEEDS: Final = 8
+SEEDS: Final = scaled(4)
 """Ways, beside all and nothing, in which unsynced data is kept."""
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import Enumerated
 
-SEEDS: Final = scaled(5)
+SEEDS: Final = scaled(2)
 """Ways, beside all and nothing, in which unsynced data is kept."""
 
 NOT_COPIES: Final = [name for name in CASES if "copy" not in name]

@@ -42,7 +42,7 @@ SCENARIOS: Final = {
     "beside Kafka": Scenario((ONE,), foreign=2),
 }
 FEW: Final = 12
-MANY: Final = 300
+MANY: Final = 150
 
 
 def check(name: str, seeds: range, enumerated: Enumerated) -> None:

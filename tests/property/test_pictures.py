@@ -30,7 +30,7 @@ CONFIG: Final = LogConfig(
 CASES: Final = 30
 SEEDS: Final = [
     (0, CASES),
-    *(pytest.param(first, 300, marks=pytest.mark.slow) for first in range(1000, 4000, 300)),
+    *(pytest.param(first, 300, marks=pytest.mark.slow) for first in range(1000, 2500, 300)),
 ]
 
 
