@@ -232,12 +232,8 @@ def mirror_topics(
 
 
 def brief_machine(fs: FileSystem, clock: Clock) -> Machine:
-    """Return the machine of a process that writes and ends: nothing runs in background.
-
-    A large commit uses several threads, of the disk only: the files of a plan are one thread's.
-    """
-    pool = ThreadScheduler(0) if fs is SYSTEM_FILES else InlineScheduler()
-    return Machine(fs, clock, pool, random.SystemRandom(), sleep_ms)
+    """Return the machine of a process that writes and ends: without threads."""
+    return Machine(fs, clock, InlineScheduler(), random.SystemRandom(), sleep_ms)
 
 
 def open_log_read_only(path: str | os.PathLike[str]) -> ReadOnlyLog:

@@ -96,8 +96,7 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
 
     Args:
         config: the broker's settings; ``log.dirs`` as absolute paths.
-        machine: disk, clock, scheduler and the rest. On first use the scheduler only runs what
-            a commit does to several logs.
+        machine: disk, clock, scheduler and the rest. The scheduler is not used on first use.
         loading: when logs are loaded.
         overrides: settings under Kafka's names that take precedence over a topic's own.
         offline: directories known to have failed.
@@ -126,7 +125,7 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
         config.log_defaults.with_overrides(overrides)
         self._config = config
         self._is_service = loading is Loading.ALL
-        self._inline, self._pool = InlineScheduler(), machine.scheduler
+        self._inline = InlineScheduler()
         self.machine = machine if self._is_service else machine._replace(scheduler=self._inline)
         """The disk, clock, scheduler and the rest."""
         self._is_stray = is_stray
@@ -238,7 +237,6 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             reserve=self._reserve,
             partition_of=self.partition,
             is_service=self._is_service,
-            pool=self._pool,
             watcher=watcher,
         )
         self._staged.read_journals()

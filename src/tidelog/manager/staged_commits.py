@@ -7,9 +7,8 @@ finished once the logs have recovered.
 from __future__ import annotations
 
 import logging
-import os
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import (
     CommitPending,
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.files import FileSystem
-    from tidelog.env.scheduler import Scheduler
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.log import Log
     from tidelog.manager.directories.disk_reserve import DiskReserve
@@ -59,27 +57,22 @@ if TYPE_CHECKING:
     from tidelog.staging.staged_run import StagedRun
     from tidelog.staging.transaction import Transaction
 
-T = TypeVar("T")
-
 _log = logging.getLogger(__name__)
 _NS_PER_MS: Final = 1_000_000
 RETRY_MS: Final = 10_000
 """Time in ms after which a service tries for the first time again to apply a journal."""
 MAX_RETRY_MS: Final = 600_000
 MAX_DOUBLINGS: Final = 10
-_SEVERAL_THREADS_BYTES: Final = 16 << 20
-"""A commit of this many bytes or more works on several partitions at the same time."""
-_MAX_THREADS: Final = 4
 
 
 class StagedCommits:
     """Commits transactions, one at a time, and finishes those that were interrupted.
 
     The registry's ``change_lock`` is held meanwhile: no topic is created, deleted or moved.
-    ``pool`` runs what a large commit does to several partitions. ``pending`` are the journals, by
-    data directory and transaction, that are not applied yet, each with the reason. ``partition_of``
-    loads a log if needed. ``watcher`` is notified of the bytes that were put into logs, and
-    ``on_point`` is called with each moment that a commit reaches. ``config`` is called at each use.
+    ``pending`` are the journals, by data directory and transaction, that are not applied yet, each
+    with the reason. ``partition_of`` loads a log if needed. ``watcher`` is notified of the bytes
+    that were put into logs, and ``on_point`` is called with each moment that a commit reaches.
+    ``config`` is called at each use.
     """
 
     def __init__(
@@ -95,7 +88,6 @@ class StagedCommits:
         reserve: DiskReserve,
         partition_of: Callable[[str, int], Partition],
         is_service: bool,
-        pool: Scheduler,
         watcher: LoadWatcher = SILENT,
     ) -> None:
         self.machine: Final = machine
@@ -108,7 +100,6 @@ class StagedCommits:
         self.reserve: Final = reserve
         self.partition_of: Final = partition_of
         self.is_service: Final = is_service
-        self.pool: Final = pool
         self.watcher: Final = watcher
         self.pending: dict[tuple[str, str], tuple[Journal, str]] = {}
         self.on_point: Callable[[CommitPoint], None] = _ignore
@@ -344,12 +335,6 @@ class _Directory:
         self._placed_bytes += size_bytes
         total = sum(move.run.size_bytes for move in journal.moves)
         self._commits.watcher.applied(journal.txn, self._placed_bytes, total)
-
-    def run_all(self, tasks: Sequence[Callable[[], T]], size_bytes: int) -> list[T]:
-        if size_bytes < _SEVERAL_THREADS_BYTES:
-            return [task() for task in tasks]
-        threads = min(os.cpu_count() or 1, _MAX_THREADS)
-        return self._commits.pool.run_all("staged-commit", tasks, threads)
 
     def check_room(self, size_bytes: int) -> None:
         if self.path in self._commits.reserve.full:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
     from uuid import UUID
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tidelog.staging.staged_run import StagedRun
 
 Key = tuple[str, int]
-T = TypeVar("T")
 
 
 class CommitPoint(Enum):
@@ -55,12 +54,6 @@ class StagingDirectory(Protocol):
 
     def placed(self, journal: Journal, size_bytes: int) -> None:
         """Take note that this many more bytes of a journal are in their logs."""
-
-    def run_all(self, tasks: Sequence[Callable[[], T]], size_bytes: int) -> list[T]:
-        """Run tasks that read or write this many bytes in all; return their results in order.
-
-        On several threads if it is worth it; each task is for other files than the others.
-        """
 
     def check_room(self, size_bytes: int) -> None:
         """Raise DirectoryFull if the disk has no room for this many more bytes."""

@@ -13,8 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
 from tidelog.datadir.renamed_files import delete_if_there
@@ -43,13 +42,11 @@ from tidelog.staging.staged_run import RunLimits, StagedRun, check_run
 from tidelog.staging.stream_batch import StreamBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
     from tidelog.config.log_config import LogConfig
     from tidelog.env.files import FileSystem
-    from tidelog.log.log import Log
-    from tidelog.log.producers.producer_state import ProducerStateManager
     from tidelog.staging.directory import Key, StagingDirectory
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.staged_run import EpochRange
@@ -230,38 +227,14 @@ def _check(target: StagingDirectory, transaction: Transaction) -> list[_Checked]
         target.check_new(topic)
     for name in sorted({run.topic for run in transaction.runs} - set(new)):
         target.check_topic(name, transaction.id_of(name), transaction.partitions.get(name))
-    runs: dict[Key, list[StagedRun]] = {}
-    tasks: list[Callable[[], list[_Checked]]] = []
+    producers: dict[Key, FollowerUpdates] = {}
+    checked, needed_bytes = [], 0
     for run in transaction.runs:
-        runs.setdefault((run.topic, run.partition), []).append(run)
-    for key, of_key in runs.items():
-        configs = [target.plan(run, new) for run in of_key]
-        is_copied = any(run.keeps_offsets for run in of_key) and key[0] not in new
-        known = target.log(key).producers if is_copied else None
-        tasks.append(partial(_check_runs, target, of_key, configs, known))
-    size_bytes = sum(run.size_bytes for run in transaction.runs)
-    found = dict(zip(runs, map(iter, target.run_all(tasks, size_bytes)), strict=True))
-    checked = [next(found[run.topic, run.partition]) for run in transaction.runs]
-    copied = (
-        run.size_bytes
-        for run, one in zip(transaction.runs, checked, strict=True)
-        if not one.is_adopted
-    )
-    target.check_room(sum(copied))
-    return checked
-
-
-def _check_runs(
-    target: StagingDirectory,
-    runs: Sequence[StagedRun],
-    configs: Sequence[LogConfig],
-    known: ProducerStateManager | None,
-) -> list[_Checked]:
-    """Check the runs of one partition; ``known`` are the producers of its log."""
-    updates = FollowerUpdates(known)
-    checked = []
-    for run, config in zip(runs, configs, strict=True):
+        config = target.plan(run, new)
         if run.keeps_offsets:
+            key = run.topic, run.partition
+            known = None if run.topic in new else target.log(key).producers
+            updates = producers.setdefault(key, FollowerUpdates(known))
             limits = RunLimits(config.segment_size_bytes, False, False, updates)
         else:
             limit = min(config.max_message_bytes, config.segment_size_bytes)
@@ -269,6 +242,8 @@ def _check_runs(
         epochs = check_run(target.fs, target.path, run, limits)
         is_adopted = is_adoptable(target.fs, target.path, run, config)
         checked.append(_Checked(limits.is_stamped, is_adopted, epochs))
+        needed_bytes += 0 if is_adopted else run.size_bytes
+    target.check_room(needed_bytes)
     return checked
 
 
@@ -405,67 +380,30 @@ def _awaited(
 def _place(target: StagingDirectory, journal: Journal, keys: Sequence[Key]) -> None:
     """Put all moves into their logs, durably; try every partition, then raise the first error."""
     target.write_high_watermarks(journal)
-    placing = _Placing(target, journal)
-    size_bytes = sum(move.run.size_bytes for key in keys for move in journal.moves_of(key))
-    tasks = [partial(placing.place, key, _log_or_error(target, key)) for key in keys]
-    for error in target.run_all(tasks, size_bytes):
-        if error is not None:
-            raise error
-
-
-def _log_or_error(target: StagingDirectory, key: Key) -> Log | KafkaError | OSError:
-    try:
-        return target.log(key)
-    except (KafkaError, OSError) as error:
-        return error
-
-
-class _Placing:
-    """Puts moves into their logs, those of several partitions at the same time.
-
-    ``_lock`` guards the journal, in memory and its file.
-    """
-
-    def __init__(self, target: StagingDirectory, journal: Journal) -> None:
-        self._target: Final = target
-        self._journal = journal
-        self._lock: Final = Lock()
-
-    def place(self, key: Key, log: Log | KafkaError | OSError) -> KafkaError | OSError | None:
-        """Put the moves of one partition into its log, durably; return the error, if any."""
-        if isinstance(log, (KafkaError, OSError)):
-            return log
-        target = self._target
+    errors: list[KafkaError | OSError] = []
+    for key in keys:
         try:
+            log = target.log(key)
             while True:
-                journal = self._journal
+                moves = journal.moves_of(key)
                 left = place_moves(
-                    *(target.fs, target.path, log, journal, journal.moves_of(key)),
-                    on_placed=self._placed,
+                    *(target.fs, target.path, log, journal, moves),
+                    on_placed=partial(target.placed, journal),
                 )
                 if left is None:
                     break
                 log.flush_records()
-                self._replace(key, left.moves)
+                journal = journal.replacing(key, left.moves)
+                write_journal(target.fs, target.path, journal)
                 _log.warning(
                     "transaction-placed-anew txn=%s directory=%s base_offset=%d",
                     *(journal.txn, log.directory, left.moves[0].base_offset),
                 )
             log.flush_records()
         except (KafkaError, OSError) as error:
-            return error
-        return None
-
-    def _placed(self, size_bytes: int) -> None:
-        with self._lock:
-            self._target.placed(self._journal, size_bytes)
-
-    def _replace(self, key: Key, moves: list[Move]) -> None:
-        """Give the moves of a partition new places, durably."""
-        with self._lock:
-            journal = self._journal.replacing(key, moves)
-            write_journal(self._target.fs, self._target.path, journal)
-            self._journal = journal
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 def clean_up(target: StagingDirectory, journal: Journal) -> None:
