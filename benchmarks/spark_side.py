@@ -5,6 +5,7 @@ CPU seconds are those of Spark (its JVM and all Python processes below it) and o
 
 from __future__ import annotations
 
+import os
 import signal
 import statistics
 import sys
@@ -137,10 +138,14 @@ def to_noop(frame: DataFrame) -> None:
 def in_rounds(
     pair: SparkBesideKafka, queries: Mapping[str, Callable[[], object]], rounds: int
 ) -> dict[str, list[QueryTime]]:
-    """Run the queries in turn, ``rounds`` times each after the warm-up rounds."""
+    """Run the queries in turn, ``rounds`` times each after the warm-up rounds.
+
+    The disk is idle when a query begins: a sync would wait for what the one before it has written.
+    """
     times: dict[str, list[QueryTime]] = {name: [] for name in queries}
     for number in range(-pair.warm_up, rounds):
         for name, query in queries.items():
+            os.sync()
             time_of_query = pair.timed(query)
             if number >= 0:
                 times[name].append(time_of_query)
