@@ -12,7 +12,7 @@ import tidelog
 from tidelog.cli.main import main
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.testing.stored_batches import batches_of
+from tidelog.testing.batches_of_logs import batches_of
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated

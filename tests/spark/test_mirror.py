@@ -19,7 +19,7 @@ from tidelog.errors import DirectoryLocked, InvalidArgument
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.spark import mirror
 from tidelog.staging.staged_file import list_staged
-from tidelog.testing.stored_batches import batches_of
+from tidelog.testing.batches_of_logs import batches_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,8 +19,8 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CorruptMessage, DirectoryNotShared, InconsistentTopicId
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.staging.staged_file import list_staged
+from tidelog.testing.batches_of_logs import batches_of
 from tidelog.testing.scale import scaled
-from tidelog.testing.stored_batches import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

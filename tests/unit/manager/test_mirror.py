@@ -22,8 +22,8 @@ from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.staging.staged_file import list_staged
 from tidelog.testing import PowerCut
+from tidelog.testing.batches_of_logs import batches_of
 from tidelog.testing.directory_home import DataHome
-from tidelog.testing.stored_batches import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
