@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
+import os
 from collections import defaultdict
 from operator import itemgetter
 from pathlib import Path
@@ -184,7 +185,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read which tests have passed before."""
+    """Let Java compile quickly, as no test lasts long enough for more; read what passed before."""
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
     directory = config.getoption("--resume")
     if directory is None:
         return

@@ -317,13 +317,14 @@ def test_a_stream_whose_processes_are_killed_at_random_copies_all_rows_once(
 ) -> None:
     """The process that commits and one of a task in turn, at a random moment or shortly after it.
 
-    A kill is counted once it has happened, so none is left out.
+    A kill is counted once it has happened, so none is left out. On a fast machine all of a few
+    may come after the end of what they kill: then there are more of them.
     """
     copying.run()
     kills = {"random": 0, "random task": 0}
     failed = seed = 0
-    while sum(kills.values()) < count:
-        assert seed < 2 * count
+    while sum(kills.values()) < count or failed == 0:
+        assert seed < 4 * count
         point = list(kills)[seed % 2]
         copying.append()
         failed += copying.stopped(stopAt=point, stopBy="kill", stopSeed=seed)
