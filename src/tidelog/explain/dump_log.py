@@ -76,8 +76,7 @@ def dump_log(
     end = INT64_MAX if end_offset is None else end_offset
     form = _Form(encoding, topic) if records else None
     with FileRecords.open(fs, path) as file:
-        is_whole = start_offset <= 0 and end_offset is None
-        if records and is_whole:
+        if records and start_offset <= 0 and end_offset is None:
             expect(fs.stat(path).size_bytes)
         for piece in file.pieces(start=_position_for(fs, path, start_offset)):
             in_data = piece.batches_in_data
@@ -87,7 +86,7 @@ def dump_log(
                     return
                 if int(batch.last_offset[0]) >= start_offset:
                     rows = _rows(piece.data, batch, position, form)
-                    yield from rows if is_whole else _in_range(rows, start_offset, end)
+                    yield from _in_range(rows, start_offset, end)
         if file.error is not None:
             raise file.error
         if file.trailing_bytes:

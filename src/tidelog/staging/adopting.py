@@ -31,21 +31,32 @@ if TYPE_CHECKING:
 
 _PATCHED_BYTES: Final = BATCH_HEADER.offsets["magic"]
 
-SHARE_ADOPTED: Final = 8
-"""A file is adopted from this share of ``segment.bytes`` on: below, it would make a small segment
-of a log that may get many of them."""
+_SHARE_ADOPTED: Final = 8
+"""Files are adopted where a transaction brings a partition this share of ``segment.bytes``: less
+would make a small segment of a log that may get many of them."""
+_ADOPTED_BYTES: Final = 16 << 20
+"""A part of that is adopted from this size on: copying less takes no longer than the syncs of an
+adoption."""
 
 
-def is_adoptable(fs: FileSystem, data_dir: str, run: StagedRun, config: LogConfig) -> bool:
+def adopted_from(segment_bytes: int) -> int:
+    """Return the smallest size in bytes of a file that may become a segment."""
+    return min(-(-segment_bytes // _SHARE_ADOPTED), _ADOPTED_BYTES)
+
+
+def is_adoptable(
+    fs: FileSystem, data_dir: str, run: StagedRun, config: LogConfig, partition_bytes: int
+) -> bool:
     """Return whether a run may become a segment: it fills its file, and the file suits the topic.
 
-    Records that get the time of the commit are appended, as their checksums change.
+    ``partition_bytes`` are those of all runs of its transaction for its partition. Records that get
+    the time of the commit are appended, as their checksums change.
     """
     limit = config.segment_size_bytes
     is_stamped = config.message_timestamp_type == "LogAppendTime" and not run.keeps_offsets
-    if is_stamped or run.position or not limit <= SHARE_ADOPTED * run.size_bytes:
+    if is_stamped or run.position or partition_bytes * _SHARE_ADOPTED < limit:
         return False
-    if run.size_bytes > limit:
+    if not adopted_from(limit) <= run.size_bytes <= limit:
         return False
     return fs.stat(os.path.join(data_dir, run.name)).size_bytes == run.size_bytes
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from tidelog.codec.layout import byte_view
 from tidelog.env.pooled_file import PooledFile
 from tidelog.errors import InvalidArgument
 from tidelog.records.memory import walk
-from tidelog.staging.adopting import SHARE_ADOPTED
+from tidelog.staging.adopting import adopted_from
 from tidelog.staging.staged_file import staged_name
 from tidelog.staging.staged_run import StagedRun, update_digest
 
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 
 BUFFER_BYTES: Final = 64 << 20
 """Bytes of batches to gather before they are written as runs."""
-_NO_SEGMENT_BYTES: Final = 1 << 62
-"""Stands for ``segment.bytes`` where a partition gets no file of its own."""
+_MUCH_BYTES: Final = 2 << 20
+_MUCH_SHARE: Final = 8
+"""A partition with this share of a full buffer, and so many bytes, is likely to get more of them
+than a log adopts: it gets a file of its own at once."""
 WRITE_BYTES: Final = 256 << 10
 """Bytes of a partition that are written at a time: the copy of fewer costs less than a write."""
 
@@ -40,10 +43,11 @@ class BundleWriter:
     """Writes staged files, whose runs count only once ``finish`` has returned them.
 
     Used by one thread of one task attempt. Small data makes one file, whatever the number of
-    partitions, and one sync. Once a partition holds an eighth of its ``segment.bytes``, what is not
-    written yet goes to files of its own, of at most ``segment.bytes``. Files are made, exclusively,
-    by the first write. ``abandon`` removes them; after a crash they remain, but no journal names
-    them. Their names are not durable before the commit, which syncs the directory.
+    partitions, and one sync. Once a partition has as much as a log adopts, or much of a full
+    buffer, what is not written yet goes to files of its own, of at most ``segment.bytes``. Files
+    are made, exclusively, by the first write. ``abandon`` removes them; after a crash they remain,
+    but no journal names them. Their names are not durable before the commit, which syncs the
+    directory.
 
     Args:
         fs: the file system.
@@ -93,7 +97,7 @@ class BundleWriter:
             self._segment_bytes[key] = segment_bytes
         self._gathered_bytes += len(view)
         if self._gathered_bytes >= self._buffer_bytes:
-            self._write_gathered()
+            self._write_gathered(max(self._buffer_bytes // _MUCH_SHARE, _MUCH_BYTES))
 
     def finish(self) -> list[StagedRun]:
         """Make the bytes durable and close the files; return their runs, in order."""
@@ -110,17 +114,17 @@ class BundleWriter:
         for file in self._files:
             file.abandon()
 
-    def _write_gathered(self) -> None:
+    def _write_gathered(self, much_bytes: float = inf) -> None:
+        """Write what is gathered; partitions with ``much_bytes`` of it get files of their own."""
         gathered, self._gathered, self._gathered_bytes = self._gathered, {}, 0
         for key, parts in sorted(gathered.items()):
-            segment_bytes = self._segment_bytes.get(key, _NO_SEGMENT_BYTES)
-            is_own = SHARE_ADOPTED * self._total_bytes[key] >= segment_bytes
+            segment_bytes = self._segment_bytes_of_own(key, parts, much_bytes)
             run: _Run | None = None
             for data in _joined(parts):
                 found = walk(data)
                 if found.next_position != len(data):
                     raise InvalidArgument(f"not whole batches for {key[0]}-{key[1]}")
-                if is_own:
+                if segment_bytes is not None:
                     self._write_own(key, data, found.batches, segment_bytes)
                     continue
                 if run is None:
@@ -128,6 +132,20 @@ class BundleWriter:
                 run.write(data, found.batches)
             if run is not None:
                 self._runs.append(run.entry())
+
+    def _segment_bytes_of_own(
+        self, key: tuple[str, int], parts: list[memoryview], much_bytes: float
+    ) -> int | None:
+        """Return ``segment.bytes`` of a partition that gets files of its own; None: it shares."""
+        segment_bytes = self._segment_bytes.get(key)
+        if segment_bytes is None:
+            return None
+        is_own = (
+            key in self._own
+            or self._total_bytes[key] >= adopted_from(segment_bytes)
+            or sum(map(len, parts)) >= much_bytes
+        )
+        return segment_bytes if is_own else None
 
     def _new_file(self) -> _NewFile:
         name = staged_name(self._txn, self._rng)

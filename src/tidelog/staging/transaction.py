@@ -229,6 +229,9 @@ def _check(target: StagingDirectory, transaction: Transaction) -> list[_Checked]
         target.check_topic(name, transaction.id_of(name), transaction.partitions.get(name))
     producers: dict[Key, FollowerUpdates] = {}
     checked, needed_bytes = [], 0
+    partition_bytes: Counter[Key] = Counter()
+    for run in transaction.runs:
+        partition_bytes[run.topic, run.partition] += run.size_bytes
     for run in transaction.runs:
         config = target.plan(run, new)
         if run.keeps_offsets:
@@ -240,7 +243,8 @@ def _check(target: StagingDirectory, transaction: Transaction) -> list[_Checked]
             limit = min(config.max_message_bytes, config.segment_size_bytes)
             limits = RunLimits(limit, config.needs_keys, is_stamped(config))
         epochs = check_run(target.fs, target.path, run, limits)
-        is_adopted = is_adoptable(target.fs, target.path, run, config)
+        total = partition_bytes[run.topic, run.partition]
+        is_adopted = is_adoptable(target.fs, target.path, run, config, total)
         checked.append(_Checked(limits.is_stamped, is_adopted, epochs))
         needed_bytes += 0 if is_adopted else run.size_bytes
     target.check_room(needed_bytes)

@@ -11,7 +11,7 @@ from tidelog.config.log_config import LogConfig
 from tidelog.errors import KafkaStorageError
 from tidelog.records.builder import build_batch
 from tidelog.records.memory import walk
-from tidelog.staging.adopting import adopt_run, is_adoptable
+from tidelog.staging.adopting import adopt_run, adopted_from, is_adoptable
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.staged_run import Placement
 from tidelog.testing.log_home import LogHome, all_values
@@ -63,8 +63,8 @@ def test_files_from_an_eighth_of_a_segment_to_a_whole_one_are_adopted() -> None:
     home = LogHome()
     run = stage(home, *BATCHES)
 
-    def is_taken(config: Config) -> bool:
-        return is_adoptable(home.fs, home.data_directory, run, config)
+    def is_taken(config: Config, partition_bytes: int = SIZE) -> bool:
+        return is_adoptable(home.fs, home.data_directory, run, config, partition_bytes)
 
     assert [is_taken(settings(size)) for size in (SIZE - 1, SIZE, 8 * SIZE, 8 * SIZE + 1)] == [
         False,
@@ -73,6 +73,23 @@ def test_files_from_an_eighth_of_a_segment_to_a_whole_one_are_adopted() -> None:
         False,
     ]
     assert not is_taken(settings(SIZE, message_timestamp_type="LogAppendTime"))
+    assert not is_taken(settings(8 * SIZE + 1), 100 * SIZE)
+
+
+def test_parts_of_16_mib_are_adopted_of_what_is_an_eighth_of_a_large_segment_together() -> None:
+    """The first size pays for the syncs, the second keeps the segments of a log few."""
+    home = LogHome()
+    batch = build_batch([(1_000, None, bytes(16 << 20), ())])
+    run = stage(home, batch)
+
+    def is_taken(segment_bytes: int, partition_bytes: int) -> bool:
+        config = settings(segment_bytes)
+        return is_adoptable(home.fs, home.data_directory, run, config, partition_bytes)
+
+    assert is_taken(1 << 30, 1 << 27)
+    assert not is_taken(1 << 30, (1 << 27) - 1)
+    assert not is_taken(1 << 30, len(batch))
+    assert [adopted_from(size) for size in (1, 8, 9, 1 << 27, 1 << 30)] == [1, 1, 2, *[1 << 24] * 2]
 
 
 def test_a_copy_is_adopted_by_a_topic_with_append_times_too() -> None:
@@ -81,7 +98,7 @@ def test_a_copy_is_adopted_by_a_topic_with_append_times_too() -> None:
     run = stage(home, *BATCHES[:1], keeps_offsets=True)
     config = settings(SIZE, message_timestamp_type="LogAppendTime")
 
-    assert is_adoptable(home.fs, home.data_directory, run, config)
+    assert is_adoptable(home.fs, home.data_directory, run, config, SIZE)
 
 
 def test_only_a_run_that_fills_its_file_is_adopted() -> None:
@@ -91,7 +108,7 @@ def test_only_a_run_that_fills_its_file_is_adopted() -> None:
     for number in range(2):
         writer.append("flights", number, b"".join(BATCHES))
     runs = writer.finish()
-    taken = [is_adoptable(home.fs, home.data_directory, run, settings(SIZE)) for run in runs]
+    taken = [is_adoptable(home.fs, home.data_directory, run, settings(SIZE), SIZE) for run in runs]
 
     assert taken == [False, False]
 

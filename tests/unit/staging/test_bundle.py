@@ -89,6 +89,20 @@ def test_batches_of_one_call_are_spread_over_files() -> None:
     ]
 
 
+def test_a_partition_with_much_of_a_full_buffer_gets_files_of_its_own() -> None:
+    """Before it has what a log adopts, since it is likely to get that; but not at the end."""
+    large = build_batch([record(bytes(1 << 20))])
+    full, last = writer(home(), buffer_bytes=4 << 20), writer(home(), buffer_bytes=16 << 20)
+    for bundle in (full, last):
+        for number in (0, 1, 0, 0, 0, 1):
+            bundle.append("t", number, large, segment_bytes=1 << 30)
+
+    shared, rest, own = full.finish()
+    assert [(run.partition, run.records) for run in (shared, rest, own)] == [(1, 1), (1, 1), (0, 4)]
+    assert shared.name == rest.name != own.name
+    assert len({run.name for run in last.finish()}) == 1
+
+
 def test_abandoned_files_are_removed() -> None:
     """All of them, also those that were finished."""
     at = home()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from tidelog.cli.commands.spark_jobs import compact, mirror, repartition, verify
@@ -33,7 +34,7 @@ def add_parser(commands: Commands) -> None:
             metavar="KEY=VALUE",
             help="a setting of the Spark session, such as spark.driver.memory=4g; repeatable",
         )
-        one.set_defaults(run_job=job.run)
+        one.set_defaults(run_job=job.run, command=" ".join(one.prog.split()[1:]))
 
 
 def run(args: Namespace) -> int:
@@ -41,6 +42,7 @@ def run(args: Namespace) -> int:
     from tidelog.cli.arguments import key_value
     from tidelog.errors import InvalidArgument, TidelogError
 
+    _check_directory(args)
     try:
         from tidelog.spark import session
 
@@ -59,3 +61,16 @@ def run(args: Namespace) -> int:
     finally:
         spark.stop()
     return code
+
+
+def _check_directory(args: Namespace) -> None:
+    """Fail for a missing directory or topic before Spark is started, which takes seconds."""
+    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.readonly.read_only_directory import open_directory_read_only
+
+    topics = [args.topic] if hasattr(args, "topic") else args.topics
+    if topics:
+        choose_partitions(SYSTEM_FILES, args.directory, topics)
+    else:
+        open_directory_read_only(os.path.abspath(args.directory), fs=SYSTEM_FILES)

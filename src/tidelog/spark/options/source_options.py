@@ -113,6 +113,8 @@ ONLY_OF_WRITES: Final = frozenset({*_WRITE_OPTIONS, *_OF_BATCH_WRITES} - {*_READ
 """A table in Spark's catalog has options for its reads and for its writes."""
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _TOPIC_CONFIG_PREFIX: Final = "config."
+ANY_TOPIC_CONFIG: Final = f"{_TOPIC_CONFIG_PREFIX}*"
+"""Stands for the settings of topics where an error lists the options there are."""
 _OLD_TOPIC_CONFIG_PREFIX: Final = "topic."
 
 
@@ -358,7 +360,7 @@ class WriteOptions:
     @classmethod
     def _parse(cls, options: Mapping[str, str], *, is_stream: bool) -> WriteOptions:
         topic_config, others = split_topic_config(options)
-        known = (*_WRITE_OPTIONS, *_OF_BATCH_WRITES, *_OF_STREAM_WRITES)
+        known = (*_WRITE_OPTIONS, *_OF_BATCH_WRITES, *_OF_STREAM_WRITES, ANY_TOPIC_CONFIG)
         checked = OptionMap.checked(others, known)
         _refuse(checked, _REFUSED_IN_WRITES)
         if is_stream and checked.has(_TXN_ID):
@@ -408,7 +410,7 @@ class WriteOptions:
 
 
 def _read_options(options: Mapping[str, str]) -> OptionMap:
-    checked = OptionMap.checked(options, _READ_OPTIONS)
+    checked = OptionMap.checked(options, (*_READ_OPTIONS, TABLE))
     _refuse(checked, _REFUSED)
     return checked
 

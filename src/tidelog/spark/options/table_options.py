@@ -10,6 +10,7 @@ from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.errors import InvalidArgument
 from tidelog.spark.options.option_values import OptionMap
 from tidelog.spark.options.source_options import (
+    ANY_TOPIC_CONFIG,
     STRATEGIES,
     TABLE,
     TopicChoice,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NOW: Final = "now"
-_TABLE_OPTIONS: Final = (TABLE, *STRATEGIES, _NOW)
+_TABLE_OPTIONS: Final = (TABLE, *STRATEGIES, _NOW, ANY_TOPIC_CONFIG)
 
 
 @dataclass(frozen=True, slots=True)

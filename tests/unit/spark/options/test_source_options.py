@@ -95,6 +95,7 @@ def test_assign_names_partitions() -> None:
         ({"maxSplitBytes": "big"}, "maxSplitBytes must be an integer, not 'big'"),
         ({"includeHeader": "true"}, "did you mean includeHeaders?"),
         ({"colour": "red"}, "unknown option colour"),
+        ({"tabel": "segments"}, "unknown option tabel; did you mean table?"),
         ({"subscribe": " , "}, "subscribe must be topics separated by commas"),
         (
             {"kafka.isolation.level": "none"},

@@ -92,4 +92,6 @@ def run(args: Namespace, spark: SparkSession) -> int:
 
 def _how(why_local: str | None) -> str:
     """Return in words whether a log was cleaned by Spark's tasks."""
-    return "by Spark's tasks" if why_local is None else f"without Spark's tasks: {why_local}"
+    if why_local is None:
+        return "by Spark's tasks"
+    return f"without Spark's tasks (--local-below): {why_local}"
