@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.spark.connect_client import client_environment
 
 import tidelog
-from tidelog.spark import find_java, session_conf
+from tidelog.spark import session_conf
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,16 +40,11 @@ spark.stop()
 
 def test_spark_connect_reads_writes_and_streams(tmp_path: Path) -> None:
     """A client of a Connect server uses the format by name; the package is on the server."""
-    pytest.importorskip("grpc")
+    environ = client_environment()
     path = tmp_path / "data"
     with tidelog.open(path) as directory:
         directory.create_topic("t")
         directory.partition("t", 0).append_records([(-1, None, b"v", [])] * 100)
-    environ = os.environ | {
-        "JAVA_HOME": find_java().home,
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
     conf = session_conf() | {"spark.ui.enabled": "false"}
     settings = [f"{name}={value}" for name, value in conf.items()]
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.spark.connect_client import client_environment
 
 import tidelog
-from tidelog.spark import find_java
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -36,7 +35,7 @@ run(Path(sys.argv[1]), [], False, [], False)
 
 def test_the_pipeline_of_the_guide_writes_each_row_once(tmp_path: Path) -> None:
     """A second run continues from its checkpoint."""
-    pytest.importorskip("grpc")
+    environ = client_environment(SPARK_REMOTE="local[1]")
     data = tmp_path / "data"
     with tidelog.open(data) as logs:
         logs.create_topic("orders")
@@ -52,24 +51,18 @@ def test_the_pipeline_of_the_guide_writes_each_row_once(tmp_path: Path) -> None:
     }
     (tmp_path / "spark-pipeline.yml").write_text(json.dumps(specification))
 
-    run(tmp_path)
+    run(tmp_path, environ)
     with tidelog.open(data) as logs:
         logs.partition("orders", 0).append_records([(-1, None, b"more tea", [])])
-    run(tmp_path)
+    run(tmp_path, environ)
 
     with tidelog.open_read_only(data / "teas-0") as log:
         values = [record.value for record in log.records()]
     assert values == [b"tea", b"green tea", b"more tea"]
 
 
-def run(folder: Path) -> None:
+def run(folder: Path, environ: dict[str, str]) -> None:
     """Run the pipeline in a process of its own, with a Spark Connect server of its own."""
-    environ = os.environ | {
-        "JAVA_HOME": find_java().home,
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_REMOTE": "local[1]",
-    }
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM, str(folder / "spark-pipeline.yml")],
         env=environ,
