@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PROGRAM = Path(__file__).with_name("hostile_directories.py")
 FEW = scaled(24)
-SLOW_RUNS = 10
+SLOW_RUNS = 20
 CASES_PER_RUN = scaled(100)
 
 

@@ -53,6 +53,9 @@ PADDING: Final = "x" * 100
 MAX_UNREAD: Final = 4000
 """Rows that the stream's source may be ahead of what readers have seen."""
 
+LARGE_SHARE: Final = 0.3
+"""In this share of the time the files of the stream's source are large."""
+
 WARM_UP_S: Final = 5
 """A service that has just started is not measured."""
 
@@ -246,8 +249,8 @@ class Soak:
 
 
 def line(number: int) -> str:
-    """Return the value of a record."""
-    return f"{number} {PADDING}"
+    """Return the value of a record; all have the same length."""
+    return f"{number:012} {PADDING}"
 
 
 def number_of(record: Record) -> int:
@@ -256,7 +259,11 @@ def number_of(record: Record) -> int:
 
 
 def write_source(soak: Soak) -> None:
-    """Write files of numbered lines for the stream, never far ahead of it."""
+    """Write files of numbered lines for the stream, never far ahead of it.
+
+    None is larger than the one before. When the stream is started again, its first batch may have
+    two files, and Spark reads the largest first.
+    """
     rng = soak.rng("source")
     while not soak.stopping.wait(rng.uniform(0.5, 1.5)):
         seen = sum(count for (topic, _), count in soak.seen.items() if topic == "streamed")
@@ -264,7 +271,8 @@ def write_source(soak: Soak) -> None:
             continue
         first = soak.written["streamed"]
         # Large files become segments of the log; small ones are copied into it.
-        count = 2000 if rng.random() < 0.1 else rng.randrange(50, 400)
+        share = (time.monotonic() - soak.begun) / soak.seconds
+        count = 2000 if share < LARGE_SHARE else round(400 - 300 * min(share, 1))
         path = soak.source / f".{first:012}"
         path.write_text("".join(f"{line(first + n)}\n" for n in range(count)), "utf-8")
         path.rename(soak.source / f"{first:012}.txt")

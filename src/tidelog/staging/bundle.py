@@ -33,7 +33,7 @@ BUFFER_BYTES: Final = 64 << 20
 """Bytes of batches to gather before they are written as runs."""
 _MUCH_BYTES: Final = 2 << 20
 _MUCH_SHARE: Final = 8
-"""A partition with this share of a full buffer, and so many bytes, is likely to get more of them
+"""A partition with at least this share of a full buffer, and that many bytes, is likely to get more
 than a log adopts: it gets a file of its own at once."""
 WRITE_BYTES: Final = 256 << 10
 """Bytes of a partition that are written at a time: the copy of fewer costs less than a write."""
