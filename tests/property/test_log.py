@@ -152,9 +152,18 @@ class LogMachine(RuleBasedStateMachine):
         return any(t.producer == producer and t.marker is None for t in self.transactions)
 
     def next_batch(self, producer: int, values: list[bytes], *, transactional: bool) -> Batch:
-        """The batch that a well-behaved producer sends next."""
+        """The batch that a well-behaved producer sends next.
+
+        A log that reads its producers anew may know only the marker of one whose data is below the
+        log start, and takes no sequence but 0 then: such a producer begins an epoch.
+        """
         last = self.last_of(producer)
-        epoch, sequence = (0, 0) if last is None else (last.epoch, last.sequence + len(last.values))
+        if last is None:
+            epoch, sequence = 0, 0
+        elif last.base < self.start:
+            epoch, sequence = last.epoch + 1, 0
+        else:
+            epoch, sequence = last.epoch, last.sequence + len(last.values)
         return Batch(self.end, tuple(values), producer, epoch, sequence, transactional)
 
     # Appends

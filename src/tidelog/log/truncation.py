@@ -106,4 +106,7 @@ def _settle(
     state.context.fs.sync_directory(state.context.directory)
     active = state.local.segments.active
     log_end = LogOffsetMetadata(log_end_offset, active.base_offset, active.size_bytes)
-    state.move(state.offsets.truncated(log_end, log_start_offset, high_watermark))
+    offsets = state.offsets.truncated(log_end, log_start_offset, high_watermark)
+    # The replay has found ended transactions again, also those that are replicated.
+    state.producers.on_high_watermark_updated(offsets.high_watermark)
+    state.move(offsets)

@@ -324,6 +324,21 @@ def test_a_truncation_below_an_open_transaction_forgets_it(*, is_full: bool) -> 
     assert log.producers.first_undecided_offset is None
 
 
+def test_a_truncation_keeps_replicated_ends_of_transactions() -> None:
+    """The replay finds them anew; the last stable offset stays, if the high watermark does."""
+    log = LogHome().open()
+    begin(log, 0)
+    log.append_as_leader(marker(), origin=AppendOrigin.COORDINATOR, transaction_version=0)
+    log.append_as_leader(batch(0, 9, count=2))
+    for high_watermark, offset in ((2, 3), (2, 2)):
+        log.update_high_watermark(high_watermark)
+
+        log.truncate_to(offset)
+
+        assert (log.high_watermark, log.last_stable_offset) == (2, 2)
+        assert log.first_unstable_offset is None
+
+
 def test_plain_batches_move_producer_state_along() -> None:
     """So a snapshot at the end is not taken for older than the log.
 
