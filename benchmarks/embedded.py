@@ -2,16 +2,18 @@
 
 In batches: ``Logs.append_all`` against ``executemany`` into a table in WAL mode with synchronous
 NORMAL, a commit for each 1,000 records, and against lmdb's ``putmulti``, likewise, with metasync
-off. A sync each: one record, durable when the call returns, against a commit with synchronous FULL.
-Each round appends to what is there. Reading: the records of one round, in order. Records of 100 B
-and 1 KB, all in one process, in turn, round after round. Goals: at least 5 times sqlite3 in
-batches, and 1 time with a sync each.
+off. A sync each: one record, durable when the call returns, against a commit with synchronous FULL;
+and against a write to the end of a file and its ``fsync``, which no log can do without. Each round
+appends to what is there. Reading: the records of one round, in order. Records of 100 B and 1 KB,
+all in one process, in turn, round after round. Goals: at least 5 times sqlite3 in batches, and 1
+time with a sync each.
 
     .venv/bin/python benchmarks/embedded.py [directory]
 """
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 import sys
@@ -99,6 +101,20 @@ class Lmdb:
             return sum(len(value) for _, (_, value) in records)
 
 
+class GrowingFile:
+    """A file that records are written to the end of: the floor of any log that syncs each."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        self._end = 0
+
+    def write_synced(self, values: Sequence[bytes]) -> None:
+        """Write records one by one, each durable before the next."""
+        for value in values:
+            self._end += os.pwrite(self._descriptor, value, self._end)
+            os.fsync(self._descriptor)
+
+
 class Log:
     """A topic of one partition."""
 
@@ -166,7 +182,7 @@ def compare(
     goals.at_least(0, "tidelog to sqlite3, reading", timings["tidelog"], timings["sqlite3"])
     synced = values[:SYNCED]
     full, safe = Sqlite(f"{path}.full.db", "FULL"), Lmdb(f"{path}.safe.lmdb")
-    slow = Log(logs, f"synced-{size}")
+    slow, raw = Log(logs, f"synced-{size}"), GrowingFile(f"{path}.raw")
     timings = timed(
         "a sync each",
         size,
@@ -174,14 +190,16 @@ def compare(
             "tidelog": partial(slow.write_synced, synced),
             "sqlite3": partial(full.write, synced, 1),
             "lmdb": partial(safe.write, synced, 1),
+            "a file": partial(raw.write_synced, synced),
         },
         len(synced),
     )
     goals.at_least(
         SYNC_GOAL, "tidelog to sqlite3, CPU of a sync each", timings["tidelog"], timings["sqlite3"]
     )
-    ratio = timings["sqlite3"].median / timings["tidelog"].median
-    print(f"  tidelog to sqlite3, seconds of a sync each: {ratio:.2f} times")
+    for name in ("sqlite3", "a file"):
+        ratio = timings[name].median / timings["tidelog"].median
+        print(f"  tidelog to {name}, seconds of a sync each: {ratio:.2f} times")
 
 
 def timed(
