@@ -181,7 +181,7 @@ def test_a_time_that_only_removed_records_had_is_refused_by_both(
 def first_offset(frame: DataFrame) -> int | None:
     """Return the first offset that is read; None if the time to start at is refused."""
     try:
-        return min(row.offset for row in frame.select("offset").collect())
+        return min(int(row.offset) for row in frame.select("offset").collect())
     except PySparkException as error:
         if not re.search(r"No offset matched|no record at or after", str(error)):
             raise
