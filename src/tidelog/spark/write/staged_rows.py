@@ -72,9 +72,7 @@ class TaskStaging:
     """Stages the rows of one task attempt, for any number of topics.
 
     All go to one file, but those of a partition that gets much go to files of its own, which its
-    log adopts as segments.
-
-    A partition that gets much data gets files of its own; see ``BundleWriter``.
+    log may adopt as segments; see ``BundleWriter``.
 
     Args:
         target: where to write the file.
