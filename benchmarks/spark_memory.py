@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceArrowWriter,
     DataSourceReader,
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
@@ -162,6 +163,12 @@ class NothingWriter(DataSourceStreamArrowWriter):
         """Do nothing."""
 
 
+class NothingBatchWriter(DataSourceArrowWriter):
+    """The same for a batch query."""
+
+    write = NothingWriter.write
+
+
 class NothingSink(DataSource):
     """What a sink in Python costs if writing costs nothing."""
 
@@ -171,8 +178,12 @@ class NothingSink(DataSource):
         return "nothing"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NothingWriter:  # noqa: ARG002, FBT001, N802 - Spark's
-        """Return the writer."""
+        """Return the writer of a stream."""
         return NothingWriter()
+
+    def writer(self, schema: StructType, overwrite: bool) -> NothingBatchWriter:  # noqa: ARG002, FBT001 - Spark's
+        """Return the writer of a batch query."""
+        return NothingBatchWriter()
 
 
 class PlainSource(LogSource):

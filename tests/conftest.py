@@ -10,6 +10,7 @@ import gc
 import hashlib
 import json
 import os
+import signal
 from collections import defaultdict
 from operator import itemgetter
 from pathlib import Path
@@ -185,8 +186,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let Java compile quickly, as no test lasts long enough for more; read what passed before."""
+    """Prepare what tests start; read what passed before.
+
+    No test lasts long enough for Java to compile thoroughly. A shell lets a command in the
+    background ignore Ctrl-C, and so would all that tests start.
+    """
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     directory = config.getoption("--resume")
     if directory is None:
         return
@@ -200,7 +207,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests that have passed before; give the others the time that SCALE needs.
 
-    Files with slow tests come first, so that at the end no worker waits for another.
+    Files with slow tests come first, those on Spark before the others as they take longest, so that
+    at the end no worker waits for another.
     """
     for item in items if scaled(1) > 1 else ():
         timeout = item.get_closest_marker("timeout")
@@ -212,7 +220,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=done)
         items[:] = [item for item in items if item.nodeid not in earlier]
     slow_files = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow_files)
+    on_spark = ROOT / "tests" / "spark"
+    items.sort(key=lambda item: (item.path not in slow_files, on_spark not in item.path.parents))
 
 
 @pytest.hookimpl(trylast=True)

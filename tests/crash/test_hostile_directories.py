@@ -34,7 +34,8 @@ def check_cases(first: int, count: int, enumerated: Enumerated, *options: str) -
     lines = [json.loads(line) for line in done.stdout.splitlines()]
 
     assert lines, done.stderr[-3000:]
-    assert lines[:-1] == []
+    broken = "\n".join(map(json.dumps, lines[:-1]))  # whole, where pytest would shorten a list
+    assert not broken, broken
     enumerated("damaged directories", lines[-1]["cases"], at_least=count)
     enumerated("commands on them", lines[-1]["commands"], at_least=8 * count)
 

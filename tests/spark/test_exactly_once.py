@@ -1,4 +1,4 @@
-"""Every row that Spark writes is in the log once, wherever a job is stopped, and run again."""
+"""Every row that Spark writes is in the log once, wherever a job fails, and is run again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +16,7 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException, StreamingQueryException
 from tests.spark import stopped_source
 from tests.spark.stopped_source import POINTS, StoppedSource
+from tests.spark.written_rows import left_over, values, write_lines
 
 import tidelog
 from tidelog.env.system_files import SYSTEM_FILES
@@ -26,6 +26,7 @@ from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
     from tests.conftest import Enumerated
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 TIMEOUT_S = 200
-FIRST_S = 1_700_000_000
 EACH = 40
 """Rows that a stream gets at a time."""
 
@@ -59,25 +59,6 @@ def save(frame: DataFrame, path: str, **options: Any) -> None:
     given |= options
     source = "stopped" if "stopAt" in options else "tidelog"
     frame.write.format(source).options(**given).mode("append").save(path)
-
-
-def values(path: str, topic: str = "t") -> list[int]:
-    """Return the values that readers see, sorted."""
-    found = []
-    for number in range(2):
-        if os.path.exists(f"{path}/{topic}-{number}"):
-            with tidelog.open_read_only(f"{path}/{topic}-{number}") as log:
-                found += [int(record.value or b"") for record in log.records()]
-    return sorted(found)
-
-
-def left_over(path: str) -> list[str]:
-    """Return the files that tidelog left in a directory, but for those that are to stay."""
-    return [
-        name
-        for name in os.listdir(path)
-        if name.startswith("tidelog.") and not name.endswith((".json", ".prom"))
-    ]
 
 
 # Batch writes
@@ -176,15 +157,6 @@ def test_rows_are_inserted_into_a_table(spark: SparkSession, tmp_path: Path) -> 
 
 
 # Streams
-
-
-def write_lines(folder: str, first: int, count: int) -> None:
-    """Write a file of consecutive numbers, in one step; a stream reads files by their times."""
-    os.makedirs(folder, exist_ok=True)
-    path = Path(folder, f".{first:09}")
-    path.write_text("".join(f"{number}\n" for number in range(first, first + count)))
-    os.utime(path, (FIRST_S + first, FIRST_S + first))
-    path.rename(Path(folder, f"{first:09}.txt"))
 
 
 class Copying:
@@ -444,97 +416,3 @@ def test_a_stream_into_the_directory_of_a_service_is_seen_whole_and_in_order(
     assert sorted(follower.seen[0] + follower.seen[1]) == list(range(copying.count))
     assert min(len(rows_of_one) for rows_of_one in follower.seen) > 0
     assert follower.faults == []
-
-
-# Drivers that are killed, and tasks that are retried
-
-DRIVER = """
-import sys
-from pyspark import cloudpickle
-from tests.spark import stopped_source
-from tidelog.spark import session
-
-kind, path, point, by, master, seed = sys.argv[1:]
-spark = session(**{"spark.master": master})
-cloudpickle.register_pickle_by_value(stopped_source)
-spark.dataSource.register(stopped_source.StoppedSource)
-options = {"topic": "t", "numPartitions": "2", "stopAt": point, "stopBy": by,
-           "stopFile": path + ".stop", "stopSeed": seed}
-if kind == "batch":
-    rows = spark.range(0, 40, numPartitions=2).selectExpr("cast(id AS string) AS value")
-    rows.write.format("stopped").options(**options, txnId=point).mode("append").save(path)
-else:
-    rows = spark.readStream.format("text").load(path + "-source")
-    writer = rows.writeStream.format("stopped").options(**options)
-    writer = writer.option("checkpointLocation", path + "-checkpoint")
-    assert writer.trigger(availableNow=True).start(path).awaitTermination(200)
-spark.stop()
-"""
-
-
-def drive(
-    kind: str, path: str, point: str, by: str, *, master: str = "local[2]", seed: int = 0
-) -> int:
-    """Run a driver of its own; return its exit code."""
-    root = Path(__file__).parents[2]
-    environment = os.environ | {"PYTHONPATH": f"{root}:{os.environ.get('PYTHONPATH', '')}"}
-    command = [sys.executable, "-c", DRIVER, kind, path, point, by, master, str(seed)]
-    return subprocess.run(command, env=environment, check=False, timeout=300).returncode
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3000)
-@pytest.mark.parametrize("point", POINTS)
-def test_a_write_whose_driver_is_killed_can_be_repeated(tmp_path: Path, point: str) -> None:
-    """At each moment of the commit; the next opening deletes what the killed driver left."""
-    path = str(tmp_path / "data")
-
-    assert drive("batch", path, point, "driver") != 0
-    assert drive("batch", path, point, "driver") == 0
-    assert values(path) == list(range(40))
-    with tidelog.open(path):
-        assert left_over(path) == []
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3000)
-@pytest.mark.parametrize("point", POINTS)
-def test_a_stream_whose_driver_is_killed_goes_on(tmp_path: Path, point: str) -> None:
-    """At each moment of the commit."""
-    path = str(tmp_path / "data")
-    write_lines(path + "-source", 0, 40)
-
-    assert drive("stream", path, point, "driver") != 0
-    assert drive("stream", path, point, "driver") == 0
-    assert values(path) == list(range(40))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(4000)
-@pytest.mark.parametrize("kind", ["batch", "stream"])
-def test_a_driver_that_is_killed_at_random_leaves_its_rows_once(
-    tmp_path: Path, kind: str, enumerated: Enumerated
-) -> None:
-    """While it commits or shortly after; it is run again, killed or not."""
-    kills = 0
-    for seed in range(scaled(5)):
-        path = str(tmp_path / f"data-{seed}")
-        write_lines(path + "-source", 0, 40)
-        code = drive(kind, path, "random", "driver", seed=seed)
-        kills += code != 0
-        Path(path + ".stop").touch()
-        assert drive(kind, path, "random", "driver", seed=seed) == 0
-        assert values(path) == list(range(40))
-    enumerated("kills of drivers", kills, at_least=1)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1000)
-@pytest.mark.parametrize("by", ["raise", "kill"])
-def test_a_task_that_is_retried_writes_its_rows_once(tmp_path: Path, by: str) -> None:
-    """The staged file of an attempt that died is not committed, and deleted with the commit."""
-    path = str(tmp_path / "data")
-
-    assert drive("batch", path, "task", by, master="local[2,3]") == 0
-    assert values(path) == list(range(40))
-    assert left_over(path) == []
