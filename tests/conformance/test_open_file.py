@@ -80,6 +80,22 @@ def test_sync_keeps_the_bytes(place: Place) -> None:
         assert file.pread(9, 0) == b"ab"
 
 
+def test_a_start_of_the_writeback_changes_nothing(place: Place) -> None:
+    """Neither the bytes nor what a sync does; a closed file refuses it."""
+    file = place.fs.open(place.file("f"), "w")
+    file.pwrite(b"ab", 0)
+    file.start_writeback(2, 0)
+    file.sync()
+    file.start_writeback(100, 1)
+    found = file.pread(9, 0)
+    file.close()
+
+    assert found == b"ab"
+    with pytest.raises(OSError) as caught:
+        file.start_writeback(2, 0)
+    assert caught.value.errno == errno.EBADF
+
+
 def test_map_shows_the_present_bytes(place: Place) -> None:
     """A map is read-only, has the file's bytes and outlives the file."""
     with closing(place.fs.open(place.file("f", b"abcd"))) as file:

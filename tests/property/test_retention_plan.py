@@ -63,14 +63,15 @@ def make(path: str, case: Case) -> None:
 
 
 def run(*arguments: object) -> list[Any]:
-    """Run a command and return its JSON lines but for the counts at the end."""
+    """Run a command and return its JSON lines, but for counts at the end."""
     raw, err = io.BytesIO(), io.StringIO()
     out = io.TextIOWrapper(raw)
     with redirect_stdout(out), redirect_stderr(err):
         code = main([str(argument) for argument in arguments])
     assert code == 0, err.getvalue()
     out.flush()
-    return [json.loads(line) for line in raw.getvalue().splitlines()[:-1]]
+    rows = map(json.loads, raw.getvalue().splitlines())
+    return [row for row in rows if "counts" not in row]
 
 
 def logs_in(path: str) -> set[str]:

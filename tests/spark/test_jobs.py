@@ -40,6 +40,19 @@ def test_verify_finds_what_the_command_finds(
     assert json.loads(total)["counts"]["findings"] == len(expected)
 
 
+def test_verify_prints_how_much_it_checked(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the topics that it was given, also without findings."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t", 2)
+        logs.create_topic("u")
+    args = make_parser(["spark"]).parse_args(["spark", "verify", str(tmp_path), "t"])
+
+    assert verify_job.run(args, spark) == 0
+    assert capsys.readouterr().out == "2 partitions checked: 0 findings, 0 of damage\n"
+
+
 def _as_json(row: Any) -> dict[str, Any]:
     names = ("topic", "partition", "severity", "file", "byte", "what", "remedy")
     return {name: row[name] for name in names}

@@ -46,6 +46,7 @@ class Layout(Generic[H]):
         self._make = header._make  # type: ignore[attr-defined]  # every NamedTuple has it
         self.name = header.__name__
         self.size = self._struct.size
+        self._fields = {name: struct.Struct(">" + wire.code) for name, wire in self.wires.items()}
         self.offsets: dict[str, int] = {}
         position = 0
         for name, wire in self.wires.items():
@@ -70,3 +71,10 @@ class Layout(Generic[H]):
             self._struct.pack_into(cast("memoryview", buffer), at, *value)
         except struct.error as error:
             raise InvalidArgument(f"{self.name} has a value out of range: {error}") from error
+
+    def pack_field(self, name: str, value: int, buffer: Buffer, at: int = 0) -> None:
+        """Write one field of a structure that begins at byte ``at``; errors as for ``pack``."""
+        try:
+            self._fields[name].pack_into(cast("memoryview", buffer), at + self.offsets[name], value)
+        except struct.error as error:
+            raise InvalidArgument(f"{self.name}.{name} is out of range: {error}") from error

@@ -73,7 +73,10 @@ def _read(data: Bytes, at: int, max_bytes: int) -> tuple[int, int]:
 
 def write_varint(out: bytearray, value: int) -> None:
     """Append an int32 in zigzag form to ``out``. Source: Kafka ByteUtils.writeVarint."""
-    _write(out, _zigzag(value, bits=32))
+    if -64 <= value < 64:  # most are: one byte, and no calls
+        out.append((value << 1) ^ (value >> 6))
+    else:
+        _write(out, _zigzag(value, bits=32))
 
 
 def write_varlong(out: bytearray, value: int) -> None:

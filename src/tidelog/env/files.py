@@ -92,6 +92,12 @@ class OpenFile(Protocol):
     def truncate(self, size: int) -> None:
         """Truncate the file to ``size`` bytes, or extend it to that size with zeros."""
 
+    def start_writeback(self, size: int, position: int) -> None:
+        """Ask the system to begin to write bytes to the disk, so that ``sync`` has less to do.
+
+        It does not wait, and makes nothing durable; an error is reported by ``sync``.
+        """
+
     def sync(self) -> None:
         """Make the bytes durable. After an error, no earlier unsynced write can be assumed durable.
 

@@ -159,6 +159,10 @@ class OverlayFile:
             self._check(changes=True)
             self._node.truncate(size)
 
+    def start_writeback(self, size: int, position: int) -> None:  # noqa: ARG002 - a protocol's
+        """Do nothing: there is no disk."""
+        self._check()
+
     def sync(self) -> None:
         """Do nothing: changes in memory cannot be made durable."""
         self._check()

@@ -215,6 +215,16 @@ class PooledFile:
             self._changes += 1
             self._done()
 
+    def start_writeback(self, size: int, position: int) -> None:
+        """Ask the system to begin to write bytes to the disk; nothing is opened for that."""
+        self._uses.append(None)
+        try:
+            file = self._file
+            if file is not None:
+                file.start_writeback(size, position)
+        finally:
+            self._uses.pop()
+
     def sync(self) -> None:
         """Make the bytes durable, including those written before the budget closed a descriptor.
 

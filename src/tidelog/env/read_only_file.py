@@ -27,6 +27,10 @@ class ReadOnlyFile:
         """Refuse."""
         self._refuse(size)
 
+    def start_writeback(self, size: int, position: int) -> None:
+        """Refuse."""
+        self._refuse(size, position)
+
     def sync(self) -> None:
         """Refuse."""
         self._refuse()

@@ -24,7 +24,7 @@ from tidelog.env.locks import HAVE_LOCKS, ProcessLock, keep_if_locked
 from tidelog.errors import UnsupportedPlatform
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer  # type: ignore[attr-defined]  # Python 3.12 and later
+    from collections.abc import Buffer, Callable  # type: ignore[attr-defined]  # Buffer: 3.12+
     from typing import Self
 
     from tidelog.env.descriptors import DescriptorBudget
@@ -45,6 +45,8 @@ _FLAGS: Final = {
     "w": _WRITE | os.O_CREAT,
     "x": _WRITE | os.O_CREAT | os.O_EXCL,
 }
+_START_WRITEBACK: Final = 2
+"""SYNC_FILE_RANGE_WRITE of Linux."""
 # Errors of F_FULLFSYNC on a disk that does not support it.
 _NO_FULL_SYNC: Final = (errno.ENOTSUP, errno.ENOTTY, errno.EINVAL)
 
@@ -141,6 +143,12 @@ class SystemFile:
     def truncate(self, size: int) -> None:
         """Truncate the file to ``size`` bytes, or extend it to that size with zeros."""
         os.ftruncate(self.fileno(), size)
+
+    def start_writeback(self, size: int, position: int) -> None:
+        """Ask the system to begin to write bytes to the disk; nothing but Linux takes the hint."""
+        descriptor, start = self.fileno(), _sync_file_range()
+        if start is not None:
+            start(descriptor, position, size, _START_WRITEBACK)
 
     def sync(self) -> None:
         """Make the bytes durable; on macOS this flushes the disk's own cache too."""
@@ -344,6 +352,17 @@ def _address_of_pread() -> int:
         return 0
     pread = getattr(ctypes.CDLL(None), "pread", None)
     return 0 if pread is None else ctypes.cast(pread, ctypes.c_void_p).value or 0
+
+
+@cache
+def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
+    """Return C's ``sync_file_range`` with 64-bit positions; None if there is none."""
+    if sys.platform != "linux" or sys.maxsize < 1 << 32:
+        return None
+    found = getattr(ctypes.CDLL(None), "sync_file_range", None)
+    if found is not None:
+        found.argtypes = ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint
+    return found
 
 
 def _sync(descriptor: int) -> None:

@@ -7,7 +7,6 @@ appends, listeners and the high watermark carry over. Kafka: ``Partition``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tidelog.codec.compression import Codec
@@ -25,12 +24,12 @@ from tidelog.log.listeners import LogListener, LogListeners
 from tidelog.log.log import Log
 from tidelog.log.notifying_lock import NotifyingLock
 from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
-from tidelog.records.builder import build_batch
+from tidelog.records.builder import DEFAULT_SPEC, BatchSpec, build_batch
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from tidelog.codec.layout import Buffer
     from tidelog.config.log_config import LogConfig
@@ -252,7 +251,9 @@ class Partition:
         with self.lock:
             log = self._log_as(leader=True)
             self._check_not_held()
-            with self._room_checked(log):
+            if self._check_room is not None:
+                self._check_room(log)
+            try:
                 info = log.append_as_leader(
                     batches,
                     self.leader_epoch,
@@ -261,6 +262,9 @@ class Partition:
                     verification_guard=verification_guard,
                     on_rejected=self._count_rejected,
                 )
+            except KafkaError as error:
+                self._report_if_full(log, error)
+                raise
             if self._counters is not None and not (info.is_duplicate or info.is_empty):
                 self._counters.appended(self.topic, info.offset_count, info.valid_bytes)
             self.maybe_increment_high_watermark()
@@ -280,7 +284,9 @@ class Partition:
             codec: how the batch is compressed; the topic's ``compression.type`` takes precedence.
             level: the codec's level, None for its default.
         """
-        return self.append(build_batch(records, codec=codec, level=level))
+        is_plain = codec is Codec.NONE and level is None
+        spec = DEFAULT_SPEC if is_plain else BatchSpec(codec=codec, level=level)
+        return self.append(build_batch(records, spec))
 
     def append_as_follower(
         self, batches: Buffer, *, high_watermark: int, log_start_offset: int | None = None
@@ -301,40 +307,40 @@ class Partition:
             log = self._log_as(leader=False)
             self._check_not_held()
             start = log.log_start_offset
-            with self._room_checked(log):
-                try:
-                    info = self._copied(log, batches)
-                except UnexpectedAppendOffset as error:
-                    is_empty = start == log.log_end_offset
-                    if not is_empty or not error.first_offset < start <= error.last_offset:
-                        raise
-                    log.truncate_fully_and_start_at(error.first_offset)
-                    info = self._copied(log, batches)
+            if self._check_room is not None:
+                self._check_room(log)
+            try:
+                info = self._copied(log, batches, start)
+            except KafkaError as error:
+                self._report_if_full(log, error)
+                raise
             log.maybe_update_high_watermark(high_watermark)
             log.maybe_increment_log_start_offset(min(start, log.high_watermark))
             if log_start_offset is not None:
                 log.maybe_increment_log_start_offset(log_start_offset)
             return info
 
-    def _copied(self, log: Log, batches: Buffer) -> AppendInfo:
-        return log.append_as_follower(batches, self.leader_epoch, on_rejected=self._count_rejected)
+    def _copied(self, log: Log, batches: Buffer, start: int) -> AppendInfo:
+        """Append to a log that starts at ``start``, or anew where a batch begins below that."""
+        epoch, count = self.leader_epoch, self._count_rejected
+        try:
+            return log.append_as_follower(batches, epoch, on_rejected=count)
+        except UnexpectedAppendOffset as error:
+            is_empty = start == log.log_end_offset
+            if not is_empty or not error.first_offset < start <= error.last_offset:
+                raise
+            log.truncate_fully_and_start_at(error.first_offset)
+            return log.append_as_follower(batches, epoch, on_rejected=count)
 
     def _count_rejected(self, kind: Rejection, count: int) -> None:
         if self._counters is not None:
             self._counters.rejected(self.topic, kind, count)
 
-    @contextmanager
-    def _room_checked(self, log: Log) -> Iterator[None]:
-        """Check that the disk has room for the append in the body; report if it had not."""
-        if self._check_room is not None:
-            self._check_room(log)
-        try:
-            yield
-        except KafkaError as error:
-            cause = error.__cause__
-            if self._on_full and isinstance(cause, OSError) and cause.errno in NO_SPACE:
-                self._on_full(log)
-            raise
+    def _report_if_full(self, log: Log, error: KafkaError) -> None:
+        """Report an append that failed for want of space."""
+        cause = error.__cause__
+        if self._on_full and isinstance(cause, OSError) and cause.errno in NO_SPACE:
+            self._on_full(log)
 
 
 def _held_at(log: Log, hold: Hold) -> LogOffsetMetadata:

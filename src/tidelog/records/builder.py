@@ -194,11 +194,10 @@ def header_of(
 
 def pack_batch(header: BatchHeader, records: Buffer) -> bytes:
     """Return a batch with correct length and CRC; ``records`` are its bytes behind the header."""
-    size = BATCH_HEADER.size + len(records)
-    packed = bytearray(BATCH_HEADER.pack(header._replace(length=size - LOG_OVERHEAD)))
+    length = BATCH_HEADER.size + len(records) - LOG_OVERHEAD
+    packed = bytearray(BATCH_HEADER.pack(header._replace(length=length)))
     packed += byte_view(records)
-    checksum = crc32c(memoryview(packed)[CRC_COVERS_FROM:])
-    BATCH_HEADER.pack_into(header._replace(length=size - LOG_OVERHEAD, crc=checksum), packed, 0)
+    BATCH_HEADER.pack_field("crc", crc32c(memoryview(packed)[CRC_COVERS_FROM:]), packed)
     return bytes(packed)
 
 

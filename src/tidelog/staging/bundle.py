@@ -35,6 +35,8 @@ _MUCH_BYTES: Final = 2 << 20
 _MUCH_SHARE: Final = 8
 """A partition with at least this share of a full buffer, and that many bytes, is likely to get more
 than a log adopts: it gets a file of its own at once."""
+WRITEBACK_BYTES: Final = 8 << 20
+"""Bytes of a file after which the disk begins to write them, while the task prepares the next."""
 WRITE_BYTES: Final = 256 << 10
 """Bytes of a partition that are written at a time: the copy of fewer costs less than a write."""
 
@@ -208,11 +210,16 @@ class _NewFile:
         self._fs: Final = fs
         self._file: Final = PooledFile(fs, os.path.join(data_dir, name)).open("x")
         self.size_bytes = 0
+        self._started_bytes = 0
 
     def write(self, data: Buffer) -> None:
         """Write at the end."""
         self._file.pwrite(data, self.size_bytes)
         self.size_bytes += len(byte_view(data))
+        waiting_bytes = self.size_bytes - self._started_bytes
+        if waiting_bytes >= WRITEBACK_BYTES:
+            self._file.start_writeback(waiting_bytes, self._started_bytes)
+            self._started_bytes = self.size_bytes
 
     def finish(self) -> None:
         """Make the bytes durable and close the file."""

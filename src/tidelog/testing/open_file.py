@@ -103,6 +103,10 @@ class CrashFile:
         with self._use("truncate", changes=True):
             self._owner.resize(self._node, self.path, size)
 
+    def start_writeback(self, size: int, position: int) -> None:  # noqa: ARG002 - a protocol's
+        """Do nothing: a power cut may keep any bytes anyway."""
+        self._check_usable(changes=False)
+
     def sync(self) -> None:
         """Make the bytes durable; a planned fault loses them and is raised as EIO."""
         self._check_usable(changes=False)

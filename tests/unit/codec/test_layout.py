@@ -58,8 +58,19 @@ def test_a_view_needs_contiguous_bytes() -> None:
 
 
 def test_a_number_larger_than_its_field_is_rejected() -> None:
-    """``pack`` and ``pack_into`` both raise InvalidArgument."""
+    """``pack``, ``pack_into`` and ``pack_field`` raise InvalidArgument."""
     with pytest.raises(InvalidArgument, match="Pair has a value out of range"):
         PAIR.pack(Pair(2**15, 0))
     with pytest.raises(InvalidArgument, match="Pair has a value out of range"):
         PAIR.pack_into(Pair(0, 2**63), bytearray(10), 0)
+    with pytest.raises(InvalidArgument, match="Pair.second is out of range"):
+        PAIR.pack_field("second", 2**63, bytearray(10))
+
+
+def test_one_field_is_written_in_its_place() -> None:
+    """The rest stays as it is."""
+    written = bytearray(PAIR.pack(Pair(1, 2)) * 2)
+
+    PAIR.pack_field("second", 3, written, PAIR.size)
+
+    assert bytes(written) == PAIR.pack(Pair(1, 2)) + PAIR.pack(Pair(1, 3))

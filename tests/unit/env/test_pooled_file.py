@@ -10,6 +10,7 @@ import pytest
 
 from tidelog.env.pooled_file import PooledFile
 from tidelog.testing import CrashFileSystem
+from tidelog.testing.open_file import CrashFile
 
 if TYPE_CHECKING:
     from tidelog.env.files import OpenFile, OpenMode
@@ -249,6 +250,23 @@ def test_only_what_is_held_has_a_descriptor() -> None:
     assert one.native_reads() is None
     with pytest.raises(io.UnsupportedOperation):
         one.fileno()
+
+
+def test_a_start_of_the_writeback_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file whose descriptor was closed has been synced."""
+    started = []
+
+    def note(file: CrashFile, size: int, position: int) -> None:
+        started.append((file.path, size, position))
+
+    monkeypatch.setattr(CrashFile, "start_writeback", note)
+    fs = CountingFiles(limit=1)
+    one, two = fs.pooled("one", b"abc"), fs.pooled("two", b"abc")
+    opens = list(fs.opens)
+    one.start_writeback(3, 0)
+    two.start_writeback(2, 1)
+
+    assert (started, fs.opens) == ([("/data/two", 2, 1)], opens)
 
 
 def test_a_file_that_has_not_changed_since_its_sync_is_not_synced_again() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.env import system_files
 from tidelog.env.files import WRONG_KIND
 from tidelog.env.system_files import SYSTEM_FILES, SystemFile, SystemFiles, _sync
 from tidelog.errors import UnsupportedPlatform
@@ -47,6 +48,19 @@ def test_holders_close_on_many_threads(tmp_path: Path) -> None:
     with pytest.raises(OSError) as caught:
         os.fstat(descriptor)
     assert caught.value.errno == errno.EBADF
+
+
+def test_linux_is_asked_to_begin_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the arguments of ``sync_file_range``: descriptor, position, size, and 2 for WRITE."""
+    calls: list[tuple[int, ...]] = []
+    monkeypatch.setattr(
+        system_files, "_sync_file_range", lambda: lambda *given: calls.append(given)
+    )
+    with closing(SYSTEM_FILES.open(str(tmp_path / "f"), "w")) as file:
+        file.start_writeback(5, 3)
+        descriptor = file.fileno()
+
+    assert calls == [(descriptor, 3, 5, 2)]
 
 
 def test_an_unclosed_file_is_closed_with_a_warning(tmp_path: Path) -> None:

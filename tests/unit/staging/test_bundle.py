@@ -11,9 +11,11 @@ import pytest
 from tidelog.errors import InvalidArgument
 from tidelog.records.builder import build_batch
 from tidelog.records.memory import walk
+from tidelog.staging import bundle as bundle_module
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.staged_run import RunLimits, StagedRun, check_run
 from tidelog.testing.directory_home import DataHome, record
+from tidelog.testing.open_file import CrashFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +57,23 @@ def test_small_data_makes_one_file_and_one_sync() -> None:
 
     assert where(runs) == [(0, "a", 0, 2, 2), (1, "a", 2 * SIZE, 1, 1), (2, "a", 3 * SIZE, 1, 1)]
     assert len([one for one in traced if one.name in {"sync", "sync_directory"}]) == 1
+
+
+def test_the_disk_begins_to_write_while_a_task_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte is announced once, when there is enough of them; the sync has the rest."""
+    started = []
+
+    def note(_file: CrashFile, size: int, position: int) -> None:
+        started.append((position, size))
+
+    monkeypatch.setattr(CrashFile, "start_writeback", note)
+    monkeypatch.setattr(bundle_module, "WRITEBACK_BYTES", 2 * SIZE)
+    bundle = writer(home(), buffer_bytes=SIZE)
+    for _ in range(5):
+        bundle.append("t", 0, BATCH)
+    bundle.finish()
+
+    assert started == [(0, 2 * SIZE), (2 * SIZE, 2 * SIZE)]
 
 
 def test_a_partition_with_an_eighth_of_a_segment_gets_files_of_its_own() -> None:

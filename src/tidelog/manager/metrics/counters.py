@@ -31,8 +31,11 @@ class Counters:
 
     def appended(self, topic: str, records: int, size_bytes: int) -> None:
         """Count an append."""
-        self._add("MessagesInPerSec", topic, records)
-        self._add("BytesInPerSec", topic, size_bytes)
+        counts = self._counts
+        with self._lock:
+            for name, count in (("MessagesInPerSec", records), ("BytesInPerSec", size_bytes)):
+                counts[name, None] += count
+                counts[name, topic] = counts.get((name, topic), 0) + count
 
     def rejected(self, topic: str, kind: Rejection, count: int) -> None:
         """Count what an append was rejected for: bytes by topic and in all, records in all."""

@@ -27,11 +27,14 @@ def add_job(jobs: Commands) -> CommandParser:
 def run(args: Namespace, spark: SparkSession) -> int:
     """Print every finding; return 1 if one of them is damage."""
     from tidelog.cli.commands.verify import print_finding
+    from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.terminal import counted, print_counts
+    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.verify.findings import Finding, Severity
     from tidelog.segment.filenames import TopicPartition
     from tidelog.spark import verify
 
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
     found = verify(spark, args.directory, args.topics).collect()
     for row in found:
         key = None if row["topic"] is None else TopicPartition(row["topic"], row["partition"])
@@ -42,5 +45,6 @@ def run(args: Namespace, spark: SparkSession) -> int:
     if args.json:
         print_counts(findings=len(found), damage=damaged)
     else:
-        print(f"{counted(len(found), 'finding')}, {damaged:,} of damage")
+        checked = counted(len(chosen.places), "partition")
+        print(f"{checked} checked: {counted(len(found), 'finding')}, {damaged:,} of damage")
     return int(damaged > 0)
