@@ -63,7 +63,7 @@ def test_a_number_larger_than_its_field_is_rejected() -> None:
         PAIR.pack(Pair(2**15, 0))
     with pytest.raises(InvalidArgument, match="Pair has a value out of range"):
         PAIR.pack_into(Pair(0, 2**63), bytearray(10), 0)
-    with pytest.raises(InvalidArgument, match="Pair.second is out of range"):
+    with pytest.raises(InvalidArgument, match=r"Pair\.second is out of range"):
         PAIR.pack_field("second", 2**63, bytearray(10))
 
 
