@@ -14,7 +14,9 @@ from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.throttle import CleanerIo
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.explain.segment_contents import contents_of
 from tidelog.log.log import Log
+from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import iterate
 from tidelog.testing import ManualClock, ManualScheduler
@@ -204,3 +206,13 @@ def test_no_compacted_topic_is_left_out(
     about = named_partition("compaction/before", "compact-txn-0").about
 
     assert sorted(about["topic configs"]) == list(TOPICS)
+
+
+@pytest.mark.parametrize("step", ["before", "after", "later", "last"])
+def test_batches_that_are_left_without_records_count_as_none(topic: Topic, step: str) -> None:
+    """What the headers of a segment say agrees with what is read."""
+    with open_read_only(str(topic.at[step].directory), fs=SYSTEM_FILES) as log:
+        counted = sum(one.records for one in contents_of(log).values())
+        read = sum(1 for _ in log.records())
+
+    assert counted == read

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidelog.cleaner.log_cleaner import Machine
@@ -79,7 +80,7 @@ def open_logs(
     """
     paths = [_absolute(one) for one in (path, *more)]
     given = {**config, **from_keywords(settings), "log.dirs": ",".join(paths)}
-    broker = broker_config(given)
+    broker = replace(broker_config(given), log_dirs=tuple(paths))  # a path may have a comma
     if server_properties is not None:
         properties = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
         broker = broker.with_server_properties(properties)

@@ -40,7 +40,8 @@ class SegmentContents:
         """Count some batches of the segment."""
         control = batches.is_control
         self.batches += len(batches)
-        self.records += int(np.maximum(batches.records_count, 1)[~control].sum())
+        records = batches.records_count  # 0: compaction has left the batch only
+        self.records += int(np.where(records < 0, 1, records)[~control].sum())
         self.control_batches += int(control.sum())
         self.transactional_batches += int((batches.is_transactional & ~control).sum())
         known = batches.max_timestamp[batches.max_timestamp >= 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -93,3 +94,12 @@ def test_no_setting_of_an_internal_topic_is_reported_as_unknown(
         assert logs.config_of(name).is_compacted
 
     assert "unknown" not in caplog.text
+
+
+def test_a_comma_is_part_of_a_path(tmp_path: Path) -> None:
+    """It separates directories in ``log.dirs`` only, where each argument here is one."""
+    with tidelog.open(tmp_path / "a,b", tmp_path / "c") as logs:
+        logs.create_topic("t", 2, is_spread=True)
+
+    assert sorted(os.listdir(tmp_path)) == ["a,b", "c"]
+    assert len(list(tmp_path.glob("*/t-*"))) == 2

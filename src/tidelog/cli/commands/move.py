@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
     from tidelog.cli.progress import Task
+    from tidelog.config.broker_config import BrokerConfig
     from tidelog.embedded.logs import Logs
     from tidelog.manager.lifecycle.move_status import MoveStatus
     from tidelog.segment.filenames import TopicPartition
 
 LOOK_MS: Final = 100
 """How often a move that this process makes is looked at."""
+_NEVER_MS: Final = 1 << 40
+"""Longer than any move takes: 34 years."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -116,14 +119,10 @@ def _move(args: Namespace) -> int:
 
 def _move_here(places: list[Place], source: str, target: str, throttle: int | None) -> None:
     """Move them in this process, which locks the directories; delete the originals at once."""
-    from dataclasses import replace
-
     from tidelog.cli.progress import current_line, showing_load
-    from tidelog.config.sources import broker_config
     from tidelog.embedded.doors import start_logs
 
-    settings = {"log.dirs": f"{source},{target}", "log.segment.delete.delay.ms": "0"}
-    config = replace(broker_config(settings), log_cleaner_enable=False)
+    config = moving_config(source, target)
     with showing_load() as load:
         opened = start_logs(config, on_locked=load.begin, should_stop=load.should_stop)
     with opened as logs:
@@ -133,6 +132,23 @@ def _move_here(places: list[Place], source: str, target: str, throttle: int | No
             with current_line().task(f"moving {place.key}") as task:
                 _move_one(logs, place.key, target, task)
         logs.manager.delete_renamed_logs()
+
+
+def moving_config(source: str, target: str) -> BrokerConfig:
+    """Return the settings of a process that only moves: no log is compacted and nothing expires.
+
+    Neither the service that usually holds the directories, nor its settings, are known here.
+    """
+    from dataclasses import replace
+
+    from tidelog.config.sources import broker_config
+
+    return replace(
+        broker_config({"log.segment.delete.delay.ms": "0"}),
+        log_dirs=(source, target),
+        log_cleaner_enable=False,
+        log_initial_task_delay_ms=_NEVER_MS,
+    )
 
 
 def _move_one(logs: Logs, key: TopicPartition, target: str, task: Task) -> None:

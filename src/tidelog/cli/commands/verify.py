@@ -48,7 +48,7 @@ def run(args: Namespace) -> int:
     around = _around(chosen, args.directory, args.topics)
     damaged: set[TopicPartition | None] = set()
     total = Checked()
-    for place, result in _verify_all(chosen.places, is_compacted=is_compacted):
+    for place, result in _verify_all(chosen, is_compacted=is_compacted):
         key = place.key
         if result is None:
             print_message("verify", f"{key} was deleted while it was read")
@@ -94,24 +94,29 @@ def _around(chosen: ChosenPartitions, directory: str, topics: Sequence[str]) -> 
 
 
 def _verify_all(
-    places: Sequence[Place], *, is_compacted: bool
+    chosen: ChosenPartitions, *, is_compacted: bool
 ) -> Iterator[tuple[Place, PartitionCheck | None]]:
-    """Check all partitions, None for one that was deleted; show how many bytes are checked."""
+    """Check all partitions, None for one that was deleted; show how many bytes are checked.
+
+    Records may be missing if ``is_compacted``, or if a topic's own settings say so.
+    """
     from tidelog.cli.progress import current_line
     from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.verify.verify_partition import verify_if_there
 
+    places = chosen.places
     sizes = [_size_bytes(place) for place in places]
     line, before = current_line(), 0
     with line.task("verifying", sum(sizes)) as task:
         for place, size in zip(places, sizes, strict=True):
             task.show(before, what=f"verifying {place.key}")
+            topic = chosen.topic(place)
             result = verify_if_there(
                 SYSTEM_FILES,
                 place.path,
                 clock=SYSTEM_CLOCK,
-                is_compacted=is_compacted,
+                is_compacted=is_compacted or (topic is not None and topic.is_compacted),
                 on_progress=partial(_show, task, before),
             )
             line.erase()

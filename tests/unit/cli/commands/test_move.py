@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import tidelog
+from tidelog.cli.commands.move import moving_config
+from tidelog.manager.log_manager import LogManager
+from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.unit.cli.conftest import Cli
+
+DAY_MS = 86_400_000
 
 
 def test_a_move_to_where_the_partitions_are_is_refused(cli: Cli) -> None:
@@ -186,3 +191,17 @@ def test_a_move_takes_a_limit(cli: Cli) -> None:
 
     assert cli.on("move", "t", "--to", target, "--throttle", "1000").code == 0
     assert [row["value"] for row in cli("cat", "t", "-d", target).rows] == ["a"]
+
+
+def test_nothing_expires_while_partitions_move() -> None:
+    """A move may take days, and does not know the settings of the service that is stopped."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 3)
+    home.clock.advance(30 * DAY_MS)
+    with LogManager(moving_config("/a", "/b"), home.machine()) as manager:
+        manager.startup()
+        home.clock.advance(DAY_MS)
+
+        assert len(values(manager, "t", 0)) == 3

@@ -203,3 +203,20 @@ def test_a_partition_that_the_catalogue_places_elsewhere_is_named(topic: Cli) ->
 
     assert found.code == 0
     assert "t-0 lies here, but belongs in the directory with id AAAAAAAAAAAAAAAAAAAABQ" in found.out
+
+
+def test_the_gaps_of_a_compacted_topic_are_sound_without_the_cleaners_checkpoint(
+    cli: Cli, tmp_path: Path
+) -> None:
+    """Its settings say that records may be missing, as in a mirror that nobody has cleaned."""
+    settings = {"cleanup.policy": "compact", "internal.segment.bytes": "80"}
+    with tidelog.open(tmp_path / "data") as logs:
+        logs.create_topic("c", config=settings)
+        for number in range(5):
+            logs.append("c", b"%d" % number, key=b"k")
+        logs.compact("c")
+    (tmp_path / "data" / "cleaner-offset-checkpoint").unlink()
+
+    checked = cli("verify", tmp_path / "data")
+
+    assert (checked.code, "damage:" in checked.out) == (0, False)
