@@ -109,7 +109,8 @@ class BusyDirectory:
 class BusyWriter:
     """Appends records to one topic of a busy directory; each ``flush`` commits a transaction.
 
-    ``records`` counts what was committed.
+    ``records`` counts what was committed. Once the disk has failed, each ``append`` raises
+    KafkaStorageError, and so does the next ``flush``, which commits nothing.
     """
 
     def __init__(self, directory: BusyDirectory, topic: str, *, codec: Codec) -> None:

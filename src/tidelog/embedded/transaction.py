@@ -7,7 +7,6 @@ see the records from the commit on.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 from uuid import uuid4
@@ -83,6 +82,9 @@ class Transaction:
 
     Leaving the ``with`` commits, and an exception in it drops everything. If the id was committed
     before, ``committed`` says what was written then, and nothing is written again.
+
+    Once the disk has failed, or an interrupt has broken off an append, records are missing: all but
+    ``abort`` raises KafkaStorageError, and nothing is committed.
     """
 
     def __init__(
@@ -137,7 +139,7 @@ class Transaction:
 
     def append_record(self, topic: str, record: NewRecord) -> None:
         """Add one record; errors as ``Logs.append``."""
-        self._check_open()
+        self._check_usable()
         writer = self._writers.get(topic)
         if writer is None:
             clock = self._manager.machine.clock
@@ -154,7 +156,7 @@ class Transaction:
         Raises TopicAlreadyExists, unless the id was committed before, and the other errors of
         ``Logs.create_topic``.
         """
-        self._check_open()
+        self._check_usable()
         if name in self._new or (name in self._manager.topics() and not self.is_repeat):
             raise TopicAlreadyExists(f"topic {name} exists")
         if name not in self._manager.topics():
@@ -174,6 +176,7 @@ class Transaction:
             CommitUnfinished: the transaction is committed, but not all is in place yet.
             CommitPending: another transaction writes to one of the partitions; try again.
             TransactionMismatch: the id was committed before, for other topics.
+            KafkaStorageError: the disk failed, now or before; nothing was changed.
             KafkaError, InvalidArgument: refused; nothing was changed.
         """
         self._check_open()
@@ -206,8 +209,12 @@ class Transaction:
         """Drop all records; nothing if the transaction has ended."""
         if self._is_open:
             self._is_open = False
-            with suppress(OSError):  # a later sweep removes what cannot be deleted now
-                self._bundle.abandon()
+            self._bundle.abandon()
+
+    def _check_usable(self) -> None:
+        """Raise InvalidArgument after the end, KafkaStorageError if records are missing."""
+        self._check_open()
+        self._bundle.check()
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -257,6 +264,15 @@ class _StagedPartition:
 
     def append_records(self, records: Iterable[RecordFields], *, codec: Codec = Codec.NONE) -> None:
         """Stage records as one batch; errors as ``Partition.append_records``."""
+        try:
+            self._stage(records, codec)
+        except TidelogError:
+            raise
+        except BaseException as error:  # such as an interrupt: the records may not be staged
+            self._bundle.fail(error)
+            raise
+
+    def _stage(self, records: Iterable[RecordFields], codec: Codec) -> None:
         config = self._transaction.config_of(self._topic)
         limit = min(config.max_message_bytes, config.segment_size_bytes)
         batch = build_batch(records, codec=codec)

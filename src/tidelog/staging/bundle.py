@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import contextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from tidelog.codec.layout import byte_view
 from tidelog.env.pooled_file import PooledFile
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.records.memory import walk
 from tidelog.staging.adopting import adopted_from
 from tidelog.staging.staged_file import staged_name
@@ -51,6 +52,9 @@ class BundleWriter:
     but no journal names them. Their names are not durable before the commit, which syncs the
     directory.
 
+    A write that fails, or is interrupted, leaves a gap, so it is the end of all that was staged:
+    the files are removed, and each later use but ``abandon`` raises KafkaStorageError.
+
     Args:
         fs: the file system.
         data_dir: the data directory of the transaction.
@@ -84,14 +88,20 @@ class BundleWriter:
         self._own: dict[tuple[str, int], _Run] = {}
         self._files: list[_NewFile] = []
         self._runs: list[StagedRun] = []
+        self._failure: BaseException | None = None
 
     def append(
         self, topic: str, partition: int, batches: Buffer, *, segment_bytes: int | None = None
     ) -> None:
-        """Append whole batches of magic 2, which the writer keeps; errors as of the disk.
+        """Append whole batches of magic 2, which the writer keeps.
 
         ``segment_bytes`` is the topic's ``segment.bytes``; None: no file of its own.
+
+        Raises:
+            KafkaStorageError: the disk failed, now or before.
+            InvalidArgument: what was appended are not whole batches.
         """
+        self.check()
         key, view = (topic, partition), byte_view(batches)
         self._gathered.setdefault(key, []).append(view)
         self._total_bytes[key] = self._total_bytes.get(key, 0) + len(view)
@@ -99,22 +109,54 @@ class BundleWriter:
             self._segment_bytes[key] = segment_bytes
         self._gathered_bytes += len(view)
         if self._gathered_bytes >= self._buffer_bytes:
-            self._write_gathered(max(self._buffer_bytes // _MUCH_SHARE, _MUCH_BYTES))
+            with self._ending_if_it_fails():
+                self._write_gathered(max(self._buffer_bytes // _MUCH_SHARE, _MUCH_BYTES))
 
     def finish(self) -> list[StagedRun]:
-        """Make the bytes durable and close the files; return their runs, in order."""
-        self._write_gathered()
-        for key in list(self._own):
-            self._end_own(key)
-        if self._bundle is not None:
-            self._bundle.finish()
-            self._bundle = None
+        """Make the bytes durable and close the files; return their runs, in order.
+
+        Errors as ``append``.
+        """
+        self.check()
+        with self._ending_if_it_fails():
+            self._write_gathered()
+            for key in list(self._own):
+                self._end_own(key)
+            if self._bundle is not None:
+                self._bundle.finish()
+                self._bundle = None
         return self._runs
 
+    def check(self) -> None:
+        """Raise KafkaStorageError if something that was to be staged is missing."""
+        if self._failure is not None:
+            reason = str(self._failure) or repr(self._failure)
+            raise KafkaStorageError(
+                f"staging in {self._data_dir} failed before: {reason}; nothing of it is kept"
+            ) from self._failure
+
+    def fail(self, error: BaseException) -> None:
+        """Drop everything for good: because of ``error``, something is missing."""
+        self._failure = error
+        self.abandon()
+
     def abandon(self) -> None:
-        """Close and remove the files."""
+        """Close and remove the files; a sweep removes those that cannot be removed now."""
         for file in self._files:
-            file.abandon()
+            with suppress(OSError):
+                file.abandon()
+
+    @contextmanager
+    def _ending_if_it_fails(self) -> Iterator[None]:
+        """Run the body, whose error is the end of all; OSError becomes KafkaStorageError."""
+        try:
+            yield
+        except BaseException as error:
+            self.fail(error)
+            if isinstance(error, OSError):
+                reason = f"staging in {self._data_dir} failed: {error}"
+                raise KafkaStorageError(reason) from error
+            raise
 
     def _write_gathered(self, much_bytes: float = inf) -> None:
         """Write what is gathered; partitions with ``much_bytes`` of it get files of their own."""
@@ -228,9 +270,11 @@ class _NewFile:
 
     def abandon(self) -> None:
         """Close and remove the file, if it is there."""
-        self._file.close()
-        if self._fs.exists(self._file.path):
-            self._fs.delete(self._file.path)
+        try:
+            self._file.close()
+        finally:
+            if self._fs.exists(self._file.path):
+                self._fs.delete(self._file.path)
 
 
 class _Run:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.records.builder import build_batch
 from tidelog.records.memory import walk
 from tidelog.staging import bundle as bundle_module
@@ -136,12 +137,45 @@ def test_abandoned_files_are_removed() -> None:
     assert at.files() == []
 
 
+def test_a_write_that_fails_is_the_end_of_all_that_was_staged() -> None:
+    """The error has the disk's as its cause; the files are gone, and nothing is taken any more."""
+    at = home()
+    bundle = writer(at, buffer_bytes=SIZE)
+    bundle.append("t", 0, BATCH, segment_bytes=SIZE)
+    full = OSError(errno.ENOSPC, "full")
+    at.fs.fail("pwrite", ".staged", full)
+    with pytest.raises(KafkaStorageError, match=r"staging in /data failed: .*full") as raised:
+        bundle.append("t", 1, BATCH)
+
+    assert raised.value.__cause__ is full
+    assert at.files() == []
+    for use in (bundle.check, bundle.finish, lambda: bundle.append("t", 1, BATCH)):
+        with pytest.raises(KafkaStorageError, match=r"failed before: .*full") as again:
+            use()
+        assert again.value.__cause__ is full
+    assert at.files() == []
+
+
+def test_files_that_cannot_be_removed_do_not_hide_an_error() -> None:
+    """The others are removed; a sweep finds what is left."""
+    at = home()
+    bundle = writer(at, buffer_bytes=SIZE)
+    for number in range(3):
+        bundle.append("t", number, BATCH, segment_bytes=SIZE)
+    at.fs.fail("delete", ".staged", OSError(errno.EIO, "broken"))
+    bundle.abandon()
+
+    assert len(at.files()) == 1
+
+
 def test_what_is_not_whole_batches_is_refused() -> None:
     """Before a byte of it is written."""
     at = home()
     bundle = writer(at)
     bundle.append("t", 3, BATCH + b"more")
     with pytest.raises(InvalidArgument, match="not whole batches for t-3"):
+        bundle.finish()
+    with pytest.raises(KafkaStorageError, match="not whole batches for t-3"):
         bundle.finish()
 
     assert at.files() == []

@@ -103,10 +103,11 @@ def test_the_bytes_of_a_finished_file_survive_a_power_cut(seed: int) -> None:
 def test_a_name_is_never_used_twice() -> None:
     """A staged file is created exclusively, so two attempts never share one."""
     home = DataHome()
-    stage(home, BATCHES, seed=1)
+    first = stage(home, BATCHES, seed=1)
 
-    with pytest.raises(FileExistsError):
+    with pytest.raises(KafkaStorageError, match="File exists"):
         stage(home, BATCHES, seed=1)
+    check(home, first)
 
 
 @pytest.mark.parametrize("change", ["flip", "cut", "none", "batch gone"])

@@ -126,18 +126,26 @@ def _append_all(
     lines: IO[bytes],
     args: Namespace,
 ) -> int:
-    """Append every line; ``flush`` is called while the next ones are waited for."""
+    """Append every line; ``flush`` is called while the next ones are waited for.
+
+    After an error of the disk, what was gathered is left out: it might follow a gap.
+    """
     from tidelog.cli.lingering_lines import LingeringLines
     from tidelog.cli.terminal import counted
     from tidelog.env.clock import SYSTEM_CLOCK
 
     limit_bytes = _longest_line(logs, args)
     _check_keys(logs, lines, limit_bytes, args)
+    is_sound = True
     try:
         arriving = LingeringLines(lines, flush, SYSTEM_CLOCK, limit_bytes=limit_bytes)
         _append(writer, _bytes_of(arriving, args.file), args)
+    except KafkaStorageError:
+        is_sound = False
+        raise
     finally:
-        writer.flush()
+        if is_sound:
+            writer.flush()
         count = counted(writer.records, "record")
         print(f"{count} appended to {args.topic}, each line as {_form(args)}")
     return 0

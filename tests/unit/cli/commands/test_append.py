@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from contextlib import nullcontext
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import tidelog
+from tidelog.staging import bundle as bundle_module
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -420,3 +424,29 @@ def test_a_bad_line_beside_a_service_stops_there(topic: Cli) -> None:
     assert outcomes[0].out == "1 record appended to t, each line as JSON\n"
     assert found == [b"a"]
     assert [one.name for one in topic.data.glob("tidelog.*.staged")] == []
+
+
+def test_a_disk_that_fails_beside_a_service_leaves_no_gap(
+    topic: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No line of the file is appended, not even those after the write that failed."""
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"".join(b"%d" % number + b"x" * 20_000 + b"\n" for number in range(20)))
+    write, calls = bundle_module._NewFile.write, count(1)
+
+    def once_full(file: bundle_module._NewFile, data: bytes) -> None:
+        if next(calls) == 3:
+            raise OSError(errno.ENOSPC, "full")
+        write(file, data)
+
+    monkeypatch.setattr(bundle_module._NewFile, "write", once_full)
+    eager = partial(bundle_module.BundleWriter, buffer_bytes=1)
+    monkeypatch.setattr("tidelog.embedded.transaction.BundleWriter", eager)
+    with tidelog.open(topic.data, log_cleaner_enable=False) as logs:
+        outcome = topic.on("append", "t", lines)
+        found = list(logs.read("t", 0))
+
+    assert (outcome.code, outcome.out) == (3, "0 records appended to t, each line as text\n")
+    assert "failed: [Errno 28] full" in outcome.err
+    assert found == []
+    assert list(topic.data.glob("tidelog.*.staged")) == []
