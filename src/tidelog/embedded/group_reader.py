@@ -333,6 +333,8 @@ class GroupMember:
         }
         if not moved:
             return
+        for key in moved:  # not known after an error, nor before the end of a transaction
+            self._saved.pop(key, None)
         self._groups.commit(self.group, moved, within)
         if within is None:
             self._saved.update({key: offset for key, (offset, _) in moved.items()})

@@ -115,6 +115,32 @@ def test_results_and_positions_are_committed_together(tmp_path: Path) -> None:
         assert values(reader) == []
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_position_can_be_set_back_after_a_transaction(
+    tmp_path: Path, *, is_restarted: bool
+) -> None:
+    """To where the last commit without a transaction was, which is the group's no longer."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a", "b", "c")
+        reader = logs.reader("t", group="g")
+        next(reader.read())
+        reader.commit()
+        if is_restarted:
+            reader.close()
+            reader = logs.reader("t", group="g")
+        with logs.transaction() as txn:
+            assert values(reader) == ["b", "c"]
+            reader.commit(txn)
+        assert reader.committed[TopicPartition("t", 0)] == 3
+
+        reader.seek("t", 0, 1)
+        reader.commit()
+        assert reader.committed[TopicPartition("t", 0)] == 1
+        reader.close()
+        with logs.reader("t", group="g") as reader:
+            assert values(reader) == ["b", "c"]
+
+
 def test_partitions_that_are_added_are_read_from_their_start(tmp_path: Path) -> None:
     """Also by a reader that began at the end."""
     with tidelog.open(tmp_path) as logs:
