@@ -199,7 +199,8 @@ class Logs:
         """Append records in batches and make them durable; return how many.
 
         A record is a value (bytes), a tuple of key and value and perhaps headers and timestamp, a
-        mapping with members of these names, or a ``NewRecord``.
+        mapping with members of these names, or a ``NewRecord``. Errors as ``append``: some of the
+        records may be appended then. A transaction appends all or none.
         """
         writer = self.writer(topic, codec=codec)
         writer.append_all(records)

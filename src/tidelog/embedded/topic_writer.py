@@ -12,7 +12,13 @@ import numpy as np
 
 from tidelog.codec.compression import Codec
 from tidelog.embedded.gathered_records import gather, partitions_of_keys
-from tidelog.errors import InvalidArgument, InvalidRecord, InvalidTimestamp, UnknownTopicOrPartition
+from tidelog.errors import (
+    InvalidArgument,
+    InvalidRecord,
+    InvalidTimestamp,
+    TidelogError,
+    UnknownTopicOrPartition,
+)
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import would_use
 from tidelog.manager.partition import Partition
@@ -84,6 +90,10 @@ class TopicWriter:
     key; one without a key joins the batch that is being filled, which moves on when it is full.
     ``records`` counts what was appended. Only logs that get records are loaded.
 
+    What was gathered and cannot be appended stays gathered: each flush, and each record that finds
+    the batch full, tries it again. It is left out only after an interrupt, when nobody knows
+    whether it was appended.
+
     Raises:
         UnknownTopicOrPartition: there is no such topic.
     """
@@ -109,10 +119,12 @@ class TopicWriter:
     def append(self, given: GivenRecord) -> None:
         """Take one record, in a form of ``NewRecord.of``, and append the batch that it fills.
 
+        After an error this record is not taken, and those before it are not affected.
+
         Raises:
             InvalidArgument: a part of the record is of a wrong type.
             UnknownTopicOrPartition, InvalidRecord, InvalidTimestamp: the topic does not take this
-                record; those before it are not affected.
+                record, or no longer takes those before it in the batch.
             MessageTooLarge: the same, for a record larger than ``max.message.bytes`` as a batch.
             KafkaStorageError: the disk failed.
         """
@@ -128,12 +140,18 @@ class TopicWriter:
         self._batches[number].append((timestamp, record.key, record.value, record.headers))
         self._sizes[number] += size
         if self._sizes[number] >= self._room:
-            self._append_batch(number)
+            try:
+                self._append_batch(number)
+            except TidelogError:
+                self._batches[number].pop()
+                self._sizes[number] -= size
+                raise
 
     def append_all(self, records: Iterable[GivenRecord]) -> None:
         """Take records as ``append`` does; values, and pairs of key and value, far more quickly.
 
-        No more of ``records`` is read ahead than about a megabyte.
+        No more of ``records`` is read ahead than about a megabyte. After an error, some of what was
+        read last may be taken, those for one partition but not those for another among them.
         """
         iterator, count = iter(records), _FIRST_CHUNK
         while chunk := list(islice(iterator, count)):
@@ -197,7 +215,10 @@ class TopicWriter:
         return chosen
 
     def flush(self) -> None:
-        """Append what was gathered, make everything durable and let readers see it."""
+        """Append what was gathered, make everything durable and let readers see it.
+
+        Errors as ``append``; what was not appended then is still gathered.
+        """
         for number in self._numbers:
             self._append_batch(number)
         self._directory.flush()
@@ -226,13 +247,19 @@ class TopicWriter:
             raise InvalidTimestamp(rules.time_reason(timestamp))
 
     def _append_batch(self, number: int) -> None:
-        batch, self._batches[number], self._sizes[number] = self._batches[number], [], 0
-        if batch:
-            partition = self._directory.partition(self._topic, number)
+        batch, size = self._batches[number], self._sizes[number]
+        if not batch:
+            return
+        partition = self._directory.partition(self._topic, number)
+        self._batches[number], self._sizes[number] = [], 0
+        try:
             partition.append_records(batch, codec=self._codec)
-            self.records += len(batch)
-            if number == self._numbers[self._turn]:
-                self._turn = (self._turn + 1) % len(self._numbers)
+        except TidelogError:  # nothing of it was appended
+            self._batches[number], self._sizes[number] = batch, size
+            raise
+        self.records += len(batch)
+        if number == self._numbers[self._turn]:
+            self._turn = (self._turn + 1) % len(self._numbers)
 
 
 def check_types(key: object, value: object, headers: Iterable[object], timestamp: object) -> None:

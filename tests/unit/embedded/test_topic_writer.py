@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,12 @@ from tidelog.errors import (
     InvalidArgument,
     InvalidRecord,
     InvalidTimestamp,
+    KafkaStorageError,
     MessageTooLarge,
     UnknownTopicOrPartition,
 )
 from tidelog.kernels.runtime import gate
+from tidelog.manager.partition import Partition
 from tidelog.records.new_record import NewRecord
 from tidelog.records.partitioner import partition_for_key
 from tidelog.testing.directory_home import DataHome
@@ -155,6 +158,102 @@ def test_a_record_the_topic_does_not_take_is_refused_alone(
 
         assert writer.records == 1
     assert all_values(home) == {"t-0": [b"good"]}
+
+
+FULL = OSError(errno.ENOSPC, "full")
+
+
+@pytest.mark.parametrize("size", [BATCH_BYTES // 4, 2 * BATCH_BYTES])
+def test_a_record_is_taken_or_refused_though_the_disk_was_full(size: int) -> None:
+    """One that is refused can be given again; those before it are kept. Each is there once."""
+    home = home_with_topic(1)
+    given = [b"%02d" % number + bytes(size) for number in range(10)]
+    refused = 0
+    with home.open() as directory:
+        writer = directory.writer("t")
+        for number, value in enumerate(given):
+            if number == 4:
+                home.fs.fail("pwrite", ".log", FULL)
+            try:
+                writer.append(value)
+            except KafkaStorageError:
+                refused += 1
+                writer.append(value)
+        writer.flush()
+        appended = writer.records
+
+    assert (refused, appended) == (1, 10)
+    assert home.values("t-0") == given
+
+
+def test_a_record_that_fills_its_batch_is_refused_alone() -> None:
+    """Those before it in the batch are appended by the next one, without it."""
+    home = home_with_topic(1)
+    with home.open() as directory:
+        writer = directory.writer("t")
+        writer.append(b"a")
+        filling = bytes(writer._room - writer._sizes[0] - len(b"k") - 36)
+        home.fs.fail("pwrite", ".log", FULL)
+        with pytest.raises(KafkaStorageError, match="full"):
+            writer.append((b"k", filling))
+        writer.append(b"b")
+        writer.flush()
+        appended = writer.records
+
+    assert (appended, home.values("t-0")) == (2, [b"a", b"b"])
+
+
+def test_a_flush_that_failed_can_be_repeated() -> None:
+    """It appends what is still gathered, and only that."""
+    home = home_with_topic(2)
+    with home.open() as directory:
+        writer = directory.writer("t")
+        for number in range(2):
+            writer.append(NewRecord(None, b"%d" % number, partition=number))
+        home.fs.fail("pwrite", "t-1/00000000000000000000.log", FULL)
+        with pytest.raises(KafkaStorageError, match="full"):
+            writer.flush()
+        writer.flush()
+        appended = writer.records
+
+    assert (appended, all_values(home)) == (2, {"t-0": [b"0"], "t-1": [b"1"]})
+
+
+def test_a_batch_that_is_refused_is_no_gap_in_a_transaction() -> None:
+    """Its records were taken before their time had passed, so the commit says that it cannot be."""
+    home = home_with_topic(1, message_timestamp_before_max_ms="10")
+    with home.open() as directory:
+        txn = directory.transaction("x")
+        txn.append("t", b"a" * 40_000, timestamp=home.clock.now_ms())
+        home.clock.advance(20)
+        with pytest.raises(InvalidTimestamp):
+            txn.append("t", b"b" * 40_000)
+        with pytest.raises(InvalidTimestamp), txn:
+            txn.append("t", b"c")
+
+    assert all_values(home) == {}
+
+
+def test_an_interrupted_batch_is_not_appended_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows whether it was appended, so the next flush leaves it out."""
+    home = home_with_topic(1)
+    append = Partition.append_records
+
+    def interrupted(*args: Any, **how: Any) -> None:
+        append(*args, **how)
+        raise KeyboardInterrupt
+
+    with home.open() as directory:
+        writer = directory.writer("t")
+        writer.append(b"a")
+        with monkeypatch.context() as patch:
+            patch.setattr(Partition, "append_records", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                writer.flush()
+        writer.append(b"b")
+        writer.flush()
+
+    assert all_values(home) == {"t-0": [b"a", b"b"]}
 
 
 def test_a_time_limit_is_inclusive() -> None:
