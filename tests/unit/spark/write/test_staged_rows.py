@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from tidelog.errors import (
     InvalidRecord,
     InvalidTimestamp,
     InvalidTopic,
+    KafkaStorageError,
     MessageTooLarge,
 )
 from tidelog.records.memory import walk
@@ -164,6 +166,19 @@ def test_a_failed_attempt_deletes_its_file() -> None:
     other.staging.abandon()
 
     assert list_staged(task.fs, "/data") == list_staged(other.fs, "/data") == []
+
+
+def test_a_task_whose_disk_fails_stages_nothing_more() -> None:
+    """Rows are missing from then on, so even one that went on would have no runs to commit."""
+    task = Task()
+    task.fs.fail("pwrite", ".staged", OSError(errno.ENOSPC, "full"))
+    with pytest.raises(KafkaStorageError, match=r"staging in /data failed: .*full"):
+        task.append(value=[bytes(1 << 19)] * 20)
+    task.append(value=["a"])
+    with pytest.raises(KafkaStorageError, match=r"failed before: .*full"):
+        task.finish()
+
+    assert list_staged(task.fs, "/data") == []
 
 
 def test_a_task_checks_what_a_leader_would() -> None:
