@@ -104,14 +104,14 @@ class LogOffsets:
         """Cut all offsets to a new end and start; the watermark to ``high_watermark`` if given.
 
         The new end may be above the old one (a follower that starts over), and so may the start.
+        A watermark below the end loses its place, which is looked up again: above a gap of offsets
+        it may have been in a segment that is gone.
         """
-        watermark = self.high_watermark_metadata
-        if high_watermark is not None:
-            watermark = LogOffsetMetadata(high_watermark)
-        if watermark.offset >= log_end.offset:
+        offset = self.high_watermark if high_watermark is None else high_watermark
+        if offset >= log_end.offset:
             watermark = log_end
-        elif watermark.offset < log_start_offset:
-            watermark = LogOffsetMetadata(log_start_offset)
+        else:
+            watermark = LogOffsetMetadata(max(offset, log_start_offset))
         recovery_point = min(max(self.recovery_point, log_start_offset), log_end.offset)
         return LogOffsets(log_start_offset, watermark, log_end, recovery_point)
 

@@ -12,6 +12,7 @@ from tidelog.records.control import build_marker
 from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.offset_metadata import LogOffsetMetadata
+from tidelog.segment.segment import LogSegment
 from tidelog.testing import build_batch
 from tidelog.testing.log_home import LogHome, all_values
 
@@ -220,6 +221,64 @@ def test_the_last_stable_offset_follows_the_transactions() -> None:
     log.update_high_watermark(11)
 
     assert [*seen, log.last_stable_offset] == [0, 0, 8, 8, 11]
+
+
+def at(offset: int, *values: bytes) -> bytes:
+    """Make a batch as a follower gets it."""
+    return batch(*values, base_offset=offset, leader_epoch=0)
+
+
+def log_with_a_gap() -> Log:
+    """Make a follower's log of the offsets 0 and 1, and 10 to 18 in a segment of their own."""
+    batches = [at(0, b"a"), at(1, b"b"), at(10, *[b"c"] * 9)]
+    log = LogHome(internal_segment_bytes=SIZE + len(batches[-1])).open()
+    for data in batches:
+        log.append_as_follower(data, 0)
+    return log
+
+
+def offsets_shown(log: Log, isolation: Isolation) -> list[int]:
+    """Return the offsets that a reader at this isolation sees."""
+    return [offset for offset, _ in all_values(log, isolation)]
+
+
+@pytest.mark.parametrize("is_looked_up", [False, True])
+def test_a_watermark_in_a_gap_holds_after_a_truncation(*, is_looked_up: bool) -> None:
+    """Its place was that of the next batch, in a segment that the truncation has removed."""
+    log = log_with_a_gap()
+    log.update_high_watermark(2)
+    if is_looked_up:
+        assert log.fetch_high_watermark() == LogOffsetMetadata(2, 10, 0)
+
+    log.truncate_to(5)
+    log.append_as_follower(at(5, b"new"), 0)
+
+    assert log.high_watermark == 2
+    assert offsets_shown(log, WATERMARK) == offsets_shown(log, COMMITTED) == [0, 1]
+    assert log.fetch_high_watermark() == LogOffsetMetadata(2, 0, 2 * SIZE)
+
+
+def test_a_place_looked_up_before_a_truncation_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The watermark is the same offset, but lies elsewhere."""
+    log = log_with_a_gap()
+    log.update_high_watermark(2)
+    translate_offset = LogSegment.translate_offset
+
+    def translate_and_truncate(segment: LogSegment, offset: int) -> object:
+        found = translate_offset(segment, offset)
+        if segment.base_offset == 10:
+            monkeypatch.undo()
+            log.truncate_to(5)
+            log.append_as_follower(at(5, b"new"), 0)
+        return found
+
+    monkeypatch.setattr(LogSegment, "translate_offset", translate_and_truncate)
+    log.fetch_high_watermark()
+
+    assert offsets_shown(log, WATERMARK) == [0, 1]
+    assert log.fetch_high_watermark() == LogOffsetMetadata(2, 0, 2 * SIZE)
 
 
 def test_reading_goes_on_where_damage_made_offsets_go_back() -> None:

@@ -110,14 +110,14 @@ def test_truncation_takes_every_offset_along() -> None:
     ("watermark", "expected"),
     [
         (2, LogOffsetMetadata(3)),
-        (3, LogOffsetMetadata(3, 0, 30)),
-        (5, LogOffsetMetadata(5, 0, 50)),
+        (3, LogOffsetMetadata(3)),
+        (5, LogOffsetMetadata(5)),
         (7, LogOffsetMetadata(7, 7, 0)),
         (9, LogOffsetMetadata(7, 7, 0)),
     ],
 )
 def test_truncation_clamps_the_watermark(watermark: int, expected: LogOffsetMetadata) -> None:
-    """Between the new start and end it keeps its place; at the end it has the place of the end."""
+    """Between the new start and end it loses its place; at the end it has the place of the end."""
     log = offsets(watermark=watermark)
 
     cut = log.truncated(LogOffsetMetadata(7, 7, 0), log_start_offset=3)
