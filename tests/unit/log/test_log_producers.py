@@ -339,6 +339,44 @@ def test_a_truncation_keeps_replicated_ends_of_transactions() -> None:
         assert log.first_unstable_offset is None
 
 
+def expired(home: LogHome, *, rolls: bool) -> Log:
+    """Make a log of a transaction, 0 and 1, and three batches; its producer is forgotten."""
+    log = home.open()
+    begin(log, 0)
+    if rolls:
+        log.roll()
+    end(log, is_commit=True)
+    for _ in range(3):
+        log.append_as_leader(build_batch([(home.clock.now_ms(), b"k", b"v", ())]))
+    log.update_high_watermark(5)
+    home.clock.advance(ProducerStateConfig().producer_id_expiration_ms)
+    log.remove_expired_producers()
+    assert log.producers.is_empty
+    return log
+
+
+@pytest.mark.parametrize("rolls", [False, True])
+@pytest.mark.parametrize(("cut", "stable"), [(4, 4), (2, 2), (1, 0)])
+def test_a_truncation_knows_the_transactions_of_producers_that_expired(
+    *, rolls: bool, cut: int, stable: int
+) -> None:
+    """An ended one stays so, whatever a snapshot before its marker says; without marker it opens.
+
+    Kafka replays nothing if no producer was active.
+    """
+    home = LogHome(retention_ms=-1)
+    log = expired(home, rolls=rolls)
+
+    log.truncate_to(cut)
+
+    assert log.last_stable_offset == stable
+    assert log.producers.first_undecided_offset == (0 if stable < cut else None)
+    log.close()
+    log = home.open()
+    log.update_high_watermark(cut)
+    assert log.last_stable_offset == stable
+
+
 def test_plain_batches_move_producer_state_along() -> None:
     """So a snapshot at the end is not taken for older than the log.
 

@@ -38,6 +38,9 @@ def rebuild_producer_state(
     without any snapshot had no producers, so nothing is read. Without ``sync`` the snapshots become
     durable when the log is closed: one that a power cut takes is made anew by the next start.
 
+    The batches are replayed also if no producer was active, unlike in Kafka: one that has expired
+    may have a transaction that is open in the snapshot, or whose marker was truncated.
+
     CorruptMessage if a batch behind the snapshot is invalid: what producers it had is unknown.
     """
     wanted = sorted({*segments.base_offsets[-2:], last_offset})
@@ -46,9 +49,8 @@ def rebuild_producer_state(
             producers.map_end_offset = offset
             producers.take_snapshot_if_room(sync=sync)
         return
-    was_empty = producers.is_empty and producers.map_end_offset >= last_offset
     producers.truncate_and_reload(log_start_offset, last_offset, now_ms)
-    if last_offset > producers.map_end_offset and not was_empty:
+    if last_offset > producers.map_end_offset:
         _log.info(
             "producer-state-replayed directory=%s start_offset=%d end_offset=%d",
             *(producers.snapshots.directory, producers.map_end_offset, last_offset),
