@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import InvalidArgument
-from tidelog.log.flushing import flush_records, roll_locked
+from tidelog.log.flushing import flush_records, roll_locked, take_back_gap
 from tidelog.log.producers.follower_updates import FollowerUpdates
 from tidelog.log.producers.replay import epoch_changes
 from tidelog.records.array_rows import every
@@ -58,14 +58,16 @@ def adopt_locked(state: LogState, path: str, pieces: Iterable[tuple[Buffer, Batc
         raise InvalidArgument(
             f"{path} has {size_bytes} bytes, of which {found.recovered.valid_bytes} are batches"
         )
-    _roll(state, first_offset)
     before = state.epochs.entries
     try:
+        _roll(state, first_offset)
         for entry in found.epochs:
             state.epochs.assign(entry.epoch, entry.start_offset)
         context.fs.rename(path, state.local.segments.active.path)
     except OSError:
         state.epochs.restore(before)
+        if context.fs.exists(path):
+            take_back_gap(state)
         raise
     with context.guard.watch("adopting a segment", must_finish=True):
         context.fs.sync_directory(context.directory)
@@ -82,12 +84,18 @@ def _base_offset(state: LogState, first_offset: int) -> int:
             f" below the log end {log_end_offset}"
         )
     active = state.local.segments.active
-    return first_offset if active.size_bytes else active.base_offset
+    return first_offset if _must_roll(state, first_offset) else active.base_offset
+
+
+def _must_roll(state: LogState, first_offset: int) -> bool:
+    """Whether the active segment has records, or lies above the file's first one."""
+    active = state.local.segments.active
+    return active.size_bytes > 0 or active.base_offset > first_offset
 
 
 def _roll(state: LogState, first_offset: int) -> None:
     """Make the active segment an empty one, with a durable producer snapshot at its base."""
-    if state.local.segments.active.size_bytes:
+    if _must_roll(state, first_offset):
         roll_locked(state, first_offset, syncs_snapshot=True)
     else:
         state.producers.take_snapshot_if_room()

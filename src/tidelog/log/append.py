@@ -1,8 +1,8 @@
 """An append, from the bytes of a request to records in the log. Kafka: ``UnifiedLog.append``.
 
 Headers and checksums are checked before the lock is taken. ``records.validation`` has the rules for
-batches and records, ``producer_append`` those for producers. A rejected append may have assigned a
-leader epoch or rolled a segment, as in Kafka.
+batches and records, ``producer_append`` those for producers. A rejected append may have rolled a
+segment, as in Kafka, but leaves leader epochs as they were, and no segment above the log's end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidelog.errors import (
 )
 from tidelog.kernels import rows
 from tidelog.log.append_info import NO_GUARD, AppendInfo
-from tidelog.log.flushing import flush, flush_records, roll_locked
+from tidelog.log.flushing import flush, flush_records, roll_locked, take_back_gap
 from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
 from tidelog.log.producers.replay import producer_batches
 from tidelog.log.trace import is_traced, trace_append
@@ -185,9 +185,10 @@ def _append_locked(
         updates = _check_producers(state, batches, request)
         if updates.duplicate is None:
             _write(state, batches, updates)
-    except OSError:
+    except BaseException:
         # Several epochs that are assigned again would replace those before them.
         state.epochs.restore(epochs)
+        take_back_gap(state)
         raise
     start = state.offsets.log_start_offset
     came_bytes, epoch = batches.came_bytes, batches.leader_epoch

@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError
+from tidelog.log.file_deletion import delete_snapshots
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -111,10 +112,20 @@ def roll_locked(
     Producer state is kept beside it, unsynced unless ``syncs_snapshot``; a task syncs that and
     flushes what came before, in this order, so that the recovery point never passes a snapshot that
     may be lost. A full disk may leave the snapshot out.
+
+    An empty active segment above the new base, which the last roll has put behind a gap of offsets,
+    is replaced, and its snapshot is deleted.
     """
     offsets = state.offsets
     new_base = max(expected_next_offset or 0, offsets.log_end_offset)
+    is_back = new_base < state.local.segments.active.base_offset
     segment = state.local.roll(new_base)
+    if is_back:
+        snapshots = state.producers.snapshots
+        above = [offset for offset in snapshots.offsets if offset > new_base]
+        delete_snapshots(state.context, snapshots, above)
+        state.producers.return_to(new_base)
+        offsets = offsets.with_place_forgotten()
     log_end = LogOffsetMetadata(offsets.log_end_offset, segment.base_offset, segment.size_bytes)
     state.producers.map_end_offset = new_base
     snapshot = state.producers.take_snapshot_if_room(sync=syncs_snapshot)
@@ -142,3 +153,19 @@ def roll_locked(
 
     state.context.scheduler.schedule("flush-log", sync_and_flush_while_open)
     return segment
+
+
+def take_back_gap(state: LogState) -> None:
+    """Roll to the log's end if the active segment lies behind a gap that no record has followed.
+
+    Else the next start would take the gap for one in the log. What the disk refuses now is left to
+    the next roll.
+    """
+    active = state.local.segments.active
+    if active.size_bytes or active.base_offset <= state.offsets.log_end_offset:
+        return
+    try:
+        with state.context.guard.watch("taking back a roll"):
+            roll_locked(state)
+    except KafkaStorageError as error:
+        _log.warning("roll-put-off directory=%s reason=%s", state.context.directory, error)

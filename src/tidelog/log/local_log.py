@@ -45,40 +45,48 @@ class LocalLog:
         self.segments = segments
 
     def roll(self, new_base_offset: int) -> LogSegment:
-        """Start a new active segment at ``new_base_offset``, which is at or above the log's end."""
-        segments = self.segments
-        active = segments.active
-        existing = segments.get(new_base_offset)
-        if existing is not None:
-            if existing is not active or active.size_bytes > 0:
-                raise InvariantError(f"{active} cannot be rolled to {new_base_offset}")
-            # An index without room for one entry asks for a roll of an empty segment.
-            _log.warning(
-                "empty-segment-replaced directory=%s base_offset=%d",
-                *(self.context.directory, new_base_offset),
-            )
-            return self._replace_by_new(active, new_base_offset, "rolled while empty")
-        if new_base_offset < active.base_offset:
-            raise InvariantError(f"{active} cannot be rolled back to {new_base_offset}")
+        """Start a new active segment at ``new_base_offset``, which is at or above the log's end.
+
+        Empty segments that begin there or above it are replaced.
+        """
+        active = self.segments.active
+        if new_base_offset <= active.base_offset:
+            return self._replace_empty(new_base_offset)
         self._delete_leftovers(new_base_offset)
         active.become_inactive()
-        return self._add_new(new_base_offset)
-
-    def _add_new(self, base_offset: int) -> LogSegment:
-        segment = self.context.open_segment(base_offset, preallocate=True)
+        segment = self.context.open_segment(new_base_offset, preallocate=True)
         self.segments.add(segment)
         return segment
 
-    def _replace_by_new(self, old: LogSegment, base_offset: int, reason: str) -> LogSegment:
-        """Replace ``old``, whose base is ``base_offset`` too, by a new, empty segment.
+    def _replace_empty(self, base_offset: int) -> LogSegment:
+        """Replace the segments from ``base_offset`` on, all empty, by a new one.
 
-        If it cannot be made, ``old`` stays, under its own name: what is appended to a file named
-        ``.deleted`` would be deleted by the next start.
+        An index without room for one entry asks for a roll of an empty segment; and a roll over a
+        gap of offsets that no record followed leaves one above the log's end. What is kept of that
+        would put the log's end above the gap at the next start, so its removal is durable first.
+
+        If the new segment cannot be made, the old ones stay, under their own names: what is
+        appended to a file named ``.deleted`` would be deleted by the next start.
         """
-        with undone_on_error(old.path) as undo:
-            self._rename([old], reason, undo)
-            new = self._add_new(base_offset)
-        delete_renamed(self.context, [old])
+        active = self.segments.active
+        old = [segment for segment in self.segments if segment.base_offset >= base_offset]
+        if any(segment.size_bytes for segment in old):
+            raise InvariantError(f"{active} cannot be rolled to {base_offset}")
+        is_behind_gap = active.base_offset > base_offset
+        if not is_behind_gap:
+            _log.warning(
+                "empty-segment-replaced directory=%s base_offset=%d",
+                *(self.context.directory, base_offset),
+            )
+        with undone_on_error(active.path) as undo:
+            self._rename(old[::-1], "rolled while empty", undo)
+            self._delete_leftovers(base_offset)
+            new = self.context.open_segment(base_offset, preallocate=not is_behind_gap)
+            if is_behind_gap:
+                undo.callback(new.delete)
+                self._sync_directory()
+        self.segments.add(new)
+        self._take_out(old)
         return new
 
     def _rename(self, segments: Iterable[LogSegment], reason: str, undo: ExitStack) -> None:

@@ -98,6 +98,10 @@ class LogOffsets:
             self.log_start_offset, watermark, log_end, self.recovery_point, self.first_unstable
         )
 
+    def with_place_forgotten(self) -> LogOffsets:
+        """Forget where the high watermark lies; who asks next looks it up again."""
+        return replace(self, high_watermark_metadata=LogOffsetMetadata(self.high_watermark))
+
     def truncated(
         self, log_end: LogOffsetMetadata, log_start_offset: int, high_watermark: int | None = None
     ) -> LogOffsets:

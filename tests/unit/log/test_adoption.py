@@ -231,6 +231,34 @@ def test_a_disk_that_is_full_before_the_move_changes_nothing() -> None:
     assert all_values(log)[2:] == [(2, b"a")]
 
 
+def test_a_disk_that_is_full_before_a_move_behind_a_gap_leaves_no_gap() -> None:
+    """The segment that was rolled for the file would begin above the log's end."""
+    home, log = opened()
+    home.fs.fail("rename", STAGED, OSError(errno.ENOSPC, "no space left"))
+    with pytest.raises(KafkaStorageError):
+        adopt(home, log, batch(b"a", 100, epoch=1))
+
+    assert log.segments.base_offsets == [0, 2]
+    log.close()
+    log = home.open()
+    assert (log.log_end_offset, log.epochs.entries) == (2, (EpochEntry(0, 0),))
+    adopt(home, log, batch(b"a", 100))
+    assert all_values(log)[2:] == [(100, b"a")]
+
+
+def test_a_file_goes_into_a_gap_before_an_empty_segment() -> None:
+    """That segment is replaced by one where the file begins."""
+    home, log = opened()
+    log.roll(100)
+
+    adopt(home, log, batch(b"a", 4))
+
+    assert log.segments.base_offsets == [0, 4]
+    assert all_values(log)[2:] == [(4, b"a")]
+    log.close()
+    assert home.open().log_end_offset == 5
+
+
 def test_a_disk_that_is_full_after_the_move_takes_the_log_offline() -> None:
     """The batches are in the log; opening it anew recovers them."""
     home, log = opened()

@@ -371,6 +371,126 @@ def test_a_full_disk_changes_nothing_and_passes() -> None:
     assert home.failures == []
 
 
+def at(offset: int, epoch: int = 2) -> bytes:
+    """Make a batch as a follower gets it."""
+    return batch(b"v", base_offset=offset, leader_epoch=epoch)
+
+
+def full_segment() -> tuple[LogHome, Log]:
+    """Make a follower's log of two batches, of epochs 0 and 1, which leave no room for a third.
+
+    The transaction of producer 7 is open.
+    """
+    first = produced(0, transactional=True, base_offset=0, leader_epoch=0)
+    home = LogHome(internal_segment_bytes=2 * len(first), retention_ms=-1)
+    log = home.open()
+    log.append_as_follower(first, 0)
+    log.append_as_follower(at(1, epoch=1), 1)
+    return home, log
+
+
+def refuse_behind_gap(home: LogHome, log: Log, *, is_disk_full: bool) -> None:
+    """Let an append at offset 100 be refused: by the disk, or as it is outside a transaction."""
+    if is_disk_full:
+        home.fs.fail("pwrite", ".log", OSError(errno.ENOSPC, "full"))
+        with pytest.raises(KafkaStorageError):
+            log.append_as_follower(at(100), 2)
+    else:
+        plain = produced(1, base_offset=100, leader_epoch=2)
+        with pytest.raises(InvalidTxnState):
+            log.append_as_follower(plain, 2)
+
+
+@pytest.mark.parametrize("is_disk_full", [False, True])
+def test_an_append_that_is_refused_behind_a_gap_leaves_no_gap(*, is_disk_full: bool) -> None:
+    """The segment that was rolled for it would begin above the log's end, and take no records."""
+    home, log = full_segment()
+    epochs = log.epochs.entries
+
+    refuse_behind_gap(home, log, is_disk_full=is_disk_full)
+
+    assert log.segments.base_offsets == [0, 2]
+    assert (log.epochs.entries, log.producers.map_end_offset) == (epochs, 2)
+    assert home.files(".snapshot") == [f"{2:020}.snapshot"]
+    log.append_as_leader(batch(b"next"), leader_epoch=3)
+    log.append_as_follower(at(100, epoch=3), 3)
+    assert [offset for offset, _ in all_values(log)] == [0, 1, 2, 100]
+    assert (home.failures, log.is_offline) == ([], False)
+
+
+@pytest.mark.parametrize("is_disk_full", [False, True])
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_a_start_after_a_refused_append_finds_the_same_end(
+    *, is_disk_full: bool, is_clean: bool
+) -> None:
+    """An empty segment behind a gap would be where the log ends."""
+    home, log = full_segment()
+    epochs = log.epochs.entries
+    refuse_behind_gap(home, log, is_disk_full=is_disk_full)
+    if is_clean:
+        log.close()
+    else:
+        home.power_cut("all")
+
+    log = home.open(clean=is_clean)
+
+    assert (log.log_end_offset, log.epochs.entries) == (2, epochs)
+
+
+def test_a_gap_that_cannot_be_taken_back_is_by_the_next_append() -> None:
+    """The disk may be so full that no other segment can be made, but not for ever."""
+    home, log = full_segment()
+    home.fs.fail("rename", "100.log", OSError(errno.ENOSPC, "full"))
+    refuse_behind_gap(home, log, is_disk_full=True)
+    assert log.segments.base_offsets == [0, 100]
+
+    log.append_as_leader(batch(b"next"), leader_epoch=2)
+
+    assert (log.segments.base_offsets, log.log_end_offset) == ([0, 2], 3)
+    assert home.files(".snapshot") == [f"{2:020}.snapshot"]
+    log.close()
+    assert home.open().log_end_offset == 3
+
+
+def test_a_gap_is_taken_back_to_an_empty_segment() -> None:
+    """A file that was left under the name of the new segment does not get into the log."""
+    home, log = full_segment()
+    home.write(f"{2:020}.log", at(2))
+
+    refuse_behind_gap(home, log, is_disk_full=True)
+
+    assert (log.segments.base_offsets, log.segments.active.size_bytes) == ([0, 2], 0)
+
+
+def test_a_watermark_that_was_behind_a_gap_is_looked_up_again() -> None:
+    """Where the gap was are new records, which readers must not see yet."""
+    log = LogHome().open()
+    for offset in (0, 1, 5):
+        log.append_as_follower(at(offset), 2)
+    log.truncate_to(5)
+    log.update_high_watermark(3)
+    log.roll(100)
+    assert log.fetch_high_watermark().segment_base_offset == 100
+
+    log.append_as_follower(at(5), 2)
+
+    assert log.segments.base_offsets == [0, 5]
+    assert [offset for offset, _ in all_values(log, Isolation.READ_UNCOMMITTED)] == [0, 1]
+
+
+def test_empty_segments_before_a_gap_are_replaced_too() -> None:
+    """None begins where another does."""
+    log = LogHome().open()
+    log.append_as_leader(batch(b"a"))
+    for base in (1, 100, 200):
+        log.roll(base)
+
+    log.append_as_leader(batch(b"b"))
+
+    assert log.segments.base_offsets == [0, 1]
+    assert all_values(log) == [(0, b"a"), (1, b"b")]
+
+
 def test_a_failed_disk_takes_the_log_offline() -> None:
     """EIO is reported to the owner of the directory, and nothing works on it any more.
 

@@ -270,6 +270,12 @@ class ProducerStateManager:
         self.last_snapshot_offset = 0
         self.map_end_offset = offset
 
+    def return_to(self, offset: int) -> None:
+        """Go on from ``offset``, behind which there are no batches and no snapshot counts."""
+        self.map_end_offset = offset
+        below = (at for at in self.snapshots.offsets if at <= offset)
+        self.last_snapshot_offset = max(below, default=0)
+
     def _clear(self) -> None:
         self._producers.clear()
         self._ongoing.clear()
