@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.errors import CorruptMessage, KafkaStorageError
+from tidelog.errors import CorruptMessage, InvalidArgument, KafkaStorageError
+from tidelog.records.control import build_marker
 from tidelog.testing import build_batch
 from tidelog.testing.log_home import LogHome
 
@@ -68,6 +69,56 @@ def test_a_truncation_that_would_lose_producers_changes_nothing() -> None:
     assert (log.log_end_offset, log.producers.producers) == (9, producers)
     assert home.files() == files
     assert log.append_records([(NOW_MS, b"key", b"value", ())]).first_offset == 9
+
+
+def test_a_truncation_that_stops_half_way_takes_the_log_offline() -> None:
+    """The newest snapshot cannot be read, and behind the one before it lies the damage.
+
+    The records are gone by then; the next append would leave a gap where they were.
+    """
+    home, log = damaged(closed=False)
+    home.write(f"{6:020}.snapshot", b"no snapshot")
+
+    with pytest.raises(CorruptMessage):
+        log.truncate_to(8)
+
+    assert (log.needs_reopening, home.failures) == (True, [])
+    with pytest.raises(KafkaStorageError, match="must be reopened"):
+        log.append_records([(NOW_MS, b"key", b"value", ())])
+    log.close_handlers()
+    log = home.open(clean=False, recovery_point=0)
+    assert log.append_records([(NOW_MS, b"key", b"value", ())]).first_offset == 4
+
+
+def test_a_truncation_behind_a_marker_that_cannot_be_read_changes_nothing() -> None:
+    """Whether its transaction was committed is unknown."""
+    home = LogHome()
+    log = home.open()
+    ends = {"producer_id": 1, "producer_epoch": 0, "base_offset": 1, "leader_epoch": 0}
+    begun = build_batch(
+        [(NOW_MS, b"key", b"value", ())],
+        base_offset=0,
+        leader_epoch=0,
+        producer_id=1,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=True,
+    )
+    marker = build_marker(is_commit=True, coordinator_epoch=0, timestamp=NOW_MS, **ends)
+    for data in (begun, marker):
+        log.append_as_follower(data, 0)
+    for _ in range(4):
+        log.append_records([(NOW_MS, b"key", b"value", ())])
+    key = len(begun) + marker.rindex(b"\0\0\0\1")
+    with closing(home.fs.open(f"{home.directory}/{0:020}.log", "w")) as file:
+        file.pwrite(b"\x09", key + 3)
+    before = home.read(f"{0:020}.log")
+
+    with pytest.raises(InvalidArgument, match="not a transaction marker"):
+        log.truncate_to(4)
+
+    assert (log.log_end_offset, log.is_offline) == (6, False)
+    assert home.read(f"{0:020}.log") == before
 
 
 def test_the_greatest_timestamp_is_not_taken_from_half_a_segment() -> None:

@@ -7,7 +7,7 @@ It knows a data directory as one log sees it: online or failed. Kafka:
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from tidelog.env.files import WRONG_KIND
 from tidelog.errors import KafkaStorageError
@@ -34,13 +34,18 @@ def lacks_resources(error: BaseException) -> bool:
     return isinstance(cause, OSError) and cause.errno in NO_RESOURCES
 
 
+def _is_failed_disk(error: Exception) -> TypeGuard[OSError]:
+    return isinstance(error, OSError) and error.errno not in PASSING
+
+
 class DirectoryGuard:
     """Turns ``OSError`` into ``KafkaStorageError`` for all that one log does on its disk.
 
     ``on_failure`` is called with the data directory (not the log's own) and the error, each time
     it is the disk that fails, for another reason than being full; from then on the log is offline.
-    The log alone is offline, and ``on_failure`` not called, after an error of ``PASSING`` that
-    stopped a change half-way. ``log`` is the log's topic-partition, which errors name.
+    The log alone is offline, and ``on_failure`` not called, after an error of ``PASSING``, or none
+    of the disk at all, that stopped a change half-way. ``log`` is the log's topic-partition, which
+    errors name.
     """
 
     def __init__(
@@ -53,7 +58,7 @@ class DirectoryGuard:
         self.data_directory = data_directory
         self._log = log
         self._on_failure = on_failure
-        self._failure: OSError | None = None
+        self._failure: Exception | None = None
 
     @property
     def is_offline(self) -> bool:
@@ -62,8 +67,8 @@ class DirectoryGuard:
 
     @property
     def needs_reopening(self) -> bool:
-        """Whether the log alone is offline, after an error of ``PASSING``: opening mends it."""
-        return self._failure is not None and self._failure.errno in PASSING
+        """Whether the log alone is offline, in the middle of a change: opening mends it."""
+        return self._failure is not None and not _is_failed_disk(self._failure)
 
     def check_online(self) -> None:
         """Raise KafkaStorageError if the directory or the log has failed before."""
@@ -79,11 +84,11 @@ class DirectoryGuard:
         error = KafkaStorageError(reason)
         return error if self._log is None else error.of_log(self._log)
 
-    def take_offline(self, error: OSError) -> None:
+    def take_offline(self, error: Exception) -> None:
         """Let every later use of the log fail; notify the directory's owner if its disk failed."""
         if self._failure is None or self.needs_reopening:
             self._failure = error
-        if self._on_failure is not None and error.errno not in PASSING:
+        if self._on_failure is not None and _is_failed_disk(error):
             self._on_failure(self.data_directory, error)
 
     def watch(self, doing: str, *, must_finish: bool = False) -> AbstractContextManager[None]:
@@ -95,22 +100,22 @@ class DirectoryGuard:
 
         Args:
             doing: what the body does, for error messages.
-            must_finish: the errors of ``PASSING`` take the log offline, as the body may have
-                stopped half-way and only opening the log anew makes it whole. UndoFailed always
-                does.
+            must_finish: the errors of ``PASSING``, and all that are no OSError, take the log
+                offline, as the body may have stopped half-way and only opening the log anew makes
+                it whole. UndoFailed always does.
         """
-        return _Watch(self, doing, frozenset() if must_finish else PASSING)
+        return _Watch(self, doing, must_finish=must_finish)
 
 
 class _Watch:
     """What ``watch`` returns; a class, as every append makes one."""
 
-    __slots__ = ("_doing", "_guard", "_passing")
+    __slots__ = ("_doing", "_guard", "_must_finish")
 
-    def __init__(self, guard: DirectoryGuard, doing: str, passing: frozenset[int]) -> None:
+    def __init__(self, guard: DirectoryGuard, doing: str, *, must_finish: bool) -> None:
         self._guard = guard
         self._doing = doing
-        self._passing = passing
+        self._must_finish = must_finish
 
     def __enter__(self) -> None:
         self._guard.check_online()
@@ -118,9 +123,11 @@ class _Watch:
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object
     ) -> None:
+        if not isinstance(error, Exception):
+            return
+        guard = self._guard
+        if self._must_finish or _is_failed_disk(error) or isinstance(error, UndoFailed):
+            guard.take_offline(error)
         if isinstance(error, OSError):
-            guard = self._guard
-            if error.errno not in self._passing or isinstance(error, UndoFailed):
-                guard.take_offline(error)
             reason = f"{self._doing} failed in {guard.data_directory}: {error}"
             raise guard.error(reason) from error

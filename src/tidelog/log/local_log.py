@@ -121,9 +121,10 @@ class LocalLog:
             self._rename(removed[::-1], f"truncation to offset {offset}", undo)
             self._sync_directory()
             kept.cut_records(offset)
-        self._take_out(removed)
-        kept.truncate_indexes(offset)
-        kept.flush()
+        with self.context.guard.watch("truncating", must_finish=True):
+            self._take_out(removed)
+            kept.truncate_indexes(offset)
+            kept.flush()
         return removed
 
     def truncate_fully_and_start_at(self, offset: int) -> list[LogSegment]:

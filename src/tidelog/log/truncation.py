@@ -8,16 +8,16 @@ interrupt anywhere. The caller holds the log's lock. Kafka: ``UnifiedLog.truncat
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tidelog.errors import CommitPending, InvalidArgument
 from tidelog.log.file_deletion import delete_snapshots
 from tidelog.log.producers.rebuild import producer_pieces, rebuild_producer_state
+from tidelog.log.producers.replay import check_markers
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from tidelog.log.state import LogState
 
@@ -42,12 +42,13 @@ def truncate_to_locked(state: LogState, offset: int) -> bool:
         truncate_fully_locked(state, offset, offset)
         return True
     _check_replayable(state, offset)
-    with _all_or_offline(state):
+    with state.cutting():
         removed = state.local.truncate_to(offset)
-        removed_bases = [segment.base_offset for segment in removed]
-        delete_snapshots(state.context, state.producers.snapshots, removed_bases)
-        state.epochs.truncate_from_end(offset)
-        _settle(state, offset, min(offset, offsets.log_start_offset))
+        with _all_or_offline(state):
+            removed_bases = [segment.base_offset for segment in removed]
+            delete_snapshots(state.context, state.producers.snapshots, removed_bases)
+            state.epochs.truncate_from_end(offset)
+            _settle(state, offset, min(offset, offsets.log_start_offset))
     return True
 
 
@@ -56,11 +57,12 @@ def truncate_fully_locked(state: LogState, offset: int, log_start_offset: int) -
     if offset < 0 or not 0 <= log_start_offset <= offset:
         raise InvalidArgument(f"log start offset {log_start_offset} is not in [0, {offset}]")
     _check_not_pinned(state)
-    with _all_or_offline(state):
+    with state.cutting():
         state.local.truncate_fully_and_start_at(offset)
-        state.epochs.truncate_all()
-        state.producers.truncate_fully_and_start_at(offset)
-        _settle(state, offset, log_start_offset, high_watermark=offset)
+        with _all_or_offline(state):
+            state.epochs.truncate_all()
+            state.producers.truncate_fully_and_start_at(offset)
+            _settle(state, offset, log_start_offset, high_watermark=offset)
 
 
 def _check_not_pinned(state: LogState) -> None:
@@ -72,24 +74,25 @@ def _check_not_pinned(state: LogState) -> None:
 
 
 def _check_replayable(state: LogState, offset: int) -> None:
-    """Raise CorruptMessage, with nothing changed, if producers cannot be rebuilt at ``offset``."""
+    """Raise, with nothing changed, if producers cannot be rebuilt at ``offset``.
+
+    CorruptMessage for a batch that is damaged, else as ``read_marker`` for a marker.
+    """
     snapshots = state.producers.snapshots.offsets
     start = state.offsets.log_start_offset
     start = max((at for at in snapshots if start < at <= offset), default=start)
     for segment in state.local.segments.overlapping(start, offset):
-        for _ in producer_pieces(segment, max(segment.base_offset, start), offset):
-            pass
+        for piece in producer_pieces(segment, max(segment.base_offset, start), offset):
+            check_markers(piece.batches_in_data, piece.data)
 
 
-@contextmanager
-def _all_or_offline(state: LogState) -> Iterator[None]:
-    """Take the log offline on any error, a full disk too; reopening it repairs it.
+def _all_or_offline(state: LogState) -> AbstractContextManager[None]:
+    """Take the log offline on any error of the body, a full disk too; reopening it repairs it.
 
     A truncation that stopped half-way leaves the log end above the records, where the next append
-    would leave a gap. ``LocalLog`` raises KafkaStorageError for what it has undone.
+    would leave a gap. ``LocalLog`` has undone what it raises for, or does the same.
     """
-    with state.context.guard.watch("truncating", must_finish=True), state.cutting():
-        yield
+    return state.context.guard.watch("truncating", must_finish=True)
 
 
 def _settle(

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from tidelog.errors import KafkaStorageError
+from tidelog.errors import CorruptMessage, KafkaStorageError
 from tidelog.log.directory_guard import DirectoryGuard
 from tidelog.segment.undo import UndoFailed
 
@@ -62,4 +62,20 @@ def test_a_failed_disk_takes_the_directory_offline_even_after_the_log() -> None:
 
     assert [error.errno for error in reported] == [errno.EIO]
     with pytest.raises(KafkaStorageError, match=r"/data is offline: .*bad"):
+        guard.check_online()
+
+
+def test_any_error_in_the_middle_of_a_change_takes_the_log_offline() -> None:
+    """It may have stopped half-way for another reason than the disk, which stays online."""
+    reported: list[OSError] = []
+    guard = DirectoryGuard("/data", lambda _directory, error: reported.append(error))
+    with pytest.raises(CorruptMessage), guard.watch("working"):
+        raise CorruptMessage("no batch")
+    assert not guard.is_offline
+
+    with pytest.raises(CorruptMessage), guard.watch("working", must_finish=True):
+        raise CorruptMessage("no batch")
+
+    assert (guard.needs_reopening, reported) == (True, [])
+    with pytest.raises(KafkaStorageError, match=r"not completed: no batch.* must be reopened"):
         guard.check_online()

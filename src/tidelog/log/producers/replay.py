@@ -67,6 +67,12 @@ def _read_marker(data: Buffer, position: int) -> tuple[int, EndTxnMarker]:
         raise InvalidRecord(error.reason, position) from error
 
 
+def check_markers(batches: BatchColumns, data: Buffer) -> None:
+    """Raise if the marker in one of these batches cannot be read, as replaying it would."""
+    for _ in producer_batches(batches.select(np.flatnonzero(batches.is_control)), data):
+        pass
+
+
 def replay_producers(
     producers: ProducerStateManager,
     batches: BatchColumns,
