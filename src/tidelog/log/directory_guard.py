@@ -100,9 +100,9 @@ class DirectoryGuard:
 
         Args:
             doing: what the body does, for error messages.
-            must_finish: the errors of ``PASSING``, and all that are no OSError, take the log
-                offline, as the body may have stopped half-way and only opening the log anew makes
-                it whole. UndoFailed always does.
+            must_finish: any error takes the log offline, one of ``PASSING`` and one of another kind
+                too, as the body may have stopped half-way and only opening the log anew makes it
+                whole. UndoFailed always does.
         """
         return _Watch(self, doing, must_finish=must_finish)
 

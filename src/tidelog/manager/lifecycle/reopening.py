@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from tidelog.errors import KafkaError
+from tidelog.errors import TidelogError
 from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.segment.filenames import TopicPartition
 
@@ -39,7 +39,7 @@ class LogReopener:
         for partition in self._registry.partitions().values():
             try:
                 count += self._reopen_if_offline(partition)
-            except KafkaError as error:
+            except TidelogError as error:
                 _log.warning("log-not-reopened log=%s reason=%s", partition, error)
         return count
 

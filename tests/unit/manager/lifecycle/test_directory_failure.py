@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.errors import DirectoryFull, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import (
+    DirectoryFull,
+    InvalidArgument,
+    KafkaStorageError,
+    UnknownTopicOrPartition,
+)
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
+    from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
+    from tidelog.segment.filenames import TopicPartition
 
 
 IO_ERROR = OSError(EIO, "the disk failed")
@@ -245,3 +252,28 @@ def test_a_log_of_a_failed_disk_is_not_reopened_before_its_directory_is_offline(
             fill(manager, "t", 0, 1)
 
         assert (reopened, log.is_offline, log.needs_reopening) == ([0], True, False)
+
+
+def test_a_log_that_cannot_be_reopened_does_not_keep_others_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever is wrong with it: the others are opened in the same pass."""
+    home = ManagerHome("/a")
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+        logs = [manager.partition("t", number).log for number in range(2)]
+        opener = manager._reopener._opener
+        reopen = opener.reopen
+
+        def reopen_the_second(key: TopicPartition, log: Log) -> Log:
+            if log is logs[0]:
+                raise InvalidArgument("the value of a transaction marker is cut short")
+            return reopen(key, log)
+
+        monkeypatch.setattr(opener, "reopen", reopen_the_second)
+        for log in logs:
+            log._state.context.guard.take_offline(OSError(ENOSPC, "full"))
+
+        assert manager._reopener.reopen_all() == 1
+        fill(manager, "t", 1, 1)
+        assert values(manager, "t", 1) == [b"value 0"]
