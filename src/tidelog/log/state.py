@@ -5,8 +5,9 @@ Kafka: the fields of ``UnifiedLog``.
 
 from __future__ import annotations
 
+import errno
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
 from tidelog.log.listeners import LogListeners
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 T = TypeVar("T")
+
+CHANGED_FILES: Final = frozenset({errno.EBADF, errno.ENOENT})
+"""Errors of one who works without the lock on files that another closes, deletes or renames."""
 
 
 class LogState:
@@ -109,8 +113,8 @@ class LogState:
         """Call ``question`` with a view of the log, without the lock; ``doing`` names it in errors.
 
         If the log changes meanwhile so that this fails (a segment was deleted or truncated, the
-        directory renamed), it is called again with a new view. A closed log raises
-        KafkaStorageError.
+        directory renamed), it is called again with a new view, once the change has ended. A closed
+        log raises KafkaStorageError.
         """
         with self.context.guard.watch(doing):
             while True:
@@ -121,14 +125,16 @@ class LogState:
                     error.of_log(self.context.log_name)
                     raise
                 except (OSError, CorruptMessage) as error:
-                    if self.is_closed:
-                        closed = f"{self.context.directory} is closed"
-                        raise KafkaStorageError(closed) from error
-                    if isinstance(error, FileNotFoundError):
-                        with self.lock:  # a renaming of the directory that is under way ends first
-                            pass
+                    if getattr(error, "errno", None) in CHANGED_FILES:
+                        self.wait_for_change()
+                    self.check_not_closed()
                     if view == self.view and directory == self.context.directory:
                         raise
+
+    def wait_for_change(self) -> None:
+        """Wait until the change that is under way has ended; raise if it has ended the log."""
+        with self.lock:
+            self.check_open()
 
     def look_uncut(self, doing: str, question: Callable[[LogView], T]) -> T:
         """Do as ``look``, and again if the log was truncated meanwhile.
