@@ -118,17 +118,18 @@ class LogState:
         """
         with self.context.guard.watch(doing):
             while True:
-                view, directory = self.view, self.context.directory
+                cuts, view, directory = self.cuts, self.view, self.context.directory
                 try:
                     return question(view)
                 except OffsetOutOfRange as error:
                     error.of_log(self.context.log_name)
                     raise
                 except (OSError, CorruptMessage) as error:
-                    if getattr(error, "errno", None) in CHANGED_FILES:
+                    if self.is_being_cut or getattr(error, "errno", None) in CHANGED_FILES:
                         self.wait_for_change()
                     self.check_not_closed()
-                    if view == self.view and directory == self.context.directory:
+                    is_same = view == self.view and directory == self.context.directory
+                    if is_same and cuts == self.cuts:
                         raise
 
     def wait_for_change(self) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.errors import KafkaStorageError
+from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
 from tidelog.log.notifying_lock import NotifyingLock
 from tidelog.records.isolation import Isolation
 from tidelog.testing import build_batch
@@ -95,3 +95,61 @@ def test_reading_a_log_that_is_being_closed_is_no_failed_disk() -> None:
     with pytest.raises(KafkaStorageError, match="flights-0 is closed"):
         log.read(0, isolation=Isolation.LOG_END)
     assert (home.failures, log.is_offline) == ([], False)
+
+
+def being_cut(log: Log, offset: int) -> None:
+    """Truncate a log of one segment, and stop right after the records have left its file."""
+    state, file = log._state, log.segments.active.view().file
+    records = file.pread(file.size(), 0)
+    place, cutting = log.offset_metadata(offset), state.cutting()
+
+    def finish() -> None:
+        file.pwrite(records, 0)  # the truncation begins anew, and runs to its end
+        log.truncate_to(offset)
+        cutting.__exit__(None, None, None)
+
+    cutting.__enter__()
+    file.truncate(place.position)
+    holding(log, finish)
+
+
+def test_a_read_beside_a_truncation_waits_for_its_end() -> None:
+    """Records that are gone from the file, but not yet from the log, are no damage."""
+    home = LogHome()
+    log = home.open()
+    for _ in range(5):
+        log.append_as_leader(BATCH)
+    being_cut(log, 3)
+
+    with pytest.raises(OffsetOutOfRange, match=r"the log holds \[0, 3\]"):
+        log.read(4, isolation=Isolation.LOG_END)
+    assert [record.offset for record in log.records(isolation=Isolation.LOG_END)] == [0, 1, 2]
+    assert home.failures == []
+
+
+def test_a_look_during_which_the_log_was_cut_is_repeated() -> None:
+    """Other records may have come in place of the cut, so that the log ends where it did."""
+    log = LogHome().open()
+    asked: list[LogView] = []
+
+    def question(view: LogView) -> int:
+        asked.append(view)
+        if len(asked) == 1:
+            with log._state.cutting():
+                pass
+            raise CorruptMessage("the file ends inside a batch", 0, "log")
+        return view.offsets.log_end_offset
+
+    assert log._state.look("asking", question) == 0
+    assert asked[0] == asked[1]
+
+
+def test_damage_that_the_truncating_thread_finds_is_raised() -> None:
+    """It holds the lock, so there is nothing to wait for."""
+    log = LogHome().open()
+
+    def question(_: LogView) -> None:
+        raise CorruptMessage("damaged", 0, "log")
+
+    with log._state.lock, log._state.cutting(), pytest.raises(CorruptMessage, match="damaged"):
+        log._state.look("asking", question)
