@@ -69,7 +69,7 @@ def rename_directory_locked(state: LogState, name: str, *, goes_on: bool) -> Non
         for segment in (*state.local.segments, *tuple(context.leaving)):
             segment.moved_to(target)
         state.producers.snapshots.directory = target
-        state.epochs = state.epochs.moved_to(target)
+        state.epochs.moved_to(target)
         if not goes_on:
             state.epochs.clear()
         context.fs.sync_directory(context.parent)

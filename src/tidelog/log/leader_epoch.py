@@ -65,7 +65,8 @@ class LeaderEpochCache:
     """The epochs of one log, strictly increasing in epoch and in start offset.
 
     Changes are made under the log's lock. Readers need none: the entries are an immutable tuple,
-    replaced as a whole. ``_file_lock`` guards the file, which a background task also writes.
+    replaced as a whole. ``_file_lock`` guards the file, which a background task also writes, and
+    its directory.
     Epochs that begin, and the loss of all, are in the file before they are in memory. Truncations
     may be ahead of it: then it is dirty, until a flush of the cache, of the log or its closing
     writes it. After a crash, loading truncates both ends again.
@@ -179,8 +180,9 @@ class LeaderEpochCache:
         return True
 
     def clear(self) -> None:
-        """Forget all entries in memory; the file stays."""
-        self._entries = self._written = ()
+        """Forget all entries in memory; the file stays, and no write in background follows."""
+        with self._file_lock:
+            self._entries = self._written = ()
 
     def clear_and_flush(self) -> None:
         """Forget all entries, durably; on an error all are kept."""
@@ -201,17 +203,10 @@ class LeaderEpochCache:
                 raise
             _log.warning("leader-epochs-not-flushed directory=%s", self.directory)
 
-    def moved_to(self, directory: str) -> LeaderEpochCache:
-        """Return a cache of the same entries for the log's new directory."""
-        moved = LeaderEpochCache(
-            directory,
-            fs=self._fs,
-            scheduler=self._scheduler,
-            guard=self._guard,
-            entries=self._entries,
-        )
-        moved._written = self._written
-        return moved
+    def moved_to(self, directory: str) -> None:
+        """Record that the log's directory was renamed; a write in background goes there, too."""
+        with self._file_lock:
+            self.directory = directory
 
     @property
     def is_dirty(self) -> bool:
@@ -242,9 +237,10 @@ class LeaderEpochCache:
         """Write the entries if the file is behind; nothing if the directory is gone or offline."""
         if not self.is_dirty or self._guard.is_offline:
             return
-        with self._guard.watch("writing the leader epochs"):
+        with self._guard.watch("writing the leader epochs"), self._file_lock:
             try:
-                self.flush()
+                if self.is_dirty:  # still: the entries may have been forgotten meanwhile
+                    self._write(self._entries)
             except FileNotFoundError:
                 # The directory was renamed or deleted meanwhile; and its entries with it.
                 _log.warning("leader-epochs-not-flushed directory=%s", self.directory)

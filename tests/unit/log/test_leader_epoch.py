@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,9 @@ from tidelog.log.directory_guard import DirectoryGuard
 from tidelog.log.leader_epoch import EpochEntry, LeaderEpochCache
 from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler, build_batch
 from tidelog.testing.log_home import LogHome
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 DIRECTORY = "/data/flights-0"
 
@@ -291,6 +295,57 @@ def test_all_epochs_are_dropped_even_if_the_disk_is_full() -> None:
 
     assert full.cache.entries == broken.cache.entries == ()
     assert full.cache.is_dirty
+
+
+def test_a_background_write_of_a_deleted_log_leaves_its_successor_alone() -> None:
+    """A log was renamed to be deleted, and its topic made again, before the write could begin."""
+    home = LogHome()
+    log = home.open()
+    for epoch in (5, 6, 7):
+        log.append_as_leader(build_batch([(0, b"k", b"v", ())]), epoch)
+    log.update_high_watermark(3)
+    log.delete_records(1)
+    log.rename_directory(f"flights-0.{'0' * 32}-delete", goes_on=False)
+    home.fs.make_directory(home.directory)
+    successor = home.open()
+    successor.append_as_leader(build_batch([(0, b"k", b"v", ())]), 0)
+
+    home.clock.advance(0)
+
+    assert home.read("leader-epoch-checkpoint") == b"0\n1\n0 0\n"
+    assert home.open().epochs.entries == successor.epochs.entries == (EpochEntry(0, 0),)
+    assert log.epochs.entries == ()
+
+
+def test_a_background_write_follows_a_log_that_is_renamed_and_goes_on() -> None:
+    """The truncation reaches the file where it is now."""
+    place = Place((2, 6), (3, 8))
+    place.cache.truncate_from_end(8)
+    place.fs.rename(DIRECTORY, "/data/flights-1")
+    place.cache.moved_to("/data/flights-1")
+
+    place.clock.advance(0)
+
+    assert place.fs.read("/data/flights-1/leader-epoch-checkpoint") == b"0\n1\n2 6\n"
+    assert (place.fs.exists(DIRECTORY), place.cache.is_dirty) == (False, False)
+
+
+def test_entries_forgotten_as_their_write_begins_are_not_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor is their loss: at their place may be the file of another log by now."""
+    place = Place((2, 6), (3, 8))
+    place.cache.truncate_from_end(8)
+    watch = place.guard.watch
+
+    def watch_late(doing: str) -> AbstractContextManager[None]:
+        place.cache.clear()
+        return watch(doing)
+
+    monkeypatch.setattr(place.guard, "watch", watch_late)
+    place.clock.advance(0)
+
+    assert place.open().entries == (EpochEntry(2, 6), EpochEntry(3, 8))
 
 
 def test_a_background_write_tolerates_a_vanished_directory() -> None:
