@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError
 from tidelog.log.file_deletion import delete_snapshots
+from tidelog.log.state import CHANGED_FILES
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -44,11 +45,7 @@ def flush_records(state: LogState) -> None:
         start = max(synced_to, state.offsets.recovery_point)
         if start >= end:
             return
-        segments = state.local.segments.overlapping(start, end)
-        for segment in segments:
-            segment.flush_records()
-        if any(segment.base_offset >= start for segment in segments):
-            state.context.fs.sync_directory(state.context.directory)
+        _flush_files(state, start, end, with_indexes=False)
         with state.lock:
             if state.cuts == cuts:
                 state.synced = cuts, end
@@ -90,18 +87,29 @@ def _log_flush(state: LogState, end_offset: int, recovery_point: int) -> None:
     )
 
 
-def _flush_files(state: LogState, start_offset: int, end_offset: int) -> None:
+def _flush_files(
+    state: LogState, start_offset: int, end_offset: int, *, with_indexes: bool = True
+) -> None:
     """Flush a range of offsets; KafkaStorageError if the log is closed meanwhile.
 
-    A file that was closed raises EBADF, which is not a failure of the disk.
+    It is repeated if the directory was renamed meanwhile, and ends if the directory was deleted.
+    EBADF and ENOENT of files that were closed or moved do not mean that the disk has failed.
     """
-    try:
-        state.local.flush(start_offset, end_offset)
-    except OSError as error:
-        if error.errno == errno.EBADF:
-            with state.lock:  # a close that is under way ends first
+    while True:
+        directory = state.context.directory
+        try:
+            state.local.flush(start_offset, end_offset, with_indexes=with_indexes)
+        except OSError as error:
+            if error.errno not in CHANGED_FILES:
+                raise
+            state.wait_for_change()
+            if directory != state.context.directory:
+                continue
+            if error.errno == errno.EBADF or state.context.fs.exists(directory):
                 state.check_open()
-        raise
+                raise
+            _log.info("flush-of-vanished-directory directory=%s", directory)
+        return
 
 
 def roll_locked(

@@ -193,37 +193,31 @@ class LocalLog:
         self._sync_directory()
         return [segment for segment in leaving if segment.base_offset not in bases]
 
-    def flush(self, start_offset: int, end_offset: int) -> None:
+    def flush(self, start_offset: int, end_offset: int, *, with_indexes: bool = True) -> None:
         """Make the offsets in [start, end) durable, and the names of new segments among them.
 
-        Needs no lock. A segment that is deleted meanwhile needs no flushing, nor does a log whose
-        directory was deleted; one that was renamed is flushed where it is now.
+        Needs no lock. A segment that is deleted meanwhile needs no flushing. Raises EBADF if the
+        log is closed meanwhile, and perhaps ENOENT if its directory is renamed or deleted.
         """
-        while True:
-            directory = self.context.directory
-            try:
-                self._flush(start_offset, end_offset)
-            except FileNotFoundError:
-                if self.context.fs.exists(directory):
-                    raise
-                if directory != self.context.directory:
-                    continue
-                _log.info("flush-of-vanished-directory directory=%s", directory)
-            return
-
-    def _flush(self, start_offset: int, end_offset: int) -> None:
         unflushed = self.segments.overlapping(start_offset, end_offset)
         for segment in unflushed:
-            began_ns = self.context.clock.monotonic_ns()
             try:
-                segment.flush()
-                self.context.flush_times.add(self.context.clock.monotonic_ns() - began_ns)
+                if with_indexes:
+                    self._flush_segment(segment)
+                else:
+                    segment.flush_records()
             except OSError as error:
                 is_gone = self.segments.get(segment.base_offset) is not segment
                 if error.errno != errno.EBADF or not is_gone:
                     raise
         if any(segment.base_offset >= start_offset for segment in unflushed):
             self._sync_directory()
+
+    def _flush_segment(self, segment: LogSegment) -> None:
+        """Make a segment durable with its indexes, and note how long that took."""
+        began_ns = self.context.clock.monotonic_ns()
+        segment.flush()
+        self.context.flush_times.add(self.context.clock.monotonic_ns() - began_ns)
 
     def _sync_directory(self) -> None:
         self.context.fs.sync_directory(self.context.directory)

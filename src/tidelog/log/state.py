@@ -127,15 +127,15 @@ class LogState:
                 except (OSError, CorruptMessage) as error:
                     if self.is_being_cut or getattr(error, "errno", None) in CHANGED_FILES:
                         self.wait_for_change()
-                    self.check_not_closed()
+                    self.check_open()
                     is_same = view == self.view and directory == self.context.directory
                     if is_same and cuts == self.cuts:
                         raise
 
     def wait_for_change(self) -> None:
-        """Wait until the change that is under way has ended; raise if it has ended the log."""
+        """Wait until the change that is under way, if any, has ended."""
         with self.lock:
-            self.check_open()
+            pass
 
     def look_uncut(self, doing: str, question: Callable[[LogView], T]) -> T:
         """Do as ``look``, and again if the log was truncated meanwhile.

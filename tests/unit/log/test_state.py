@@ -8,37 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
-from tidelog.log.notifying_lock import NotifyingLock
 from tidelog.records.isolation import Isolation
 from tidelog.testing import build_batch
+from tidelog.testing.held_lock import HeldLock
 from tidelog.testing.log_home import LogHome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tidelog.log.log import Log
     from tidelog.log.log_reads import LogView
 
 BATCH = build_batch([(1_700_000_000_000, None, b"value", ())])
-
-
-class Waiting(NotifyingLock):
-    """A lock that another thread holds: who asks for it gets it once that thread has ended."""
-
-    def __init__(self, other: Callable[[], object]) -> None:
-        super().__init__()
-        self._other: Callable[[], object] | None = other
-
-    def __enter__(self) -> None:
-        other, self._other = self._other, None
-        if other is not None:
-            other()
-        super().__enter__()
-
-
-def holding(log: Log, other: Callable[[], object]) -> None:
-    """Let ``other`` be what remains to be done by the thread that holds the log's lock."""
-    log._state.lock = Waiting(other)
 
 
 def test_a_look_that_fails_because_the_log_changed_is_repeated() -> None:
@@ -90,7 +69,7 @@ def test_reading_a_log_that_is_being_closed_is_no_failed_disk() -> None:
     for _ in range(5):
         log.append_as_leader(BATCH)
     log.segments.all[0].close()
-    holding(log, log.close)
+    log._state.lock = HeldLock(log.close)
 
     with pytest.raises(KafkaStorageError, match="flights-0 is closed"):
         log.read(0, isolation=Isolation.LOG_END)
@@ -110,11 +89,11 @@ def being_cut(log: Log, offset: int) -> None:
 
     cutting.__enter__()
     file.truncate(place.position)
-    holding(log, finish)
+    log._state.lock = HeldLock(finish)
 
 
 def test_a_read_beside_a_truncation_waits_for_its_end() -> None:
-    """Records that are gone from the file, but not yet from the log, are no damage."""
+    """Records that are gone from the file, but not yet from the log, are not damaged."""
     home = LogHome()
     log = home.open()
     for _ in range(5):
