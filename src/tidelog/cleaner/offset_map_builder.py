@@ -70,8 +70,7 @@ class OffsetMapBuilder:
             ):
                 if not self._put(decompressed):
                     return False
-        if records.error is not None:
-            raise records.error
+        records.check_complete()
         return True
 
     def _put(self, decompressed: DecompressedBatches) -> bool:

@@ -137,8 +137,7 @@ class SegmentCopier:
                 position = error.position
                 at = piece.data_position if position is None else piece.data_position + position
                 raise type(error)(error.reason, at, segment.path) from error
-        if records.error is not None:
-            raise records.error
+        records.check_complete()
 
     def _copy_piece(
         self,

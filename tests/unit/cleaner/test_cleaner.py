@@ -283,6 +283,37 @@ def test_a_damaged_batch_stops_the_cleaning() -> None:
         assert home.read(name) == data
 
 
+@pytest.mark.parametrize("first_dirty", [0, 5])
+@pytest.mark.parametrize("cut", [0, 1])
+def test_a_batch_that_runs_past_the_end_of_its_file_stops_the_cleaning(
+    engine: bool, first_dirty: int, cut: int
+) -> None:
+    """Nothing behind such a batch is dropped, in a clean part or a dirty one: there may be records.
+
+    Neither is a batch that is cut off in a segment that is not the last one.
+    """
+    del engine
+    home = CleanerHome(internal_segment_bytes=100_000)
+    name = "00000000000000000000.log"
+    with home.open() as log:
+        for number in range(5):
+            home.append(log, (f"key {number}", "value"))
+        log.roll()
+        home.append(log, ("key 5", "value"))
+        log.roll()
+        data = bytearray(home.read(name))
+        position = len(data) // 5 * 3
+        data[position + 8] ^= 0 if cut else 1
+        home.write(name, data[: position + 30] if cut else data)
+        before = {name: home.read(name) for name in home.files(".log")}
+
+        with pytest.raises(CorruptMessage, match=name) as caught:
+            home.clean(log, first_dirty=first_dirty)
+
+        assert caught.value.position == position
+        assert before == {name: home.read(name) for name in home.files(".log")}
+
+
 @pytest.mark.parametrize("keys", [2, 3, 900])
 @pytest.mark.parametrize("first_dirty", [0, 4, 8])
 @pytest.mark.parametrize("damaged", range(4))

@@ -234,8 +234,7 @@ def _batches_of(
         yield from decompress_batches(
             piece.data, batches, actions, summary, with_kernels=plan.with_kernels
         )
-    if records.error is not None:
-        raise records.error
+    records.check_complete()
 
 
 def merge_bucket(plan: SpreadPlan, parts: Iterable[BucketPart]) -> Iterator[tuple[int, OffsetSet]]:

@@ -187,17 +187,21 @@ def test_keys_are_gathered_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> No
     assert entries.gathered(data, starts[:0], sizes[:0]).tolist() == []
 
 
-def test_damage_ends_it_with_file_and_byte() -> None:
-    """Nothing is swapped in."""
+@pytest.mark.parametrize("damaged", [-1, 8], ids=["a value", "a length"])
+def test_damage_ends_it_with_file_and_byte(damaged: int) -> None:
+    """Nothing is swapped in, even where a batch seems to run past the end of its file."""
     home = CleanerHome()
     with filled(home) as log:
         name = log.segments.all[1].path.rpartition("/")[2]
         data = bytearray(home.read(name))
-        data[-1] ^= 1
+        data[damaged] ^= 1
         home.write(name, data)
+        before = contents(home)
 
         with pytest.raises(CorruptMessage, match=name):
             clean(home, log)
+
+        assert contents(home) == before
 
 
 @pytest.fixture
