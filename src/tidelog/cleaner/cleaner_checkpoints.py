@@ -32,6 +32,8 @@ class CleanerCheckpoints:
     def __init__(self, fs: FileSystem) -> None:
         self._fs: Final = fs
         self._lock: Final = Lock()
+        self.lowerings = 0
+        """How many lines were lowered: what was read before is too high for a log."""
 
     def read(self, data_directory: str) -> OffsetCheckpoint:
         """Return the offsets by topic and partition; none, with a warning, if it is unreadable.
@@ -44,6 +46,23 @@ class CleanerCheckpoints:
         except (KafkaStorageError, InvalidArgument, OSError) as error:
             _log.warning("cleaner-checkpoint-unreadable path=%s reason=%s", path, error)
             return {}
+
+    def lower(
+        self,
+        data_directory: str,
+        key: tuple[str, int],
+        offset: int,
+        *,
+        known: Container[tuple[str, int]] | None = None,
+    ) -> None:
+        """Lower the line of a partition to ``offset`` if it is above; ``known`` as for ``change``.
+
+        Source: Kafka LogCleanerManager.maybeTruncateCheckpoint.
+        """
+        line = self.read(data_directory).get(key)
+        if line is not None and line > offset:
+            self.change(data_directory, lambda lines: lines.update({key: offset}), known=known)
+            self.lowerings += 1
 
     def change(
         self,

@@ -367,12 +367,13 @@ class LogCleanerManager:
             self._checkpoints.change(target_directory, lambda lines: lines.update({key: offset}))
 
     def maybe_truncate_checkpoint(self, key: Key, log: Log, offset: int) -> None:
-        """Lower the line of a compacted log to ``offset``, to which the log was truncated."""
-        if not log.config.is_compacted:
-            return
-        checkpoint = self.checkpoint(key, log)
-        if checkpoint is not None and checkpoint > offset:
-            self._write(key, log, offset)
+        """Lower the line of a log that is truncated to ``offset``.
+
+        Kafka lowers that of a compacted log only, as if it would never be compacted again.
+        """
+        known = self._logs()
+        with log.watch("lowering the cleaner's checkpoint"):
+            self._checkpoints.lower(_data_directory(log), key, offset, known=known)
 
     def await_cleaned(self, key: Key, offset: int, max_wait_ms: int) -> bool:
         """Wait until a partition is cleaned up to ``offset``; return whether it is."""

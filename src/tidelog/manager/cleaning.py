@@ -10,10 +10,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from tidelog.cleaner.cleaner_checkpoints import CleanerCheckpoints
 from tidelog.cleaner.cleaner_manager import POLL_MS, LogCleanerManager
 from tidelog.cleaner.log_cleaner import LogCleaner
 from tidelog.datadir.offset_checkpoints import LOG_FILES
 from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.manager.directories.log_dirs import parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +40,8 @@ class Cleaning:
         self._is_stopped = False
         self._in_use: set[TopicPartition] = set()
         self._sleep_ms: Final = machine.sleep_ms
+        self.checkpoints: Final = CleanerCheckpoints(machine.fs)
+        """The files; only a manager without a cleaner changes them by this."""
         # Without a cleaner, only what is done on demand has states.
         self._states: Final = LogCleanerManager(
             dict, fs=machine.fs, clock=machine.clock, sleep_ms=machine.sleep_ms
@@ -123,20 +127,27 @@ class Cleaning:
 
     @contextmanager
     def paused_for_truncation(
-        self, key: TopicPartition, log: Log, *, is_needed: bool = True
+        self, key: TopicPartition, log: Log, active_base: Callable[[], int]
     ) -> Iterator[None]:
-        """Pause cleaning while a log is truncated; lower its checkpoint to the log's end after."""
-        if not is_needed:
-            yield
-            return
+        """Pause cleaning while a log is truncated.
+
+        Its checkpoint is lowered before to ``active_base()``, where its active segment will begin:
+        wherever the truncation stops, no offset that is written anew counts as clean. Kafka lowers
+        it after.
+        """
         self.pause(key)
         try:
+            self._lower_line(key, log, max(active_base(), 0))
             yield
-            if self.cleaner is not None:
-                base = log.segments.active.base_offset
-                self.cleaner.manager.maybe_truncate_checkpoint(key, log, base)
         finally:
             self.resume(key)
+
+    def _lower_line(self, key: TopicPartition, log: Log, offset: int) -> None:
+        if self.cleaner is not None:
+            self.cleaner.manager.maybe_truncate_checkpoint(key, log, offset)
+            return
+        with log.watch("lowering the cleaner's checkpoint"):
+            self.checkpoints.lower(parent_of(log), key, offset)
 
     @contextmanager
     def not_compacted(

@@ -5,13 +5,16 @@ Kafka: ``LogManager.truncateTo`` and ``truncateFullyAndStartAt``.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from contextlib import AbstractContextManager
 
+    from tidelog.log.log import Log
     from tidelog.manager.cleaning import Cleaning
     from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.directories.log_dirs import LogDirs
@@ -44,8 +47,7 @@ class LogTruncation:
             log = find(key)
             if log is None:
                 continue
-            is_pause_needed = not is_future and offset < log.segments.active.base_offset
-            with self._cleaning.paused_for_truncation(key, log, is_needed=is_pause_needed):
+            with self._cleaning_paused(key, log, offset, is_future=is_future):
                 if log.truncate_to(offset):
                     log_dir = self._log_dirs.of(log)
                     changed[log_dir.path] = log_dir
@@ -58,15 +60,30 @@ class LogTruncation:
         log = self._registry.future(key) if is_future else self._registry.current(key)
         if log is None:
             return
-        with self._cleaning.paused_for_truncation(key, log, is_needed=not is_future):
+        pauses = self._cleaning.paused_for_truncation(key, log, lambda: offset)
+        with nullcontext() if is_future else pauses:
             log.truncate_fully_and_start_at(offset)
         self._write_checkpoints([self._log_dirs.of(log)])
+
+    def _cleaning_paused(
+        self, key: TopicPartition, log: Log, offset: int, *, is_future: bool
+    ) -> AbstractContextManager[None]:
+        """Return the context for truncating a log to ``offset``, which may stay in one segment."""
+        if is_future or offset >= log.segments.active.base_offset:
+            return nullcontext()
+        return self._cleaning.paused_for_truncation(key, log, lambda: _base_at(log, offset))
 
     def _write_checkpoints(self, log_dirs: Collection[LogDir]) -> None:
         for log_dir in log_dirs:
             self._checkpointing.write(log_dir)
         if log_dirs:
             self._registry.bell.ring()
+
+
+def _base_at(log: Log, offset: int) -> int:
+    """Return where the active segment of a log begins once it ends at ``offset``."""
+    segment = log.segments.floor(offset)
+    return offset if segment is None else segment.base_offset
 
 
 class TruncationCalls:

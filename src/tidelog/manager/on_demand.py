@@ -9,7 +9,6 @@ import logging
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from tidelog.cleaner.cleaner_checkpoints import CleanerCheckpoints
 from tidelog.cleaner.compaction import Compaction, examine_log
 from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
 from tidelog.config.log_config import DELETION_SETTINGS
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from tidelog.cleaner.compaction import CompactionFacts, CompactionProgress, Spread
     from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
     from tidelog.env.scheduler import Scheduler
@@ -91,7 +91,7 @@ class OnDemand:
         self._topics: Final = topics
         self._partition_of: Final = partition_of
         self._check_open: Final = check_open
-        self._checkpoints: Final = CleanerCheckpoints(machine.fs)
+        self._checkpoints: Final = cleaning.checkpoints
         self.on_progress: Callable[[CompactionProgress], None] = _ignore
         """Called repeatedly during a cleaning."""
 
@@ -158,9 +158,8 @@ class OnDemand:
         now_ms = self._now_ms(terms)
         terms = terms._replace(now_ms=now_ms)
         found: dict[tuple[str, int], CompactionFacts] = {}
-        read = self._checkpoints.read
-        if self._cleaning.cleaner is None:
-            read = cache(read)  # nobody else changes the lines of other logs meanwhile
+        is_alone = self._cleaning.cleaner is None
+        read = self._read_once() if is_alone else self._checkpoints.read
         for key, partition in self._partitions(chosen, leaves_unknown=leaves_unknown):
             with self._cleaning.exclusive(key) as check_done:
                 log = partition.log
@@ -176,6 +175,14 @@ class OnDemand:
                 line = read(parent_of(log)).get(key)
                 found[key] = self._compact(key, log, compaction, line, terms)
         return found
+
+    def _read_once(self) -> Callable[[str], OffsetCheckpoint]:
+        """Return what reads each file once, and again after a truncation.
+
+        Without a cleaner nobody else changes the lines of other logs meanwhile.
+        """
+        read = cache(lambda path, _lowerings: self._checkpoints.read(path))
+        return lambda path: read(path, self._checkpoints.lowerings)
 
     def _compact(
         self,

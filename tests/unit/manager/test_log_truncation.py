@@ -1,0 +1,134 @@
+"""Truncation of a compacted log: what is written anew is dirty again."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.testing.manager_home import ManagerHome, fill
+
+if TYPE_CHECKING:
+    from tidelog.manager.log_manager import LogManager
+
+KEY = ("t", 0)
+COMPACT = {"cleanup.policy": "compact", "internal.segment.bytes": "200"}
+CLEANER = pytest.mark.parametrize("cleaner", [False, True])
+LINES = "cleaner-offset-checkpoint"
+
+
+def append(manager: LogManager, *records: tuple[bytes, bytes | None]) -> None:
+    """Append records of key and value, and start a new segment after them."""
+    now_ms = manager.machine.clock.now_ms()
+    partition = manager.partition(*KEY)
+    for key, value in records:
+        partition.append_records([(now_ms, key, value, ())])
+    partition.log.roll()
+
+
+def opened(home: ManagerHome, *, cleaner: bool) -> LogManager:
+    """Open the directory; a cleaner that works in background begins after an hour."""
+    backoff_ms = 3_600_000
+    return home.open(log_cleaner_enable=cleaner, log_cleaner_backoff_ms=backoff_ms)
+
+
+@CLEANER
+def test_a_key_deleted_after_a_truncation_does_not_come_back(cleaner: bool) -> None:
+    """Its tombstone supersedes what lies below the truncation, so it counts as dirty."""
+    home = ManagerHome(internal_segment_bytes=100_000, delete_retention_ms=1_000)
+    with opened(home, cleaner=cleaner) as manager:
+        manager.create_topic("t", 1, {"cleanup.policy": "compact"})
+        append(manager, (b"k", b"old"))
+        append(manager, (b"x", b"1"), (b"y", b"1"), (b"z", b"1"))
+        manager.compact("t")
+
+        manager.truncate_to({KEY: 1})
+        append(manager, (b"k", None), *((b"%d" % number, b"1") for number in range(5)))
+        manager.compact("t")
+        home.clock.advance(2_000)
+        append(manager, (b"w", b"1"))
+        manager.compact("t")
+
+        records = manager.partition(*KEY).log.records()
+        assert b"k" not in [record.key for record in records]
+
+
+@CLEANER
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+@pytest.mark.parametrize("starts_anew", [False, True])
+def test_truncation_lowers_the_line_to_the_active_segment(
+    cleaner: bool, policy: str, starts_anew: bool
+) -> None:
+    """Of a log that is not compacted at present, too: it may be again."""
+    home = ManagerHome()
+    with opened(home, cleaner=cleaner) as manager:
+        manager.create_topic("t", 1, COMPACT)
+        fill(manager, "t", 0, 9)
+        manager.compact("t")
+        manager.alter_topic("t", {"cleanup.policy": policy})
+        before = int(home.lines(LINES)[0].rpartition(" ")[2])
+
+        if starts_anew:
+            manager.truncate_fully_and_start_at("t", 0, 4)
+        else:
+            manager.truncate_to({KEY: 4})
+
+        base = manager.partition(*KEY).log.segments.active.base_offset
+        assert base <= 4 < before
+        assert home.lines(LINES) == [f"t 0 {base}"]
+
+
+@CLEANER
+def test_a_truncation_that_stops_half_way_has_lowered_the_line(cleaner: bool) -> None:
+    """The log is opened anew with what is left; the first record it takes is dirty."""
+    home = ManagerHome()
+    with opened(home, cleaner=cleaner) as manager:
+        manager.create_topic("t", 1, COMPACT)
+        fill(manager, "t", 0, 9)
+        manager.compact("t")
+        home.fs.fail("truncate", ".index", OSError(errno.ENOSPC, "full"))
+
+        with pytest.raises(KafkaStorageError):
+            manager.truncate_to({KEY: 4})
+        assert manager._reopener.reopen_all() == 1
+
+        assert int(home.lines(LINES)[0].rpartition(" ")[2]) <= 4
+
+
+def test_a_truncation_that_is_refused_leaves_a_line_that_is_valid() -> None:
+    """Offsets are never negative."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 1, COMPACT)
+        fill(manager, "t", 0, 9)
+        manager.compact("t")
+
+        with pytest.raises(InvalidArgument):
+            manager.truncate_to({KEY: -1})
+
+        assert home.lines(LINES) == ["t 0 0"]
+
+
+def test_a_truncation_during_a_compaction_of_all_logs_counts() -> None:
+    """A log whose turn has yet to come is cleaned from where the truncation left it."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 1, COMPACT)
+        manager.create_topic("a", 1, COMPACT)
+        for name in ("a", "t"):
+            fill(manager, name, 0, 9)
+        manager.compact()
+        fill(manager, "a", 0, 9)
+
+        def truncate(_: object) -> None:
+            if manager.partition(*KEY).log.log_end_offset == 9:
+                manager.truncate_to({KEY: 4})
+                fill(manager, "t", 0, 6)
+
+        manager.watch_cleaning(truncate)
+        done = manager.compact()
+
+        assert list(done) == [("a", 0), KEY]
+        assert done[KEY].to_clean.offsets.first_dirty_offset <= 4
