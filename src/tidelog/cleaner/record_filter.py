@@ -16,7 +16,7 @@ from tidelog.cleaner.key_table import KeyTable, check_status
 from tidelog.cleaner.retain import check_record_retention, mark_superseded
 from tidelog.cleaner.rewrite import RewrittenBatches, recompress, rewrite_legacy, rewrite_plainly
 from tidelog.kernels import rows
-from tidelog.records.batch import BATCH_HEADER
+from tidelog.records.batch import BATCH_HEADER, INT64_MAX
 from tidelog.records.memory import BatchColumns
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class RecordFilter:
     ) -> None:
         self._map = offset_map
         self._now_ms = now_ms
-        self._horizon_ms = now_ms + delete_retention_ms
+        self._horizon_ms = min(now_ms + delete_retention_ms, INT64_MAX)
         self._stats = stats
         self._on_dropped = on_dropped
         self._table = KeyTable(with_kernels=offset_map.with_kernels)

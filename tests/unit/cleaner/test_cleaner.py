@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.errors import CleaningAborted, CorruptMessage, InvalidRecord
+from tidelog.records.batch import INT64_MAX
+from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
-from tidelog.testing.cleaning import CleanerHome, batch_headers, kept, last_values
+from tidelog.testing.cleaning import DAY_MS, CleanerHome, batch_headers, kept, last_values
+from tidelog.testing.log_home import all_records
 
 if TYPE_CHECKING:
     from tidelog.testing.fields import SequenceFields
@@ -92,6 +95,32 @@ def test_a_tombstone_goes_in_the_second_cleaning_after_its_time() -> None:
         assert horizons == [home.clock.now_ms()]
         assert kept(log) == [(1, "b", "1")]
         assert log.log_end_offset == 3
+
+
+@pytest.mark.parametrize("retention_ms", [INT64_MAX, INT64_MAX - 1_000_000_000_000])
+@pytest.mark.parametrize("codec", [0, 1])
+def test_tombstones_that_are_to_stay_for_ever_do(codec: int, retention_ms: int) -> None:
+    """A ``delete.retention.ms`` that reaches beyond the last timestamp gives the last one.
+
+    The records of such a batch keep their timestamps, even those that have none.
+    """
+    home = CleanerHome(delete_retention_ms=retention_ms)
+    now_ms = home.clock.now_ms()
+    with home.open() as log:
+        home.append(log, ("a", 1), ("b", 1))
+        records = [(-1, b"a", None, ()), (0, b"c", b"1", ()), (now_ms, b"d", b"1", ())]
+        log.append_as_leader(build_batch(records, codec=codec))
+        log.update_high_watermark(log.log_end_offset)
+        log.roll()
+
+        home.clean(log)
+        horizons = [h.base_timestamp for h in batch_headers(log) if h.attributes & 0x40]
+        home.clock.advance(30 * DAY_MS)
+        home.clean(log)
+
+        found = [(record.key, record.timestamp) for record in all_records(log)]
+        assert horizons == [INT64_MAX]
+        assert found[1:] == [(b"a", -1), (b"c", 0), (b"d", now_ms)]
 
 
 def test_a_batch_that_stays_whole_keeps_its_bytes() -> None:
