@@ -46,6 +46,11 @@ class GrabbedLog(NamedTuple):
     log: Log
     to_clean: LogToClean
 
+    @property
+    def is_eligible(self) -> bool:
+        """Whether it is dirty enough, or overdue."""
+        return self.to_clean.is_eligible(self.log.config.min_cleanable_dirty_ratio)
+
 
 class LogCleanerManager:
     """States, failures and checkpoints of all partitions.
@@ -149,8 +154,9 @@ class LogCleanerManager:
     def grab_filthiest(self, now_ms: int) -> GrabbedLog | None:
         """Put the dirtiest log that is eligible in progress; return None if there is none.
 
-        The checkpoint of each data directory is read once. If a log cannot be examined, its
-        cleaning counts as failed and nothing is chosen this time.
+        The checkpoint of each data directory is read once, and again for the log that is chosen,
+        which is examined anew. If a log cannot be examined, its cleaning counts as failed and
+        nothing is chosen this time, or the next one.
         Source: Kafka grabFilthiestCompactedLog.
         """
         self.last_run_ms = now_ms
@@ -172,11 +178,30 @@ class LogCleanerManager:
             candidates.append(GrabbedLog(key, log, found))
         self.max_dirty_ratio = max((c.to_clean.dirty_ratio for c in candidates), default=0.0)
         self.max_delay_ms = max((c.to_clean.compaction_delay_ms for c in candidates), default=0)
-        eligible = [
-            c for c in candidates if c.to_clean.is_eligible(c.log.config.min_cleanable_dirty_ratio)
-        ]
+        eligible = [candidate for candidate in candidates if candidate.is_eligible]
         eligible.sort(key=lambda candidate: candidate.to_clean.dirty_ratio, reverse=True)
-        return next((candidate for candidate in eligible if self._begin(candidate.key)), None)
+        grabbed = (self._grab(each.key, now_ms) for each in eligible if self._begin(each.key))
+        return next((log for log in grabbed if log is not None), None)
+
+    def _grab(self, key: Key, now_ms: int) -> GrabbedLog | None:
+        """Examine a log again, now that it is in progress; if it is not to be cleaned, end that.
+
+        Before it was in progress it could be truncated, moved, or get another cleanup policy.
+        Returns None if it is not to be cleaned.
+        """
+        grabbed = None
+        try:
+            log = self._logs().get(key)
+            if log is not None and log.config.is_compacted:
+                found = self._examine(key, log, self.checkpoint(key, log), now_ms)
+                again = GrabbedLog(key, log, found)
+                grabbed = again if again.is_eligible else None
+        except Exception as error:  # noqa: BLE001 - as in grab_filthiest
+            self.mark_uncleanable(key, error, now_ms)
+        finally:
+            if grabbed is None:
+                self.done(key)
+        return grabbed
 
     def _read_checkpoints(self, data_directories: Iterable[str]) -> dict[str, OffsetCheckpoint]:
         return {path: self._checkpoints.read(path) for path in data_directories}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.codec.compression import Codec
 from tidelog.errors import CleaningAborted, CorruptMessage, InvalidRecord
 from tidelog.records.batch import INT64_MAX
 from tidelog.records.builder import build_batch
@@ -98,8 +99,8 @@ def test_a_tombstone_goes_in_the_second_cleaning_after_its_time() -> None:
 
 
 @pytest.mark.parametrize("retention_ms", [INT64_MAX, INT64_MAX - 1_000_000_000_000])
-@pytest.mark.parametrize("codec", [0, 1])
-def test_tombstones_that_are_to_stay_for_ever_do(codec: int, retention_ms: int) -> None:
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_tombstones_that_are_to_stay_for_ever_do(codec: Codec, retention_ms: int) -> None:
     """A ``delete.retention.ms`` that reaches beyond the last timestamp gives the last one.
 
     The records of such a batch keep their timestamps, even those that have none.

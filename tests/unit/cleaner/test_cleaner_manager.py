@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tidelog.cleaner.cleaner_manager import LogCleanerManager
-from tidelog.cleaner.states import CleaningState, Phase
+from tidelog.cleaner.states import IDLE, CleaningState, Phase
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
 from tidelog.errors import CleaningAborted, InvalidArgument
 from tidelog.testing.cleaning import CleanerHome
@@ -81,6 +82,77 @@ def test_the_dirtiest_log_is_chosen(place: Place) -> None:
     assert [place.grab(), place.grab(), place.grab()] == [TWO, ONE, None]
     assert place.manager.state(TWO).phase is Phase.IN_PROGRESS
     assert place.manager.max_dirty_ratio == 0.0
+
+
+def change_before_begin(
+    place: Place, monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]
+) -> None:
+    """Let ``change`` happen once all logs are examined and none is in progress yet."""
+    begin = place.manager._begin
+
+    def changed_first(key: tuple[str, int]) -> bool:
+        monkeypatch.setattr(place.manager, "_begin", begin)
+        change()
+        return begin(key)
+
+    monkeypatch.setattr(place.manager, "_begin", changed_first)
+
+
+def test_a_log_truncated_while_it_is_chosen_is_examined_anew(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its active segment could be cleaned, and replaced while it is appended to."""
+    log = place.logs[TWO]
+
+    def truncate() -> None:
+        place.manager.abort_and_pause(TWO)
+        place.manager.maybe_truncate_checkpoint(TWO, log, 2)
+        log.truncate_to(3)
+        place.manager.resume([TWO])
+
+    change_before_begin(place, monkeypatch, truncate)
+    grabbed = place.manager.grab_filthiest(place.home.clock.now_ms())
+
+    assert grabbed is not None
+    assert grabbed.key == TWO
+    assert grabbed.to_clean.offsets == (1, log.segments.active.base_offset)
+    assert log.log_end_offset == 3
+
+
+@pytest.mark.parametrize("change", ["policy", "deleted", "clean"])
+def test_a_log_that_is_no_longer_to_be_cleaned_is_passed_over(
+    place: Place, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """It is free afterwards, and the next one is chosen."""
+
+    def make() -> None:
+        if change == "policy":
+            log = place.logs[TWO]
+            log.update_config(replace(log.config, cleanup_policy=("delete",)))
+        elif change == "deleted":
+            place.logs.pop(TWO).close()
+        else:
+            place.checkpoint({ONE: 3, TWO: 4})
+
+    change_before_begin(place, monkeypatch, make)
+
+    assert place.grab() == ONE
+    assert place.manager.state(TWO) == IDLE
+
+
+def test_a_log_that_cannot_be_examined_anew_has_failed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not in progress, and its retry is due later."""
+
+    def fail(*_: object) -> None:
+        raise ValueError("bad")
+
+    monkeypatch.setattr(place.manager, "checkpoint", fail)
+
+    assert place.grab() is None
+    assert place.manager.state(TWO) == IDLE
+    assert place.manager.failures()[TWO].error == "ValueError: bad"
 
 
 def test_failed_partitions_are_left_alone_until_they_are_due(place: Place) -> None:
