@@ -180,7 +180,7 @@ class LogCleanerManager:
         self.max_delay_ms = max((c.to_clean.compaction_delay_ms for c in candidates), default=0)
         eligible = [candidate for candidate in candidates if candidate.is_eligible]
         eligible.sort(key=lambda candidate: candidate.to_clean.dirty_ratio, reverse=True)
-        grabbed = (self._grab(each.key, now_ms) for each in eligible if self._begin(each.key))
+        grabbed = (self._grab(each.key, now_ms) for each in eligible if self.maybe_begin(each.key))
         return next((log for log in grabbed if log is not None), None)
 
     def _grab(self, key: Key, now_ms: int) -> GrabbedLog | None:
@@ -219,7 +219,7 @@ class LogCleanerManager:
             failure = self._failures.get(key)
             return key not in self._states and (failure is None or failure.is_due(now_ms))
 
-    def _begin(self, key: Key) -> bool:
+    def maybe_begin(self, key: Key) -> bool:
         """Put a partition in progress; return False if it is no longer free."""
         with self._lock:
             if key in self._states:
@@ -234,7 +234,7 @@ class LogCleanerManager:
         once ``is_stopped``.
         """
         until_ns = self._clock.monotonic_ns() + MAX_WAIT_MS * 1_000_000
-        while not self._begin(key):
+        while not self.maybe_begin(key):
             if is_stopped() or self._clock.monotonic_ns() >= until_ns:
                 state = self.state(key).phase.value
                 raise CleaningAborted(f"{key[0]}-{key[1]} is busy: its cleaning is {state}")
@@ -256,7 +256,7 @@ class LogCleanerManager:
         return [
             (key, log)
             for key, log in self._logs().items()
-            if log.config.is_compacted and self._is_free(key, now_ms) and self._begin(key)
+            if log.config.is_compacted and self._is_free(key, now_ms) and self.maybe_begin(key)
         ]
 
     def pause_not_compacted(self) -> list[tuple[Key, Log]]:

@@ -170,8 +170,14 @@ class BackgroundTasks:
                 if error.errno not in PASSING:
                     self._log_dirs.take_offline(log_dir.path, error)
                 continue
-            logs = self._registry.in_directory(log_dir.path).values()
-            deleted += retain_by_percent(log_dir, logs, free_bytes, percent, now_ms)
+            deleted += retain_by_percent(
+                log_dir,
+                self._registry.in_directory(log_dir.path),
+                free_bytes,
+                percent,
+                now_ms,
+                exclusive_if_free=self._cleaning.exclusive_if_free,
+            )
         return deleted
 
     def answer_requests(self) -> None:

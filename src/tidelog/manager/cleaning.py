@@ -88,6 +88,17 @@ class Cleaning:
             self._in_use.discard(key)
             manager.done(key)
 
+    @contextmanager
+    def exclusive_if_free(self, key: Key) -> Iterator[bool]:
+        """Yield whether a partition was free; if so it is in exclusive use during the body."""
+        manager = self._manager
+        is_free = manager.maybe_begin(key)
+        try:
+            yield is_free
+        finally:
+            if is_free:
+                manager.done(key)
+
     def note_cleaned(self, key: TopicPartition, log: Log, end_offset: int) -> bool:
         """Let the cleaner note how far a log in exclusive use is clean; False if there is none."""
         if self.cleaner is None:

@@ -88,14 +88,14 @@ def change_before_begin(
     place: Place, monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]
 ) -> None:
     """Let ``change`` happen once all logs are examined and none is in progress yet."""
-    begin = place.manager._begin
+    begin = place.manager.maybe_begin
 
     def changed_first(key: tuple[str, int]) -> bool:
-        monkeypatch.setattr(place.manager, "_begin", begin)
+        monkeypatch.setattr(place.manager, "maybe_begin", begin)
         change()
         return begin(key)
 
-    monkeypatch.setattr(place.manager, "_begin", changed_first)
+    monkeypatch.setattr(place.manager, "maybe_begin", changed_first)
 
 
 def test_a_log_truncated_while_it_is_chosen_is_examined_anew(

@@ -15,11 +15,14 @@ from tidelog.log.directory_guard import PASSING
 from tidelog.manager.directories.log_dirs import parent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from tidelog.log.log import Log
     from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.directories.log_dirs import LogDirs
+
+    Key = tuple[str, int]
 
 _log = logging.getLogger(__name__)
 
@@ -102,50 +105,62 @@ class _Oldest(NamedTuple):
     """The oldest segment of a log; sorts by age."""
 
     largest_timestamp: int
-    number: int
+    key: Key
     log: Log
     size_bytes: int
     end_offset: int
 
 
 def retain_by_percent(
-    home: LogDir, logs: Iterable[Log], free_bytes: int, percent: int, now_ms: int
+    home: LogDir,
+    logs: Mapping[Key, Log],
+    free_bytes: int,
+    percent: int,
+    now_ms: int,
+    *,
+    exclusive_if_free: Callable[[Key], AbstractContextManager[bool]],
 ) -> int:
     """Delete the oldest segments of a directory until its logs take at most their share.
 
     The share is ``percent`` of the space that the logs take and could still take. Only logs with
     the delete policy give segments, and never the active one, nor anything above the high
-    watermark. Returns how many segments went.
+    watermark. Nor does a log that is being cleaned or moved: ``exclusive_if_free`` says whether it
+    is not, and keeps it so. Returns how many segments went.
     """
-    members = list(logs)
-    total = sum(log.size_bytes for log in members)
+    total = sum(log.size_bytes for log in logs.values())
     excess = total - (total + free_bytes) * percent // 100
     heap = [
         oldest
-        for number, log in enumerate(members)
-        if log.config.is_deleted and (oldest := _oldest_of(number, log)) is not None
+        for key, log in logs.items()
+        if log.config.is_deleted and (oldest := _oldest_of(key, log)) is not None
     ]
     heapq.heapify(heap)
     deleted = 0
     while excess > 0 and heap:
         oldest = heapq.heappop(heap)
-        try:
-            oldest.log.maybe_increment_log_start_offset(oldest.end_offset)
-            gone = oldest.log.delete_old_segments(now_ms)
-        except KafkaStorageError as error:
-            _log.error("retention-failed directory=%s reason=%s", oldest.log.directory, error)
-            continue
+        with exclusive_if_free(oldest.key) as is_free:
+            gone = _delete(oldest, now_ms) if is_free else 0
         if gone:
             deleted += gone
             excess -= oldest.size_bytes
-            if (following := _oldest_of(oldest.number, oldest.log)) is not None:
+            if (following := _oldest_of(oldest.key, oldest.log)) is not None:
                 heapq.heappush(heap, following)
     if excess > 0:
         _log.warning("share-of-disk-exceeded directory=%s excess_bytes=%d", home.path, excess)
     return deleted
 
 
-def _oldest_of(number: int, log: Log) -> _Oldest | None:
+def _delete(oldest: _Oldest, now_ms: int) -> int:
+    """Delete a segment, and what else has expired; return how many went."""
+    try:
+        oldest.log.maybe_increment_log_start_offset(oldest.end_offset)
+        return oldest.log.delete_old_segments(now_ms)
+    except KafkaStorageError as error:
+        _log.error("retention-failed directory=%s reason=%s", oldest.log.directory, error)
+        return 0
+
+
+def _oldest_of(key: Key, log: Log) -> _Oldest | None:
     """Return the oldest segment of a log if it may go."""
     segments = log.segments.all
     if len(segments) < 2:
@@ -153,4 +168,4 @@ def _oldest_of(number: int, log: Log) -> _Oldest | None:
     oldest, after = segments[:2]
     if after.base_offset > log.high_watermark:
         return None
-    return _Oldest(oldest.largest_timestamp(), number, log, oldest.size_bytes, after.base_offset)
+    return _Oldest(oldest.largest_timestamp(), key, log, oldest.size_bytes, after.base_offset)

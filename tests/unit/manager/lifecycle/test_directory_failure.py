@@ -210,6 +210,30 @@ def test_a_share_of_the_disk_spares_compacted_logs() -> None:
         assert len(values(manager, "t", 0)) == 50
 
 
+def test_a_share_of_the_disk_spares_a_log_that_is_being_cleaned() -> None:
+    """The cleaning may still read what would be deleted; a later pass deletes it."""
+    home = ManagerHome(retention_ms=-1, cleanup_policy=("compact", "delete"))
+    with home.open(tidelog_retention_disk_percent=1) as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 200)
+        fill(manager, "t", 0, 5, key=b"other")
+        home.fs.set_free_bytes(100_000)
+        found: list[int] = []
+
+        def retain(_: object) -> None:
+            if not found:
+                found.append(manager.tasks.cleanup_logs())
+                home.clock.advance(home.defaults.file_delete_delay_ms)
+
+        manager.watch_cleaning(retain)
+        assert manager.compact("t")["t", 0].is_whole
+
+        fill(manager, "t", 0, 200)
+        assert found == [0]
+        assert manager.live_dirs == ["/data"]
+        assert manager.tasks.cleanup_logs() > 0
+
+
 def test_a_lack_of_descriptors_while_free_space_is_measured_takes_no_directory_offline() -> None:
     """Only an error of the disk does."""
     home = ManagerHome("/a", "/b")
