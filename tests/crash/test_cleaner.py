@@ -5,20 +5,27 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
+from random import Random
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
+from tidelog.cleaner.cleanable_range import OffsetsToClean
+from tidelog.cleaner.spread.spread_cleaner import SpreadCleaner
 from tidelog.env.scheduler import InlineScheduler
+from tidelog.errors import CleaningAborted
 from tidelog.testing import PowerCut
 from tidelog.testing.cleaning import CleanerHome, kept, last_values
 from tidelog.testing.scale import scaled
+from tidelog.testing.spread_workers import SerialWorkers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tests.conftest import Enumerated
 
+    from tidelog.log.log import Log
+    from tidelog.segment.segment import LogSegment
     from tidelog.testing.disk import Kept
 
 SETTINGS = {"internal_segment_bytes": 300, "file_delete_delay_ms": 0}
@@ -139,6 +146,85 @@ def test_a_crash_of_the_crash_recovery_loses_nothing(enumerated: Enumerated) -> 
             home.power_cut()
 
         assert seen(home)[:4] == (values, end, sequence, [])
+
+
+def durable(home: CleanerHome, log: Log) -> None:
+    """Make the log durable, and do what is due."""
+    log.flush(force=True)
+    home.clock.advance(0)
+    home.fs.sync_directory(home.directory)
+
+
+@pytest.mark.parametrize("spread", [False, True])
+@pytest.mark.parametrize("is_marked", [False, True])
+def test_a_durable_value_stays_until_what_supersedes_it_is_durable(
+    spread: bool, is_marked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Be it a record, or the end of the transaction that the record belongs to.
+
+    A power cut in the middle of the cleaning, after the first swap, or after all of it.
+    """
+    for swaps in (1, 9):
+        home = CleanerHome(internal_segment_bytes=400)
+        log = home.open()
+        home.append(log, ("k", "old"), ("first", "x" * 250))
+        log.roll()
+        producer = home.producer(log, 7)
+        if is_marked:
+            producer.send(("k", "new"), ("second", "x" * 250), transactional=True)
+            log.roll()
+        durable(home, log)
+        recovery_point = log.recovery_point
+        if is_marked:
+            producer.end(commit=True)
+        else:
+            home.append(log, ("k", "new"), ("second", "x" * 250))
+            log.roll()
+
+        clean_until(home, log, swaps, monkeypatch, spread=spread)
+        home.power_cut("none")
+
+        with home.open(clean=False, recovery_point=recovery_point) as found:
+            assert last_values(found)[b"k"] in {b"old", b"new"}
+
+
+def clean_until(
+    home: CleanerHome, log: Log, swaps: int, monkeypatch: pytest.MonkeyPatch, *, spread: bool
+) -> None:
+    """Clean a log, by processes or not, and stop when ``swaps`` segments are swapped in."""
+    replace = log.swap.replace_segments
+
+    def replaced(new: Sequence[LogSegment], old: Sequence[LogSegment]) -> None:
+        nonlocal swaps
+        replace(new, old)
+        swaps -= 1
+        if not swaps:
+            raise CleaningAborted("enough")
+
+    monkeypatch.setattr(log.swap, "replace_segments", replaced)
+    with suppress(CleaningAborted):
+        if spread:
+            rng = Random(1)
+            workers = SerialWorkers(home.fs, home.clock, rng)
+            cleaner = SpreadCleaner(workers, clock=home.clock, fs=home.fs, rng=rng)
+            to_clean = OffsetsToClean(0, log.segments.active.base_offset)
+            cleaner.clean(log, to_clean, home.clock.now_ms())
+        else:
+            home.clean(log, scheduler=InlineScheduler())
+
+
+def test_a_durable_log_is_not_synced_before_it_is_cleaned() -> None:
+    """Only what is written by the cleaning is."""
+    home = filled(0)
+    log = home.open()
+    durable(home, log)
+    before = len(home.fs.operations)
+
+    home.clean(log)
+
+    synced = [path for name, path in home.fs.operations[before:] if name == "sync"]
+    assert synced
+    assert all(path.endswith(".cleaned") for path in synced)
 
 
 def contents(home: CleanerHome) -> str:

@@ -88,7 +88,8 @@ class Cleaner:
 
         ``config`` stands for the log's own settings. Each group of segments is flushed and swapped
         in by the time the next one is copied. Groups swapped in before an abort or an error stay
-        cleaned.
+        cleaned. All of the log is made durable before the first of them: no durable record is
+        dropped for a record, or a transaction's end, that a crash could still take.
 
         Raises:
             CleaningAborted: ``check_done`` asked for it, or a segment with offsets that do not fit
@@ -109,6 +110,7 @@ class Cleaner:
         copier = SegmentCopier(cleaning_round, stats, self._io)
         writers = BackgroundWriters(self._scheduler, self._writer_slots)
         swapper = SegmentSwapper(log, copier, self._io, writers)
+        log.flush()
         end_offset = cleaning_round.offset_map.latest_offset + 1
         try:
             for group in groups_of(log, end_offset, to_clean, config):

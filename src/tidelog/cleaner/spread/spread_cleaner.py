@@ -117,6 +117,7 @@ class SpreadCleaner:
         started_ns = self._clock.monotonic_ns()
         try:
             rewritten = self._run(plan)
+            log.flush()  # as in Cleaner.clean
             check_planned()
             with log.watch("cleaning"):
                 self._check_unchanged(log, plan, segments, log_start)
