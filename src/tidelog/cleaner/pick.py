@@ -200,8 +200,9 @@ def examine(
     config = config or log.config
     first_dirty, is_reset = dirty_start(log, checkpoint, config)
     limit, held_by = cleanable_limit(log, first_dirty, now_ms, config)
-    first_uncleanable = next(iter(_inactive_from(log, limit)), log.segments.active).base_offset
     segments = log.segments
+    active = segments.active.base_offset  # first: a roll meanwhile only makes it too low
+    first_uncleanable = next((each.base_offset for each in _inactive_from(log, limit)), active)
     clean = [segment for segment in segments if segment.base_offset < first_dirty]
     dirty = segments.overlapping(min(first_dirty, first_uncleanable), first_uncleanable)
     return LogToClean(

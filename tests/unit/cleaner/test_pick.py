@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.cleaner import pick
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.pick import LogToClean, cleanable_limit, dirty_start, examine
 from tidelog.records.builder import build_batch
 from tidelog.testing.cleaning import CleanerHome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidelog.cleaner.pick import ExaminedLog, ExaminedSegment
     from tidelog.log.log import Log
 
 HOUR_MS = 3_600_000
@@ -159,6 +163,34 @@ def test_a_checkpoint_that_retention_has_passed_is_reset_in_silence(
         dirty_start(log, checkpoint)
 
     assert ("cleaner-checkpoint-reset" in caplog.text) is is_logged
+
+
+@pytest.mark.parametrize("rolls_before", [True, False])
+def test_a_roll_during_the_examination_reaches_no_further(
+    monkeypatch: pytest.MonkeyPatch, rolls_before: bool
+) -> None:
+    """An open transaction in what was the active segment keeps that from being cleaned."""
+    home = CleanerHome()
+    with home.open() as log:
+        home.append(log, ("a", 1))
+        log.roll()
+        home.producer(log, 7).send(("a", 2), transactional=True)
+        find = pick._inactive_from
+
+        def rolled_meanwhile(examined: ExaminedLog, offset: int) -> Sequence[ExaminedSegment]:
+            monkeypatch.setattr(pick, "_inactive_from", find)
+            if rolls_before:
+                log.roll()
+            found = find(examined, offset)
+            if not rolls_before:
+                log.roll()
+            return found
+
+        monkeypatch.setattr(pick, "_inactive_from", rolled_meanwhile)
+        found = examine(log, 0, home.clock.now_ms())
+
+        assert log.segments.base_offsets == [0, 1, 2]
+        assert found.offsets == (0, 1)
 
 
 def to_clean(clean: int, cleanable: int, delay_ms: int) -> LogToClean:
