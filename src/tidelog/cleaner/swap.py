@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cleaner.background_writers import Job
 from tidelog.errors import CleaningAborted, SegmentOffsetOverflow
-from tidelog.segment.filenames import CLEANED_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,7 +96,7 @@ def swap_in(log: Log, cleaned: LogSegment, group: Sequence[LogSegment]) -> None:
     try:
         log.swap.replace_segments([cleaned], group)
     except BaseException:
-        if cleaned.has_suffix(CLEANED_SUFFIX):  # refused: the log was closed or failed
+        if log.segments.get(cleaned.base_offset) is not cleaned:  # the log was closed, or failed
             cleaned.close_handlers()
         raise
 

@@ -85,8 +85,8 @@ class LocalLog:
             if is_behind_gap:
                 undo.callback(new.delete)
                 self._sync_directory()
-        self.segments.add(new)
-        self._take_out(old)
+        self.segments.replace([new], old)
+        delete_renamed(self.context, old)
         return new
 
     def _rename(self, segments: Iterable[LogSegment], reason: str, undo: ExitStack) -> None:
@@ -122,7 +122,8 @@ class LocalLog:
             self._sync_directory()
             kept.cut_records(offset)
         with self.context.guard.watch("truncating", must_finish=True):
-            self._take_out(removed)
+            self.segments.replace((), removed)
+            delete_renamed(self.context, removed)
             kept.truncate_indexes(offset)
             kept.flush()
         return removed
@@ -145,16 +146,9 @@ class LocalLog:
             if last.base_offset != offset:
                 self._rename([last], reason, undo)
             self._sync_directory()
-        self.segments.add(new)
-        self._take_out(removed)
+        self.segments.replace([new], removed)
+        delete_renamed(self.context, removed)
         return removed
-
-    def _take_out(self, segments: Sequence[LogSegment]) -> None:
-        """Take renamed segments out of the log; their files are deleted after the delay."""
-        for segment in segments:
-            if self.segments.get(segment.base_offset) is segment:
-                self.segments.remove(segment.base_offset)
-        delete_renamed(self.context, segments)
 
     def replace_segments(
         self, new: Sequence[LogSegment], old: Sequence[LogSegment]
@@ -164,9 +158,11 @@ class LocalLog:
         New segments are renamed ``.swap`` from the last to the first: so after a crash a ``.swap``
         counts only if no ``.cleaned`` with a lower offset is left. Between the steps the directory
         is synced, as Kafka does only at the end: else a power cut could keep the renames of old
-        segments and lose those of the new. Any error takes the log offline, a full disk too: a
-        second try would rename what the first left under names of its own. Opening the log anew
-        finishes the replacement or undoes it. Source: Kafka LocalLog.replaceSegments.
+        segments and lose those of the new. A reader sees the old ones or the new ones, never both.
+
+        Any error takes the log offline, a full disk too: a second try would rename what the first
+        left under names of its own. Opening the log anew finishes the replacement or undoes it.
+        Source: Kafka LocalLog.replaceSegments.
         """
         with self.context.guard.watch("replacing segments", must_finish=True):
             return self._replace(new, old)
@@ -181,16 +177,14 @@ class LocalLog:
         for segment in reversed(arriving):
             segment.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
             self._sync_directory()
-            self.segments.add(segment)
-        bases = {segment.base_offset for segment in arriving}
+        self.segments.replace(arriving, leaving)
         for segment in leaving:
-            if segment.base_offset not in bases:
-                self.segments.remove(segment.base_offset)
             delete_segment_files(self.context, [segment], "replaced")
         self._sync_directory()
         for segment in arriving:
             segment.change_suffix(SWAP_SUFFIX, "")
         self._sync_directory()
+        bases = {segment.base_offset for segment in arriving}
         return [segment for segment in leaving if segment.base_offset not in bases]
 
     def flush(self, start_offset: int, end_offset: int, *, with_indexes: bool = True) -> None:

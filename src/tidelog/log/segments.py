@@ -100,6 +100,13 @@ class LogSegments:
         """Take a segment out; nothing if it is not there."""
         self.all = tuple(kept for kept in self.all if kept.base_offset != base_offset)
 
+    def replace(self, new: Iterable[LogSegment], old: Iterable[LogSegment]) -> None:
+        """Put ``new`` in the place of ``old`` at once: no reader sees both, or neither."""
+        arriving = tuple(new)
+        gone = {segment.base_offset for segment in (*arriving, *old)}
+        kept = (segment for segment in self.all if segment.base_offset not in gone)
+        self.all = tuple(sorted((*kept, *arriving), key=_base))
+
     def clear(self) -> None:
         """Take all segments out."""
         self.all = ()

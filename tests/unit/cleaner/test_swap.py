@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import errno
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.swap import swap_in
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import CleaningAborted, KafkaStorageError
+from tidelog.log.segments import LogSegments
+from tidelog.segment.segment import LogSegment
 from tidelog.testing import ManualClock, ManualScheduler, build_batch
 from tidelog.testing.cleaning import CleanerHome, kept
 
@@ -259,6 +263,63 @@ def test_a_deletion_that_fails_hides_no_error_and_takes_the_log_offline(
     assert {error.errno for error in home.failures} == {EIO.errno}
     with pytest.raises(KafkaStorageError, match="offline"):
         home.append(log, ("key", "value"))
+
+
+def test_readers_see_old_segments_or_new_ones(
+    home: CleanerHome, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They take no lock: at no moment are there segments whose offsets overlap."""
+    before = kept(log), log.count_records(), log.size_bytes
+    seen = [before]
+    rename = LogSegment.change_suffix
+
+    def looked_at(segment: LogSegment, old: str, new: str) -> None:
+        seen.append((kept(log), log.count_records(), log.size_bytes))
+        rename(segment, old, new)
+        seen.append((kept(log), log.count_records(), log.size_bytes))
+
+    monkeypatch.setattr(LogSegment, "change_suffix", looked_at)
+    config = replace(log.config, internal_segment_bytes=100_000)
+    to_clean = OffsetsToClean(0, log.segments.active.base_offset)
+    home.cleaner().clean(log, to_clean, home.clock.now_ms(), config)
+
+    after = kept(log), log.count_records(), log.size_bytes
+    assert len(seen) > 2 * GROUPS
+    assert [each for each in seen if each not in (before, after)] == []
+    assert before != after == seen[-1]
+
+
+@pytest.mark.parametrize("offset", [0, 3])
+@pytest.mark.parametrize("starts_anew", [False, True])
+def test_a_truncation_takes_all_segments_out_at_once(
+    log: Log, monkeypatch: pytest.MonkeyPatch, starts_anew: bool, offset: int
+) -> None:
+    """Readers that take no lock see no hole in the log, nor two segments of the same offsets."""
+    before, seen = log.segments.base_offsets, [log.segments.base_offsets]
+
+    def assign(segments: LogSegments, name: str, value: tuple[LogSegment, ...]) -> None:
+        segments.__dict__[name] = value
+        seen.append(segments.base_offsets)
+
+    monkeypatch.setattr(LogSegments, "__setattr__", assign)
+    if starts_anew:
+        log.truncate_fully_and_start_at(offset)
+    else:
+        log.truncate_to(offset)
+
+    assert seen == [before, log.segments.base_offsets]
+
+
+def test_a_segment_that_is_not_swapped_in_is_closed(home: CleanerHome, log: Log) -> None:
+    """Its files, which the next start deletes or swaps in, do not stay open."""
+    new = log.swap.new_cleaned_segment(0)
+    group = log.segments.all[:1]
+    home.fs.fail("sync_directory", home.directory, EIO)
+
+    with pytest.raises(KafkaStorageError, match="replacing segments failed"):
+        swap_in(log, new, group)
+
+    assert new._is_closed
 
 
 def test_a_refused_segment_is_closed(log: Log) -> None:
