@@ -13,7 +13,8 @@ from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
 from tidelog.errors import InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Iterable
+    from contextlib import AbstractContextManager
 
     from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.env.files import FileSystem
@@ -64,10 +65,39 @@ class CleanerCheckpoints:
             self.change(data_directory, lambda lines: lines.update({key: offset}), known=known)
             self.lowerings += 1
 
+    def drop(self, data_directory: str, keys: Iterable[tuple[str, int]]) -> None:
+        """Remove the lines of partitions that are deleted."""
+        gone = self.read(data_directory).keys() & set(keys)
+        if gone:
+            self.change(data_directory, lambda lines: [lines.pop(key, None) for key in gone])
+
+    def move(
+        self,
+        key: tuple[str, int],
+        source_directory: str,
+        target_directory: str,
+        failing: Callable[[str], AbstractContextManager[None]],
+        *,
+        known: Container[tuple[str, int]] | None = None,
+    ) -> None:
+        """Move the line of a log to the file of another data directory.
+
+        ``failing`` makes the context in which the file of a directory is written. If that of the
+        target cannot be written, the log counts as never cleaned. ``known``, of the source, as for
+        ``change``. Source: Kafka LogCleanerManager.alterCheckpointDir.
+        """
+        offset = self.read(source_directory).get(key)
+        if offset is None:
+            return
+        with failing(source_directory):
+            self.change(source_directory, lambda lines: lines.pop(key, None), known=known)
+        with failing(target_directory):
+            self.change(target_directory, lambda lines: lines.update({key: offset}))
+
     def change(
         self,
         data_directory: str,
-        change: Callable[[OffsetCheckpoint], None],
+        change: Callable[[OffsetCheckpoint], object],
         *,
         known: Container[tuple[str, int]] | None = None,
     ) -> None:

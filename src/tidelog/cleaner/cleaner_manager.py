@@ -378,18 +378,8 @@ class LogCleanerManager:
         target_directory: str,
         failing: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
-        """Move the line of a log to the file of another data directory.
-
-        ``failing`` makes the context in which the file of a directory is written. If that of the
-        target cannot be written, the log counts as never cleaned. Source: Kafka alterCheckpointDir.
-        """
-        offset = self._checkpoints.read(source_directory).get(key)
-        if offset is None:
-            return
-        with failing(source_directory):
-            self.drop_checkpoint(source_directory, key)
-        with failing(target_directory):
-            self._checkpoints.change(target_directory, lambda lines: lines.update({key: offset}))
+        """Move the line of a log to another data directory; see ``CleanerCheckpoints.move``."""
+        self._checkpoints.move(key, source_directory, target_directory, failing, known=self._logs())
 
     def maybe_truncate_checkpoint(self, key: Key, log: Log, offset: int) -> None:
         """Lower the line of a log that is truncated to ``offset``.

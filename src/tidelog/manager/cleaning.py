@@ -179,10 +179,10 @@ class Cleaning:
 
         The line of a deleted log would truncate a new one of the same name.
         """
-        if self.cleaner is None:
-            log_dir.checkpoints.forget(keys)
-            return
         log_dir.checkpoints.forget(keys, files=LOG_FILES)
+        if self.cleaner is None:
+            self.checkpoints.drop(log_dir.path, keys)
+            return
         for key in keys:
             self.cleaner.manager.drop_checkpoint(log_dir.path, key)
 
@@ -193,10 +193,11 @@ class Cleaning:
 
         Raises KafkaStorageError; unless its disk was full that directory is offline then.
         """
-        if self.cleaner is None:
-            return
 
         def failing(path: str) -> AbstractContextManager[None]:
             return log_dirs.failing(path, f"moving the cleaner's line of {key}")
 
-        self.cleaner.manager.move_checkpoint(key, source.path, target.path, failing)
+        if self.cleaner is None:
+            self.checkpoints.move(key, source.path, target.path, failing)
+        else:
+            self.cleaner.manager.move_checkpoint(key, source.path, target.path, failing)

@@ -97,6 +97,45 @@ def test_a_truncation_that_stops_half_way_has_lowered_the_line(cleaner: bool) ->
         assert int(home.lines(LINES)[0].rpartition(" ")[2]) <= 4
 
 
+@CLEANER
+def test_the_line_of_a_deleted_log_goes(cleaner: bool) -> None:
+    """That of another one stays as it is, lowered by a truncation; a new log begins dirty."""
+    home = ManagerHome()
+    with opened(home, cleaner=cleaner) as manager:
+        for name in ("other", "t"):
+            manager.create_topic(name, 1, COMPACT)
+            fill(manager, name, 0, 9)
+        manager.compact()
+    with opened(home, cleaner=cleaner) as manager:
+        manager.truncate_to({("other", 0): 0})
+        manager.delete_topic("t")
+        left = home.lines(LINES)
+        manager.create_topic("t", 1, COMPACT)
+        fill(manager, "t", 0, 9)
+
+        assert left == ["other 0 0"]
+        assert manager.compact("t")[KEY].to_clean.offsets.first_dirty_offset == 0
+
+
+@CLEANER
+def test_the_line_of_a_log_that_moves_follows_it(cleaner: bool) -> None:
+    """One that stayed behind would count again if the log came back, truncated meanwhile."""
+    home = ManagerHome("/a", "/b")
+    with opened(home, cleaner=cleaner) as manager:
+        manager.create_topic("t", 1, COMPACT)
+        fill(manager, "t", 0, 9)
+        manager.compact()
+        source = manager.partition(*KEY).log.directory.rpartition("/")[0]
+        target = "/b" if source == "/a" else "/a"
+        before = home.lines(LINES, source)
+
+        manager.move_partition("t", 0, target)
+        home.clock.advance(1_000)
+
+        assert manager.partition(*KEY).log.directory.startswith(target)
+        assert (home.lines(LINES, source), home.lines(LINES, target)) == ([], before)
+
+
 def test_a_truncation_that_is_refused_leaves_a_line_that_is_valid() -> None:
     """Offsets are never negative."""
     home = ManagerHome()
