@@ -20,7 +20,7 @@ from tidelog.records.partitioner import partition_for_key
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Self
 
     from tidelog.cleaner.compaction import CompactionFacts
@@ -78,8 +78,9 @@ class Logs:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: object) -> None:
+        # An error of the body is not replaced by those of closing, which are logged.
+        self._close(self.manager.close if kind is None else self.manager.shutdown)
 
     # Topics
 
@@ -460,9 +461,12 @@ class Logs:
 
         Raises KafkaStorageError as ``LogManager.close``.
         """
+        self._close(self.manager.close)
+
+    def _close(self, close_manager: Callable[[], None]) -> None:
         try:
             if self._scheduler is not None:
                 self.manager.stop_background()
                 self._scheduler.shutdown()
         finally:
-            self.manager.close()
+            close_manager()

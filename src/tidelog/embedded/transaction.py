@@ -31,7 +31,7 @@ from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.validate import validate_for_leader
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.finished import read_finished
-from tidelog.staging.journal import NewTopic
+from tidelog.staging.journal import NewTopic, has_journal
 from tidelog.staging.transaction import Transaction as Staged
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class Transaction:
             )
             self.committed = self._manager.commit_transaction(self._path, staged)
         except (TidelogError, OSError) as error:
-            if not isinstance(error, CommitUnfinished):
+            if not isinstance(error, CommitUnfinished) and not self._has_journal():
                 self.abort()
             raise
         finally:
@@ -215,6 +215,10 @@ class Transaction:
         """Raise InvalidArgument after the end, KafkaStorageError if records are missing."""
         self._check_open()
         self._bundle.check()
+
+    def _has_journal(self) -> bool:
+        """Return whether the commit may need the staged files, whatever its error says."""
+        return has_journal(self._manager.machine.fs, self._path, self.txn)
 
     def _check_open(self) -> None:
         if not self._is_open:

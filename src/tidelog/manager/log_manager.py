@@ -265,8 +265,11 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.shutdown()  # an error of the body is not replaced by those of closing
 
     # Life
 

@@ -8,7 +8,6 @@ once, or an error reports that they are not there and never will be, or that it 
 from __future__ import annotations
 
 import logging
-import os
 from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -23,7 +22,7 @@ from tidelog.errors import (
     TidelogError,
 )
 from tidelog.staging.finished import find_repeated, read_finished
-from tidelog.staging.journal import journal_name
+from tidelog.staging.journal import has_journal
 from tidelog.staging.manifest_names import State, new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
 from tidelog.staging.transaction import delete_staged, skip_repeat
@@ -187,16 +186,21 @@ class CommitWait:
 
     def _commit_here(self) -> CommittedTransaction:
         """Commit in this process; raise DirectoryLocked while another holds the directory."""
-        done = None
+        done: CommittedTransaction | CommitUnfinished | None = None
         try:
             with self._open_here() as commit:
-                done = self._settle(commit)
+                try:
+                    done = self._settle(commit)
+                except CommitUnfinished as error:
+                    done = error
         except (KafkaError, OSError) as error:
             if done is None:
                 raise
             # What was committed is durable, whatever fails at the end.
             text = "directory-not-closed directory=%s reason=%s"
             _log.warning(text, self._data_dir, error)
+        if isinstance(done, CommitUnfinished):
+            raise done
         return done
 
     def _settle(self, commit: Commit) -> CommittedTransaction:
@@ -255,12 +259,7 @@ class CommitWait:
 
     def _has_journal(self) -> bool:
         """Return whether the transaction is committed and not applied yet; True if in doubt."""
-        try:
-            return self._fs.exists(
-                os.path.join(self._data_dir, journal_name(self._transaction.txn))
-            )
-        except OSError:
-            return True
+        return has_journal(self._fs, self._data_dir, self._transaction.txn)
 
     def _delete_claimed(self) -> None:
         """Delete the manifest of a transaction that is finished; else a later sweep deletes it."""

@@ -244,6 +244,17 @@ def list_journals(fs: FileSystem, data_dir: str) -> list[str]:
     return sorted(filter(is_journal_name, fs.list(data_dir)))
 
 
+def has_journal(fs: FileSystem, data_dir: str, txn: str) -> bool:
+    """Return whether a transaction is committed and not finished yet; True if in doubt."""
+    try:
+        fs.stat(os.path.join(data_dir, journal_name(txn)))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def journals(fs: FileSystem, data_dir: str) -> Iterator[Journal]:
     """Yield the journals of a directory; errors as ``read_journal``."""
     for name in list_journals(fs, data_dir):

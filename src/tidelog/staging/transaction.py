@@ -34,7 +34,14 @@ from tidelog.staging.finished import (
     read_finished,
     write_finished,
 )
-from tidelog.staging.journal import Journal, Move, NewTopic, is_journal_name, write_journal
+from tidelog.staging.journal import (
+    Journal,
+    Move,
+    NewTopic,
+    has_journal,
+    is_journal_name,
+    write_journal,
+)
 from tidelog.staging.manifest_names import HASH, waiting_hashes
 from tidelog.staging.placing import place_moves
 from tidelog.staging.staged_file import list_staged, transaction_hash
@@ -318,11 +325,7 @@ def _write_first(target: StagingDirectory, journal: Journal) -> None:
         fs.sync_directory(target.path)
         write_journal(fs, target.path, journal)
     except OSError as error:
-        try:
-            is_written = fs.exists(path)
-        except OSError:
-            is_written = True
-        if is_written:
+        if has_journal(fs, target.path, journal.txn):
             target.hold(journal)
             raise CommitUnfinished(
                 f"transaction {journal.txn!r} may be committed: {error}; repeat it with the same id"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,8 @@ from uuid import UUID
 import pytest
 
 from tidelog.cleaner.log_cleaner import Machine
+from tidelog.codec.compression import Codec
+from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.commits import commit_when_possible
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import (
@@ -42,7 +44,7 @@ from tidelog.testing.manager_home import ManagerHome, values
 from tidelog.testing.staging import stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from tidelog.manager.log_manager import LogManager
@@ -635,3 +637,72 @@ def test_an_interrupt_during_the_commit_withdraws_it() -> None:
 
     assert values(home.open(), "t", 0) == [b"b"]
     assert [one for one in home.own_files() if find_manifests([one])] == []
+
+
+@pytest.mark.parametrize("what", ["a failed disk", "a full disk"])
+def test_an_error_of_closing_does_not_hide_that_a_transaction_is_committed(what: str) -> None:
+    """The disk fails, or is full, from the commit point on; a repeat does not write it twice."""
+    home = Home()
+    home.started().shutdown()
+    home.scheduler.forget()
+
+    def fail(point: WaitPoint | CommitPoint) -> None:
+        if point is CommitPoint.COMMITTED and what == "a full disk":
+            home.fs.set_free_bytes(0)
+        elif point is CommitPoint.COMMITTED:
+            home.fs.fail("sync", "t-0/00000000000000000000.log", OSError(errno.EIO, "it failed"))
+
+    with pytest.raises(CommitUnfinished, match="is committed, do not repeat it"):
+        home.commit(staged(home, {T0: [b"a"]}), on_point=fail)
+    home.fs.set_free_bytes(None)
+    home.restart()
+
+    home.commit(staged(home, {T0: [b"a"]}))
+    assert values(home.open(), "t", 0) == [b"a"]
+
+
+def test_the_error_of_a_holder_that_is_left_does_not_replace_an_unfinished_commit() -> None:
+    """Whatever holds the directory, and whatever that raises at its end."""
+    home = Home()
+    home.started().shutdown()
+
+    def commit(_: Transaction) -> CommittedTransaction:
+        raise CommitUnfinished("it is committed")
+
+    @contextmanager
+    def open_here() -> Iterator[Commit]:
+        try:
+            yield commit
+        finally:
+            raise KafkaStorageError("closing failed")
+
+    wait = CommitWait(
+        *("/data", staged(home, {T0: [b"a"]}), open_here),
+        timeout_ms=0,
+        fs=home.fs,
+        clock=home.clock,
+        rng=home.rng,
+        sleep_ms=home.clock.advance,
+    )
+    with pytest.raises(CommitUnfinished, match="it is committed"):
+        wait.run()
+    assert [one for one in home.files() if is_staged_name(one)] != []
+
+
+def test_a_transaction_beside_a_holder_keeps_its_files_once_it_is_committed() -> None:
+    """The next opening of the directory needs them, though closing it fails now."""
+    home = Home()
+    home.started().shutdown()
+    home.scheduler.forget()
+    home.fs.fail("sync", "t-0/00000000000000000000.log", OSError(errno.EIO, "it failed"))
+    txn = BusyDirectory("/data", machine(home)).transaction("x", codec=Codec.NONE)
+    txn.append("t", b"a", partition=0)
+    txn.append("t", b"b", partition=1)
+
+    with pytest.raises(CommitUnfinished):
+        txn.commit()
+    home.restart()
+
+    manager = home.open()
+    assert (values(manager, "t", 0), values(manager, "t", 1)) == ([b"a"], [b"b"])
+    assert home.own_files() == []

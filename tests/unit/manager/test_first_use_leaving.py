@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.errors import KafkaStorageError
+from tidelog.errors import CommitUnfinished, KafkaStorageError
 from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
@@ -204,3 +204,21 @@ def test_what_an_earlier_process_left_deleted_goes_when_its_log_is_used() -> Non
         append(directory, b"a")
 
     assert [f"{LOG}.deleted" in home.files(f"t-{n}") for n in (0, 1)] == [False, True]
+
+
+@pytest.mark.parametrize("opened", ["logs", "manager"])
+def test_an_error_of_closing_does_not_replace_one_of_the_body(opened: str) -> None:
+    """What the program was told, such as that a transaction is committed, stays true."""
+    home = home_with_topic(b"a")
+    directory = home.open()
+    append(directory, b"b")
+    home.fs.fail("sync", ".kafka_cleanshutdown.tmp", IO_ERROR)
+
+    with (
+        pytest.raises(CommitUnfinished, match="of the body"),
+        directory if opened == "logs" else directory.manager,
+    ):
+        raise CommitUnfinished("the error of the body")
+
+    assert not home.is_marked
+    assert home.values("t-0") == [b"a", b"b"]

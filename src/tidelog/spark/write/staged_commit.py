@@ -7,7 +7,6 @@ wherever it failed.
 from __future__ import annotations
 
 import logging
-import os
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +21,7 @@ from tidelog.errors import InvalidArgument, TidelogError, UnknownTopicOrPartitio
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.spark.options.source_options import DEFAULT_COMMIT_TIMEOUT_MS
 from tidelog.spark.write.write_plan import delete_staged
-from tidelog.staging.journal import NewTopic, journal_name
+from tidelog.staging.journal import NewTopic, has_journal
 from tidelog.staging.manifest_names import waiting_hashes
 from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.transaction import Transaction
@@ -172,7 +171,7 @@ def abort_write(options: WriteOptions, txn: str, names: Sequence[str]) -> None:
     path = options.path
     if transaction_hash(txn) in waiting_hashes(SYSTEM_FILES.list(path)):
         return
-    if not SYSTEM_FILES.exists(os.path.join(path, journal_name(txn))):
+    if not has_journal(SYSTEM_FILES, path, txn):
         delete_staged(path, names)
         return
     try:
