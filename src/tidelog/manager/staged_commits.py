@@ -224,7 +224,6 @@ class StagedCommits:
             if log_dir is None or topic_id not in journal.topic_ids:
                 continue
             target = _Directory(self, log_dir)
-            target.release(journal)
             try:
                 left = drop_topic(target, self._reread(log_dir, journal), topic_id)
             except (OSError, KafkaStorageError) as error:
@@ -235,6 +234,8 @@ class StagedCommits:
                 text = "transaction-not-rewritten directory=%s txn=%s reason=%s"
                 _log.warning(text, path, txn, error)
             target.hold(left)
+            # The others stay held throughout: no reader sees them before all of it is there.
+            target.release(journal.without(left.keys))
             self._note(path, left, reason)
 
     def _reread(self, log_dir: LogDir, journal: Journal) -> Journal:

@@ -23,7 +23,7 @@ from tidelog.staging.stream_batch import StreamBatch
 from tidelog.staging.versioned_file import read_versioned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from uuid import UUID
 
     from tidelog.env.files import FileSystem
@@ -185,6 +185,10 @@ class Journal:
         """Return the journal with other moves of one partition."""
         others = tuple(move for move in self.moves if move.key != key)
         return replace(self, moves=(*others, *moves))
+
+    def without(self, keys: Collection[tuple[str, int]]) -> Journal:
+        """Return the journal without what it does to some partitions."""
+        return replace(self, moves=tuple(move for move in self.moves if move.key not in keys))
 
     def without_topic(self, topic_id: UUID) -> Journal:
         """Return the journal without what it does to one topic."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.embedded.logs import Logs
-from tidelog.errors import CommitUnfinished, KafkaStorageError
+from tidelog.errors import CommitPending, CommitUnfinished, KafkaStorageError
+from tidelog.log.listeners import LogListener
 from tidelog.staging.staged_file import is_staged_name
+from tidelog.testing.directory_home import record
 from tidelog.testing.manager_home import ManagerHome, values
 
 if TYPE_CHECKING:
@@ -17,6 +19,16 @@ if TYPE_CHECKING:
     from tidelog.staging.transaction import Transaction
 
 FULL = OSError(errno.ENOSPC, "no space left")
+
+
+class _HighWatermarks(LogListener):
+    """Collects the high watermarks that a partition reports."""
+
+    def __init__(self, seen: list[int]) -> None:
+        self._seen = seen
+
+    def on_high_watermark_updated(self, high_watermark: int) -> None:
+        self._seen.append(high_watermark)
 
 
 def staged_files(home: ManagerHome) -> list[str]:
@@ -48,3 +60,29 @@ def test_a_transaction_keeps_its_files_while_its_journal_is_there(
     manager.staged_commits.finish_all()
     assert values(manager, "t", 0) == [b"a"]
     assert staged_files(home) == []
+
+
+def test_deleting_one_topic_keeps_readers_of_the_others_where_they_were() -> None:
+    """A transaction is not seen before all of it is there, and nothing is appended in between."""
+    home = ManagerHome()
+    manager = home.open()
+    for topic in ("t", "u", "v"):
+        manager.create_topic(topic)
+    for topic in ("u", "v"):
+        home.fs.fail("pwrite", f"{topic}-0/00000000000000000000.log", FULL)
+    with pytest.raises(CommitUnfinished), Logs(manager).transaction("x") as txn:
+        for topic in ("t", "u", "v"):
+            txn.append(topic, topic.encode())
+    held = manager.partition("t", 0)
+    moved: list[int] = []
+    held.add_listener(_HighWatermarks(moved))
+
+    manager.delete_topic("u")
+
+    assert (values(manager, "t", 0), moved) == ([], [])
+    with pytest.raises(CommitPending):
+        held.append_records([record(b"between")])
+    manager.staged_commits.finish_all()
+    assert (values(manager, "t", 0), values(manager, "v", 0)) == ([b"t"], [b"v"])
+    manager.create_topic("u")
+    manager.partition("u", 0).append_records([record(b"new")])
