@@ -38,7 +38,7 @@ from tidelog.records.isolation import Isolation
 from tidelog.records.memory import walk
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.finished import read_finished
-from tidelog.staging.journal import NewTopic
+from tidelog.staging.journal import NewTopic, has_journal
 from tidelog.staging.staged_file import list_staged, transaction_hash
 from tidelog.staging.transaction import Transaction
 
@@ -164,7 +164,7 @@ class Mirror:
             if not self._is_plan:
                 self._commit(txn, staged.runs)
         except BaseException:
-            if not self._is_plan and not self._is_committed(txn):
+            if not self._is_plan and not has_journal(self._manager.machine.fs, self._path, txn):
                 with suppress(OSError):  # the next run deletes what is left
                     self._delete_staged([txn])
             raise
@@ -182,9 +182,6 @@ class Mirror:
         if runs or new:
             transaction = Transaction(txn, False, tuple(runs), tuple(new), self._ids)
             self._manager.commit_transaction(self._path, transaction)
-
-    def _is_committed(self, txn: str) -> bool:
-        return any(pending == txn for _, pending in self._manager.staged_commits.pending)
 
     def _prepare(self, topic: ReadOnlyTopic) -> None:
         """Check a topic, and find out what the target has of it."""

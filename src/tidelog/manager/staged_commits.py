@@ -12,24 +12,22 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import (
     CommitPending,
-    CommitUnfinished,
     DirectoryFull,
     InconsistentTopicId,
     InvalidArgument,
     KafkaError,
     KafkaStorageError,
     LogDirNotFound,
-    TidelogError,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from tidelog.log.directory_guard import PASSING
+from tidelog.log.directory_guard import PASSING, lacks_resources
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.partition import Hold
 from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.segment.filenames import TopicPartition
-from tidelog.staging.journal import journals, read_journal
+from tidelog.staging.journal import has_journal, journals, read_journal
 from tidelog.staging.transaction import commit, drop_topic, finish, give_up
 
 if TYPE_CHECKING:
@@ -111,11 +109,15 @@ class StagedCommits:
         """Hold the partitions that journals name; before any log is opened.
 
         A directory with a journal that cannot be read, as of a newer release, is taken offline.
+        Raises KafkaStorageError if file descriptors or memory ran out.
         """
         for log_dir in list(self.log_dirs):
             try:
                 found = list(journals(self.machine.fs, log_dir.path))
             except (OSError, KafkaStorageError) as error:
+                if lacks_resources(error):
+                    text = f"reading the journals of {log_dir.path}: {error}"
+                    raise KafkaStorageError(text) from error
                 self.log_dirs.take_offline(log_dir.path, error)
                 continue
             for journal in found:
@@ -173,16 +175,11 @@ class StagedCommits:
                 log_dir.begin_change()
                 self.topics.write_where_needed()  # the ids of adopted topics
                 return self._counted(target, transaction)
-            except CommitUnfinished as error:
-                self._note_written(log_dir, transaction.txn, error)
-                raise
-            except OSError as error:
-                self._check_disk(log_dir, error)
-                raise KafkaStorageError(f"committing in {path} failed: {error}") from error
-            except TidelogError:
-                raise
-            except BaseException as error:  # such as an interrupt, at any moment of the commit
-                self._note_written(log_dir, transaction.txn, error)
+            except BaseException as error:  # also an interrupt, at any moment of the commit
+                self._note_written(log_dir, target, error)
+                if isinstance(error, OSError):
+                    self._check_disk(log_dir, error)
+                    raise KafkaStorageError(f"committing in {path} failed: {error}") from error
                 raise
 
     def _counted(self, target: _Directory, transaction: Transaction) -> CommittedTransaction:
@@ -242,13 +239,6 @@ class StagedCommits:
         """Return a journal as it is on the disk now."""
         return read_journal(self.machine.fs, log_dir.path, journal.name)
 
-    def _read(self, log_dir: LogDir) -> list[Journal]:
-        try:
-            return list(journals(self.machine.fs, log_dir.path))
-        except (OSError, KafkaStorageError) as error:
-            self.log_dirs.take_offline(log_dir.path, error)
-            return []
-
     def _check_free(self, path: str, transaction: Transaction) -> None:
         names = {topic.name for topic in transaction.new_topics}
         for (other_path, txn), (journal, reason) in self.pending.items():
@@ -261,12 +251,18 @@ class StagedCommits:
                     f"transaction {txn!r} is committed and not applied yet: {reason}"
                 )
 
-    def _note_written(self, log_dir: LogDir, txn: str, error: BaseException) -> None:
-        """Take note of a journal that a commit left behind."""
-        for journal in self._read(log_dir):
-            if journal.txn == txn:
-                _Directory(self, log_dir).hold(journal)
-                self._failed(log_dir, journal, error)
+    def _note_written(self, log_dir: LogDir, target: _Directory, error: BaseException) -> None:
+        """Take note of the journal that a commit left behind, if it did."""
+        journal = target.written
+        if journal is None or not has_journal(self.machine.fs, log_dir.path, journal.txn):
+            return
+        try:
+            journal = self._reread(log_dir, journal)
+        except (OSError, KafkaStorageError) as unread:  # else it is held as it was at first
+            if not lacks_resources(unread):
+                self.log_dirs.take_offline(log_dir.path, unread)
+        target.hold(journal)
+        self._failed(log_dir, journal, error)
 
     def _failed(self, log_dir: LogDir, journal: Journal, error: BaseException) -> None:
         cause = error
@@ -313,6 +309,8 @@ class _Directory:
         self._commits = commits
         self._log_dir = log_dir
         self._placed_bytes = 0
+        self.written: Journal | None = None
+        """The journal that a commit writes; it may be there already."""
 
     @property
     def fs(self) -> FileSystem:
@@ -331,6 +329,9 @@ class _Directory:
 
     def reached(self, point: CommitPoint) -> None:
         self._commits.on_point(point)
+
+    def writes(self, journal: Journal) -> None:
+        self.written = journal
 
     def placed(self, journal: Journal, size_bytes: int) -> None:
         self._placed_bytes += size_bytes

@@ -52,6 +52,9 @@ class StagingDirectory(Protocol):
     def reached(self, point: CommitPoint) -> None:
         """Take note of how far a commit is; tests cut the power here."""
 
+    def writes(self, journal: Journal) -> None:
+        """Take note of a commit's journal; from now on it may be there."""
+
     def placed(self, journal: Journal, size_bytes: int) -> None:
         """Take note that this many more bytes of a journal are in their logs."""
 

@@ -22,6 +22,7 @@ from tidelog.errors import (
     InvalidRecord,
     KafkaError,
     KafkaStorageError,
+    TidelogError,
     UnexpectedAppendOffset,
 )
 from tidelog.log.producers.follower_updates import FollowerUpdates
@@ -190,7 +191,7 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
         target.reached(CommitPoint.COMMITTED)
         try:
             return finish(target, journal, is_found=False)
-        except (KafkaError, OSError) as error:
+        except (TidelogError, OSError) as error:
             raise CommitUnfinished(
                 f"transaction {journal.txn!r} is committed, do not repeat it under another id; its"
                 f" records are not all in place yet: {error}"
@@ -323,6 +324,7 @@ def _write_first(target: StagingDirectory, journal: Journal) -> None:
     fs, path = target.fs, os.path.join(target.path, journal.name)
     try:
         fs.sync_directory(target.path)
+        target.writes(journal)
         write_journal(fs, target.path, journal)
     except OSError as error:
         if has_journal(fs, target.path, journal.txn):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tidelog.errors import (
+    CommitUnfinished,
     InconsistentTopicId,
     InvalidArgument,
+    KafkaStorageError,
     MirrorDiverged,
     UnknownTopicOrPartition,
 )
 from tidelog.manager import mirror
+from tidelog.manager.log_manager import LogManager
 from tidelog.manager.mirror import Mirror, check_mirror_paths
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.builder import build_batch
@@ -429,3 +433,32 @@ def test_a_run_that_is_cut_off_is_whole_or_not_there_and_can_be_repeated(
     enumerated("power cuts", total, at_least=20)
     assert [1, 0] in outcomes
     assert [4, 2, 1] in outcomes
+
+
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_the_files_of_a_mirror_stay_once_it_is_committed(
+    is_masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever error follows, the next opening of the target completes it."""
+    homes = homes_with(b"a", b"b")
+    commit = LogManager.commit_transaction
+
+    def commit_or_fail(*given: Any) -> object:
+        try:
+            return commit(*given)
+        except CommitUnfinished:
+            if is_masked:
+                raise KafkaStorageError("another error") from None
+            raise
+
+    monkeypatch.setattr(LogManager, "commit_transaction", commit_or_fail)
+    no_descriptor = OSError(errno.EMFILE, "too many open files")
+    homes.home.fs.fail("open", ".staged", no_descriptor, skipped=2)
+    homes.home.fs.fail("open", ".intent", no_descriptor)
+    with pytest.raises(KafkaStorageError, match="another error" if is_masked else "is committed"):
+        homes.mirror()
+
+    assert list_staged(homes.home.fs, TARGET) != []
+    homes.target().close()
+    homes.check()
+    assert list_staged(homes.home.fs, TARGET) == []

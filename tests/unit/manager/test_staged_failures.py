@@ -10,6 +10,7 @@ import pytest
 from tidelog.embedded.logs import Logs
 from tidelog.errors import CommitPending, CommitUnfinished, KafkaStorageError
 from tidelog.log.listeners import LogListener
+from tidelog.staging.directory import CommitPoint
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.testing.directory_home import record
 from tidelog.testing.manager_home import ManagerHome, values
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tidelog.staging.transaction import Transaction
 
 FULL = OSError(errno.ENOSPC, "no space left")
+NO_DESCRIPTOR = OSError(errno.EMFILE, "too many open files")
 
 
 class _HighWatermarks(LogListener):
@@ -70,9 +72,11 @@ def test_deleting_one_topic_keeps_readers_of_the_others_where_they_were() -> Non
         manager.create_topic(topic)
     for topic in ("u", "v"):
         home.fs.fail("pwrite", f"{topic}-0/00000000000000000000.log", FULL)
-    with pytest.raises(CommitUnfinished), Logs(manager).transaction("x") as txn:
-        for topic in ("t", "u", "v"):
-            txn.append(topic, topic.encode())
+    txn = Logs(manager).transaction("x")
+    for topic in ("t", "u", "v"):
+        txn.append(topic, topic.encode())
+    with pytest.raises(CommitUnfinished):
+        txn.commit()
     held = manager.partition("t", 0)
     moved: list[int] = []
     held.add_listener(_HighWatermarks(moved))
@@ -86,3 +90,63 @@ def test_deleting_one_topic_keeps_readers_of_the_others_where_they_were() -> Non
     assert (values(manager, "t", 0), values(manager, "v", 0)) == ([b"t"], [b"v"])
     manager.create_topic("u")
     manager.partition("u", 0).append_records([record(b"new")])
+
+
+def test_a_lack_of_descriptors_leaves_a_commit_pending_and_the_directory_online() -> None:
+    """Also if the journal cannot be read again: it says nothing about the disk."""
+    home = ManagerHome("/a", "/b")
+    manager = home.open()
+    manager.create_topic("t", path="/a")
+    home.fs.fail("open", ".staged", NO_DESCRIPTOR, skipped=2)
+    home.fs.fail("open", ".intent", NO_DESCRIPTOR)
+
+    with pytest.raises(CommitUnfinished), Logs(manager).transaction("x", "/a") as txn:
+        txn.append("t", b"a")
+
+    assert manager.live_dirs == ["/a", "/b"]
+    assert list(manager.staged_commits.pending) == [("/a", "x")]
+    with pytest.raises(CommitPending):
+        manager.partition("t", 0).append_records([record(b"late")])
+    manager.staged_commits.finish_all()
+    assert values(manager, "t", 0) == [b"a"]
+
+
+def test_an_interrupt_after_the_commit_point_leaves_the_journal_pending() -> None:
+    """Its partitions take no appends before it is applied, which needs no restart."""
+    home = ManagerHome()
+    manager = home.open()
+    manager.create_topic("t")
+
+    def interrupt(point: CommitPoint) -> None:
+        if point is CommitPoint.COMMITTED:
+            raise KeyboardInterrupt
+
+    manager.staged_commits.on_point = interrupt
+    home.fs.fail("open", ".intent", NO_DESCRIPTOR)
+    with pytest.raises(KeyboardInterrupt), Logs(manager).transaction("x") as txn:
+        txn.append("t", b"a")
+
+    assert list(manager.staged_commits.pending) == [("/data", "x")]
+    with pytest.raises(CommitPending):
+        manager.partition("t", 0).append_records([record(b"late")])
+    manager.staged_commits.on_point = lambda _: None
+    manager.staged_commits.finish_all()
+    assert values(manager, "t", 0) == [b"a"]
+
+
+def test_a_start_without_descriptors_for_the_journals_fails_and_can_be_repeated() -> None:
+    """The directory is not taken offline: it is the process that lacks something."""
+    home = ManagerHome("/a", "/b")
+    manager = home.open()
+    manager.create_topic("t", path="/a")
+    home.fs.fail("pwrite", "t-0/00000000000000000000.log", FULL)
+    with pytest.raises(CommitUnfinished), Logs(manager).transaction("x", "/a") as txn:
+        txn.append("t", b"a")
+    home.restart()
+    home.fs.fail("open", ".intent", NO_DESCRIPTOR)
+
+    with pytest.raises(KafkaStorageError, match=r"the journals of /a: .* too many open"):
+        home.make()
+
+    manager = home.open()
+    assert values(manager, "t", 0) == [b"a"]
