@@ -21,7 +21,6 @@ from tidelog.errors import (
     CommitUnfinished,
     InvalidRecord,
     KafkaError,
-    KafkaStorageError,
     TidelogError,
     UnexpectedAppendOffset,
 )
@@ -176,6 +175,7 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
         TransactionMismatch: it was committed before, for other topics.
         OldStreamBatch: its stream has committed a later batch.
         KafkaError, InvalidArgument: refused; nothing was changed.
+        OSError: the disk failed, or is full; nothing is committed.
     """
     known = read_finished(target.fs, target.path)
     txn, stream = transaction.txn, transaction.stream
@@ -318,10 +318,11 @@ def _check_end(run: StagedRun, epochs: EpochRange, log_end_offset: int, epoch: i
 def _write_first(target: StagingDirectory, journal: Journal) -> None:
     """Make the journal durable, and the names of the staged files before it.
 
-    An error after the rename leaves open whether it is durable; so the directory must be opened
-    anew, and the staged files must stay.
+    An OSError before the rename is raised as it is: nothing is committed. After it, it is open
+    whether the journal is durable; so the directory must be opened anew, and the staged files must
+    stay.
     """
-    fs, path = target.fs, os.path.join(target.path, journal.name)
+    fs = target.fs
     try:
         fs.sync_directory(target.path)
         target.writes(journal)
@@ -332,7 +333,7 @@ def _write_first(target: StagingDirectory, journal: Journal) -> None:
             raise CommitUnfinished(
                 f"transaction {journal.txn!r} may be committed: {error}; repeat it with the same id"
             ) from error
-        raise KafkaStorageError(f"writing {path} failed: {error}") from error
+        raise
 
 
 def finish(

@@ -150,3 +150,31 @@ def test_a_start_without_descriptors_for_the_journals_fails_and_can_be_repeated(
 
     manager = home.open()
     assert values(manager, "t", 0) == [b"a"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "path"), [("sync_directory", "/data"), ("sync", ".intent.tmp")]
+)
+def test_a_sync_that_fails_before_the_commit_point_takes_the_directory_offline(
+    operation: str, path: str
+) -> None:
+    """Nothing is committed: what a second sync would report as durable may be lost."""
+    home = ManagerHome()
+    manager = home.open()
+    manager.create_topic("t")
+    home.clock.advance(1)
+
+    def fail(point: CommitPoint) -> None:
+        if point is CommitPoint.CHECKED:
+            home.fs.fail(operation, path, OSError(errno.EIO, "the disk failed"))
+
+    manager.staged_commits.on_point = fail
+    with pytest.raises(KafkaStorageError, match="failed"), Logs(manager).transaction("x") as txn:
+        txn.append("t", b"a")
+
+    assert manager.live_dirs == []
+    home.restart()
+    with Logs(home.open()).transaction("x") as txn:
+        txn.append("t", b"a")
+    assert txn.committed is not None
+    assert not txn.committed.is_repeat
