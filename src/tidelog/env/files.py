@@ -197,7 +197,10 @@ class FileSystem(Protocol):
         """Return the bytes that the disk of ``path`` can hold, used or free."""
 
     def sync_directory(self, path: str) -> None:
-        """Make creations, renames and deletions in this directory durable; EIO on failure."""
+        """Make creations, renames and deletions in this directory durable; EIO on failure.
+
+        But EMFILE or ENFILE if there is no descriptor to open it with: nothing was synced.
+        """
 
 
 def check_regular(path: str, mode: int) -> None:

@@ -95,8 +95,9 @@ class DirectoryGuard:
         """Run the body; an OSError in it is raised as KafkaStorageError, named by ``doing``.
 
         The errors of ``PASSING`` leave the log online: the body has put it back as it was, or what
-        it left behind does no harm. A sync is never the source of one: whatever makes it fail is
-        raised as EIO. Any other error takes the directory offline.
+        it left behind does no harm. A sync is never the source of one, unless no descriptor is left
+        to sync a directory with: whatever else makes it fail is raised as EIO. Any other error
+        takes the directory offline.
 
         Args:
             doing: what the body does, for error messages.

@@ -341,12 +341,15 @@ def finish(
 ) -> CommittedTransaction:
     """Apply a journal, or the rest of it; return what the transaction wrote.
 
-    ``is_found``: an earlier try or process has left it; else the directory was synced for it.
+    ``is_found``: an earlier try or process has left it, perhaps before it could sync the names of
+    the journal and of the table of finished transactions; else the directory was synced for it.
 
     Raises KafkaError or OSError if it cannot be applied, now or at all; the journal stays, and its
     partitions are held.
     """
     fs, path, done = target.fs, target.path, finished_of(journal)
+    if is_found:
+        fs.sync_directory(path)
     known = read_finished(fs, path)
     if not is_finished(known, journal):
         target.hold(journal)

@@ -11,7 +11,7 @@ from random import Random
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
-from tidelog.env.descriptors import DescriptorBudget
+from tidelog.env.descriptors import NO_DESCRIPTORS, DescriptorBudget
 from tidelog.env.files import FileStat
 from tidelog.errors import DirectoryLocked
 from tidelog.testing.disk import DirectoryNode, Disk, FileNode, Kept, Node
@@ -315,6 +315,8 @@ class CrashFileSystem:
         except (FileNotFoundError, NotADirectoryError):
             raise
         except OSError as error:
+            if error.errno in NO_DESCRIPTORS:  # the directory is opened to be synced
+                raise
             raise OSError(errno.EIO, error.strerror, path) from error
 
     # For open files

@@ -12,10 +12,12 @@ from tidelog.errors import CommitPending, CommitUnfinished, KafkaStorageError
 from tidelog.log.listeners import LogListener
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.staged_file import is_staged_name
+from tidelog.testing import PowerCut
 from tidelog.testing.directory_home import record
 from tidelog.testing.manager_home import ManagerHome, values
 
 if TYPE_CHECKING:
+    from tidelog.manager.log_manager import LogManager
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.transaction import Transaction
 
@@ -178,3 +180,61 @@ def test_a_sync_that_fails_before_the_commit_point_takes_the_directory_offline(
         txn.append("t", b"a")
     assert txn.committed is not None
     assert not txn.committed.is_repeat
+
+
+def unsynced_name(replaced: str) -> tuple[ManagerHome, LogManager]:
+    """Return a service whose commit to t and u had no descriptor to sync the name of a file."""
+    home = ManagerHome(retention_ms=-1)
+    manager = home.open()
+    for topic in ("t", "u"):
+        manager.create_topic(topic)
+    home.clock.advance(10_000)
+    txn = Logs(manager).transaction("x")
+    txn.append("t", b"a")
+    txn.append("u", b"b")
+    rename = home.fs.rename
+
+    def renamed(source: str, target: str) -> None:
+        rename(source, target)
+        if target.endswith(replaced):
+            home.fs.fail("sync_directory", "/data", NO_DESCRIPTOR)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(home.fs, "rename", renamed)
+        with pytest.raises(CommitUnfinished):
+            txn.commit()
+    assert manager.live_dirs == ["/data"]
+    return home, manager
+
+
+@pytest.mark.parametrize("replaced", [".intent", "tidelog.transactions.json"])
+def test_a_retry_begins_by_making_durable_what_it_goes_by(replaced: str) -> None:
+    """The journal, or the table of finished transactions."""
+    home, manager = unsynced_name(replaced)
+    before = len(home.fs.operations)
+
+    manager.staged_commits.finish_all()
+
+    assert home.fs.operations[before] == ("sync_directory", "/data")
+    assert (values(manager, "t", 0), values(manager, "u", 0)) == ([b"a"], [b"b"])
+    assert staged_files(home) == []
+
+
+def test_a_power_cut_during_a_retry_leaves_the_journal() -> None:
+    """Else records would stay of a transaction that nobody knows: a repeat would double them."""
+    home, manager = unsynced_name(".intent")
+
+    def cut(point: CommitPoint) -> None:
+        if point is CommitPoint.PLACED:
+            raise PowerCut
+
+    manager.staged_commits.on_point = cut
+    with pytest.raises(PowerCut):
+        manager.staged_commits.finish_all()
+    home.fs.power_cut("none")
+    home.scheduler.forget()
+
+    manager = home.open()
+    with Logs(manager).transaction("x") as txn:
+        txn.append("t", b"a")
+    assert (values(manager, "t", 0), values(manager, "u", 0)) == ([b"a"], [b"b"])

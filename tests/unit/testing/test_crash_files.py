@@ -339,6 +339,22 @@ def test_every_operation_can_fail(operation: str, use: Callable[[CrashFileSystem
         use(fs)
 
 
+@pytest.mark.parametrize(
+    ("code", "raised"), [(errno.EMFILE, errno.EMFILE), (errno.ENOSPC, errno.EIO)]
+)
+def test_a_sync_of_a_directory_may_lack_a_descriptor(code: int, raised: int) -> None:
+    """Nothing was synced then; any other error is EIO, since the disk's content is unknown."""
+    fs = CrashFileSystem()
+    fs.write("/f", b"")
+    fs.fail("sync_directory", "/", OSError(code, "on purpose"))
+
+    with pytest.raises(OSError, match="on purpose") as caught:
+        fs.sync_directory("/")
+    assert caught.value.errno == raised
+    fs.power_cut("none")
+    assert not fs.exists("/f")
+
+
 def test_bytes_of_a_failed_sync_are_lost() -> None:
     """After a failed sync the bytes are visible, but a later sync does not save them."""
     found = set()
