@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import (
@@ -104,6 +105,8 @@ class StagedCommits:
         self._failures: dict[tuple[str, str], int] = {}
         """How often in a row each pending journal could not be applied."""
         self._due_ns: dict[tuple[str, str], int] = {}
+        self._left_out: dict[tuple[str, str], set[UUID]] = {}
+        """Deleted topics that the file of each pending journal may still name."""
 
     def read_journals(self) -> None:
         """Hold the partitions that journals name; before any log is opened.
@@ -120,7 +123,7 @@ class StagedCommits:
                     raise KafkaStorageError(text) from error
                 self.log_dirs.take_offline(log_dir.path, error)
                 continue
-            for journal in found:
+            for journal in map(partial(self._without_deleted, log_dir.path), found):
                 self._note(log_dir.path, journal, "the process that committed it has ended")
                 _Directory(self, log_dir).hold(journal)
 
@@ -227,7 +230,7 @@ class StagedCommits:
                 # Its id stays among those of deleted topics, so that a replay leaves it out.
                 if isinstance(error, OSError):
                     self._check_disk(log_dir, error)
-                left = journal.without_topic(topic_id)
+                left = self._without_deleted(path, journal)
                 text = "transaction-not-rewritten directory=%s txn=%s reason=%s"
                 _log.warning(text, path, txn, error)
             target.hold(left)
@@ -236,8 +239,19 @@ class StagedCommits:
             self._note(path, left, reason)
 
     def _reread(self, log_dir: LogDir, journal: Journal) -> Journal:
-        """Return a journal as it is on the disk now."""
-        return read_journal(self.machine.fs, log_dir.path, journal.name)
+        """Return a journal as it is on the disk now, without the topics that were deleted."""
+        found = read_journal(self.machine.fs, log_dir.path, journal.name)
+        return self._without_deleted(log_dir.path, found)
+
+    def _without_deleted(self, path: str, journal: Journal) -> Journal:
+        """Return a journal without deleted topics: new ones may have their names.
+
+        They stay known as deleted while the journal is pending, since its file may name them.
+        """
+        for topic_id in filter(self.topics.is_deleted, journal.topic_ids):
+            self._left_out.setdefault((path, journal.txn), set()).add(topic_id)
+            journal = journal.without_topic(topic_id)
+        return journal
 
     def _check_free(self, path: str, transaction: Transaction) -> None:
         names = {topic.name for topic in transaction.new_topics}
@@ -290,7 +304,7 @@ class StagedCommits:
         self._reserve_topics()
 
     def _forget(self, path: str, txn: str) -> None:
-        for by_key in (self.pending, self._failures, self._due_ns):
+        for by_key in (self.pending, self._failures, self._due_ns, self._left_out):
             by_key.pop((path, txn), None)
         self._reserve_topics()
 
@@ -299,7 +313,8 @@ class StagedCommits:
         self.topics.reserved = {
             topic.name: topic.topic_id for journal in waiting for topic in journal.topics
         }
-        self.topics.pinned = {topic_id for journal in waiting for topic_id in journal.topic_ids}
+        named = (journal.topic_ids for journal in waiting)
+        self.topics.pinned = set().union(*named, *self._left_out.values())
 
 
 class _Directory:
@@ -384,9 +399,9 @@ class _Directory:
 
     def create_topic(self, topic: NewTopic) -> None:
         commits = self._commits
-        known = commits.topics.all().get(topic.name)
-        if known is None and commits.topics.is_deleted(topic.topic_id):
+        if commits.topics.is_deleted(topic.topic_id):
             return
+        known = commits.topics.all().get(topic.name)
         is_new = known is None
         if known is None:
             homes = [self._log_dir.directory_id] * topic.partitions

@@ -208,7 +208,7 @@ def test_what_an_earlier_process_left_deleted_goes_when_its_log_is_used() -> Non
 
 @pytest.mark.parametrize("opened", ["logs", "manager"])
 def test_an_error_of_closing_does_not_replace_one_of_the_body(opened: str) -> None:
-    """What the program was told, such as that a transaction is committed, stays true."""
+    """Such as that a transaction is committed, and must not be repeated under another id."""
     home = home_with_topic(b"a")
     directory = home.open()
     append(directory, b"b")

@@ -13,7 +13,7 @@ from tidelog.log.listeners import LogListener
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.testing import PowerCut
-from tidelog.testing.directory_home import record
+from tidelog.testing.directory_home import DataHome, record
 from tidelog.testing.manager_home import ManagerHome, values
 
 if TYPE_CHECKING:
@@ -238,3 +238,55 @@ def test_a_power_cut_during_a_retry_leaves_the_journal() -> None:
     with Logs(manager).transaction("x") as txn:
         txn.append("t", b"a")
     assert (values(manager, "t", 0), values(manager, "u", 0)) == ([b"a"], [b"b"])
+
+
+def half_deleted(home: ManagerHome | DataHome, manager: LogManager) -> None:
+    """Let x create t and write to t and u; then delete t, which the journal still names.
+
+    The disk is too full to write to u, and to write the journal without t.
+    """
+    manager.create_topic("u")
+    home.fs.fail("pwrite", "u-0/00000000000000000000.log", FULL)
+    txn = Logs(manager).transaction("x")
+    txn.create_topic("t")
+    txn.append("t", b"a")
+    txn.append("u", b"b")
+    with pytest.raises(CommitUnfinished):
+        txn.commit()
+    home.fs.fail("open", ".intent.tmp", FULL)
+    manager.delete_topic("t")
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_topic_that_is_made_again_has_nothing_to_do_with_a_pending_transaction(
+    is_restarted: bool,
+) -> None:
+    """The rest of the transaction is applied, and the new topic takes appends meanwhile."""
+    home = ManagerHome(retention_ms=-1)
+    manager = home.open()
+    half_deleted(home, manager)
+    manager.create_topic("t")
+    if is_restarted:
+        home.restart()
+        home.fs.fail("pwrite", "u-0/00000000000000000000.log", FULL)
+        manager = home.open()
+
+    manager.partition("t", 0).append_records([record(b"new")])
+    with pytest.raises(CommitPending):
+        manager.partition("u", 0).append_records([record(b"late")])
+    home.clock.advance(60_000)
+
+    assert list(manager.staged_commits.pending) == []
+    assert (values(manager, "t", 0), values(manager, "u", 0)) == ([b"new"], [b"b"])
+
+
+def test_a_topic_stays_deleted_while_a_file_of_a_journal_names_it() -> None:
+    """Also if the process closes in order, and though its own journal is without the topic."""
+    home = DataHome()
+    with home.open() as logs:
+        half_deleted(home, logs.manager)
+    for _ in range(2):
+        with home.open() as logs:
+            assert "t" not in logs.topics()
+            assert [one.value for one in logs.read("u")] == [b"b"]
+            assert list(logs.manager.staged_commits.pending) == []
