@@ -11,12 +11,17 @@ from tidelog.embedded.logs import Logs
 from tidelog.errors import CommitPending, CommitUnfinished, KafkaStorageError
 from tidelog.log.listeners import LogListener
 from tidelog.staging.directory import CommitPoint
+from tidelog.staging.manifest_names import new_stem
+from tidelog.staging.ready_expiry import LEFTOVER_MS
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.testing import PowerCut
 from tidelog.testing.directory_home import DataHome, record
 from tidelog.testing.manager_home import ManagerHome, values
+from tidelog.testing.staging import stage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidelog.manager.log_manager import LogManager
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.transaction import Transaction
@@ -290,3 +295,52 @@ def test_a_topic_stays_deleted_while_a_file_of_a_journal_names_it() -> None:
             assert "t" not in logs.topics()
             assert [one.value for one in logs.read("u")] == [b"b"]
             assert list(logs.manager.staged_commits.pending) == []
+
+
+class _CountedLock:
+    """Counts how often it is taken; ``number`` is that of the hold of now, 0 without one."""
+
+    def __init__(self) -> None:
+        self.number = self._taken = self._depth = 0
+
+    def __enter__(self) -> None:
+        if not self._depth:
+            self._taken += 1
+            self.number = self._taken
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self.number = 0
+
+
+def test_no_commit_begins_between_the_look_at_an_old_file_and_its_deletion(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A transaction that commits meanwhile would lose what it has staged."""
+    home = ManagerHome()
+    manager = home.open(tidelog_staged_retention_ms=60_000)
+    manager.create_topic("t")
+    ids = {"t": manager.topic("t").topic_id}
+    stage(home.fs, "/data", "x", {("t", 0): [b"a"]}, rng=home.rng, topic_ids=ids)
+    stem = new_stem("y", home.rng)
+    home.fs.write(f"/data/{stem}.refused", b"")
+    home.clock.set_time_of_day(home.clock.now_ms() + 2 * LEFTOVER_MS)
+    lock = _CountedLock()
+    holds: list[int] = []
+    monkeypatch.setattr(manager.staged_commits.registry, "change_lock", lock)
+    for name in ("list", "stat", "delete"):
+        operation = getattr(home.fs, name)
+
+        def noted(path: str, operation: Callable[[str], object] = operation) -> object:
+            holds.append(lock.number)
+            return operation(path)
+
+        monkeypatch.setattr(home.fs, name, noted)
+
+    manager.tasks.delete_staged_files()
+
+    assert set(holds) == {1}
+    assert staged_files(home) == []
+    assert f"{stem}.refused" not in home.files()

@@ -276,20 +276,23 @@ class LogDeleter:
 
         So are the manifests of processes that waited for a commit and have ended.
         """
-        fs, now_ms = self._machine.fs, self._machine.clock.now_ms()
         for log_dir in self._log_dirs:
-            try:
-                with self._registry.change_lock:  # no manifest is being committed
-                    sweep_manifests(fs, log_dir.path, now_ms)
-            except OSError as error:
-                self._check_disk(log_dir, error)
-                continue
-            except KafkaStorageError as error:
-                text = "manifests-not-swept directory=%s reason=%s"
-                _log.warning(text, log_dir.path, error)
-            self._delete_old(log_dir, is_left_by_a_waiter, LEFTOVER_MS)
-            is_needed = partial(_is_needed, self._machine.fs, log_dir.path)
-            self._delete_old(log_dir, is_staged_name, retention_ms, is_needed)
+            with self._registry.change_lock:  # nothing is being committed
+                self._delete_staged_in(log_dir, retention_ms)
+
+    def _delete_staged_in(self, log_dir: LogDir, retention_ms: int) -> None:
+        fs = self._machine.fs
+        try:
+            sweep_manifests(fs, log_dir.path, self._machine.clock.now_ms())
+        except OSError as error:
+            self._check_disk(log_dir, error)
+            return
+        except KafkaStorageError as error:
+            text = "manifests-not-swept directory=%s reason=%s"
+            _log.warning(text, log_dir.path, error)
+        self._delete_old(log_dir, is_left_by_a_waiter, LEFTOVER_MS)
+        is_needed = partial(_is_needed, fs, log_dir.path)
+        self._delete_old(log_dir, is_staged_name, retention_ms, is_needed)
 
     def delete_cut_files(self, retention_ms: int) -> None:
         """Delete what recoveries cut ``retention_ms`` ago; -1: nothing.
