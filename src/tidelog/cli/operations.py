@@ -6,13 +6,14 @@ matter.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.partition_choice import find_places
-from tidelog.cli.progress import ShownWork
+from tidelog.cli.progress import ShownWork, current_line
 from tidelog.cli.server_properties import broker_properties
 from tidelog.cli.terminal import counted, format_time, print_counts
 from tidelog.config.broker_config import BrokerConfig
@@ -30,7 +31,7 @@ from tidelog.readonly.read_only_directory import open_directory_read_only
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tidelog.cli.partition_choice import Place
     from tidelog.env.clock import Clock
@@ -167,6 +168,19 @@ def print_shrunk(log: Mapping[str, Any], verb: str) -> None:
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
     for offsets, size, reason in rows:
         print(f"  {offsets:<{widths[0]}}  {size:>{widths[1]}}  {reason}")
+
+
+def shrunk_printer(args: Namespace, verb: str) -> Callable[[Mapping[str, Any]], None]:
+    """Return what prints each ``ShrunkLog``, with ``--json`` as one line."""
+
+    def show(log: Mapping[str, Any]) -> None:
+        current_line().erase()
+        if args.json:
+            print(json.dumps(log))
+        else:
+            print_shrunk(log, verb)
+
+    return show
 
 
 def print_shrunk_counts(logs: Sequence[Mapping[str, Any]], **others: int) -> None:

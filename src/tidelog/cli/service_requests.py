@@ -16,11 +16,12 @@ from tidelog.env.scheduler import start_threads
 from tidelog.env.signals import program_of
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
+from tidelog.errors import RequestFailed
 from tidelog.manager.requests.carry_out import Home, carry_out, ignore
 from tidelog.manager.requests.request_client import Asker, here_or_there
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from tidelog.cli.partition_choice import Place
@@ -47,6 +48,37 @@ def perform(
         return perform_here(command, data_dir, arguments, opened, report)
 
     return asked(command, data_dir, arguments, here)
+
+
+def perform_printing(
+    act: Callable[..., Any],
+    request: tuple[str, str, Mapping[str, Any], Opened],
+    show: Callable[[Any], None],
+    rows_of: Callable[[Any], Sequence[Any]] = list,
+) -> Any:  # noqa: ANN401 - as above
+    """Carry a command out by ``perform`` or ``perform_here``; show each row of its result once.
+
+    ``request`` are the arguments of ``act``. Rows are shown as they come; if the command fails,
+    those of what it had done are, before the error is raised. ``rows_of`` a result are its rows.
+    """
+    shown = 0
+    rest: Sequence[Any] = ()
+
+    def report(row: Any) -> None:  # noqa: ANN401 - as above
+        nonlocal shown
+        shown += 1
+        show(row)
+
+    try:
+        result = act(*request, report)
+        rest = rows_of(result)[shown:]
+    except RequestFailed as error:
+        rest = error.done
+        raise
+    finally:
+        for row in rest:
+            show(row)
+    return result
 
 
 def perform_here(

@@ -15,11 +15,10 @@ from tidelog.cli.options import (
     add_topics,
     new_parser,
 )
-from tidelog.errors import RequestFailed
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from tidelog.cleaner.compaction import CompactionFacts, CompactionProgress
     from tidelog.cli.options import Commands
@@ -44,7 +43,7 @@ def run(args: Namespace) -> int:
     """Clean every chosen log that is compacted, up to its active segment."""
     from tidelog.cli.partition_choice import find_places
     from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.service_requests import numbers_by_topic, perform
+    from tidelog.cli.service_requests import numbers_by_topic, perform, perform_printing
     from tidelog.cli.terminal import print_counts, print_nothing
     from tidelog.env.system_files import SYSTEM_FILES
 
@@ -59,16 +58,8 @@ def run(args: Namespace) -> int:
     }
     path = os.path.dirname(places[0].path)
     printer = CompactionPrinter("dropped", is_json=args.json)
-    rest: Sequence[Any] = ()
-    try:
-        rows = perform(args.command, path, arguments, lambda: _opened(args, places), printer.print)
-        rest = rows[printer.printed :]
-    except RequestFailed as error:
-        rest = error.done
-        raise
-    finally:
-        for row in rest:
-            printer.print(row)
+    request = (args.command, path, arguments, lambda: _opened(args, places))
+    perform_printing(perform, request, printer.print)
     if args.json:
         print_counts(partitions=printer.printed, freedBytes=printer.freed_bytes)
     return 0

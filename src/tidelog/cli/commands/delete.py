@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.options import add_directory, add_dry_run, add_json, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Mapping
 
     from tidelog.cli.options import Commands
 
@@ -26,8 +28,8 @@ def add_parser(commands: Commands) -> None:
 def run(args: Namespace) -> int:
     """Delete the topics with all their records, or with ``--dry-run`` print their sizes only."""
     from tidelog.cli.operations import files_of
-    from tidelog.cli.progress import ShownWork
-    from tidelog.cli.service_requests import perform, perform_here
+    from tidelog.cli.progress import ShownWork, current_line
+    from tidelog.cli.service_requests import perform, perform_here, perform_printing
     from tidelog.cli.terminal import counted, print_counts
     from tidelog.embedded.doors import open_to_change
     from tidelog.explain.picture import format_bytes
@@ -35,19 +37,18 @@ def run(args: Namespace) -> int:
     path = os.path.abspath(args.directory)
     fs = files_of(args)
     act = perform_here if args.dry_run else perform
-    topics = act(
-        args.command,
-        path,
-        {"topics": args.topics},
-        lambda: open_to_change(path, fs=fs, watcher=ShownWork()),
-    )
     verb = "would be deleted" if args.dry_run else "deleted"
-    for topic in topics:
+
+    def show(topic: Mapping[str, Any]) -> None:
+        current_line().erase()
         if args.json:
             print(json.dumps(topic))
-            continue
+            return
         partitions = counted(topic["partitions"], "partition")
         print(f"{topic['topic']}: {partitions}, {format_bytes(topic['sizeBytes'])} {verb}")
+
+    opened = partial(open_to_change, path, fs=fs, watcher=ShownWork())
+    topics = perform_printing(act, (args.command, path, {"topics": args.topics}, opened), show)
     if args.json:
         print_counts(topics=len(topics), freedBytes=sum(topic["sizeBytes"] for topic in topics))
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
 
@@ -46,9 +45,14 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Delete the records below an offset, in one partition or all; if one refuses, in none."""
-    from tidelog.cli.operations import files_of, manager_of, print_shrunk, print_shrunk_counts
+    from tidelog.cli.operations import files_of, manager_of, print_shrunk_counts, shrunk_printer
     from tidelog.cli.partition_choice import find_places
-    from tidelog.cli.service_requests import numbers_by_topic, perform, perform_here
+    from tidelog.cli.service_requests import (
+        numbers_by_topic,
+        perform,
+        perform_here,
+        perform_printing,
+    )
     from tidelog.env.system_files import SYSTEM_FILES
 
     places = find_places(SYSTEM_FILES, args.directory, [args.topic], args.partition)
@@ -61,12 +65,9 @@ def run(args: Namespace) -> int:
         "now_ms": args.now,
     }
     path = os.path.dirname(places[0].path)
-    logs = act(args.command, path, arguments, lambda: manager_of(args, places, fs))
-    for log in logs:
-        if args.json:
-            print(json.dumps(log))
-        else:
-            print_shrunk(log, "would delete" if args.dry_run else "deleted")
+    request = (args.command, path, arguments, lambda: manager_of(args, places, fs))
+    show = shrunk_printer(args, "would delete" if args.dry_run else "deleted")
+    logs = perform_printing(act, request, show)
     if args.json:
         print_shrunk_counts(logs)
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
 
@@ -34,10 +33,10 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Delete expired segments of every chosen log and free their space."""
-    from tidelog.cli.operations import manager_of, print_shrunk, print_shrunk_counts
+    from tidelog.cli.operations import manager_of, print_shrunk_counts, shrunk_printer
     from tidelog.cli.partition_choice import find_places
     from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.service_requests import numbers_by_topic, perform
+    from tidelog.cli.service_requests import numbers_by_topic, perform, perform_printing
     from tidelog.cli.terminal import print_message, print_nothing
     from tidelog.env.system_files import SYSTEM_FILES
 
@@ -52,14 +51,11 @@ def run(args: Namespace) -> int:
         "server_properties": broker_properties(args),
     }
     path = os.path.dirname(places[0].path)
-    done = perform(args.command, path, arguments, lambda: manager_of(args, places))
+    request = (args.command, path, arguments, lambda: manager_of(args, places))
+    show = shrunk_printer(args, "deleted")
+    done = perform_printing(perform, request, show, lambda result: result["logs"])
     for note in done["notes"]:
         print_message(args.command, note)
-    for log in done["logs"]:
-        if args.json:
-            print(json.dumps(log))
-        else:
-            print_shrunk(log, "deleted")
     if args.json:
         print_shrunk_counts(done["logs"])
     return 0

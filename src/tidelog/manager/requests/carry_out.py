@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from tidelog.cleaner.background_writers import MAX_WRITERS
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.config.log_config import DELETION_SETTINGS, LogConfig
-from tidelog.errors import InvalidArgument, OffsetOutOfRange
+from tidelog.errors import CorruptMessage, InvalidArgument, KafkaStorageError, OffsetOutOfRange
 from tidelog.manager.on_demand import Terms
 from tidelog.manager.requests.arguments import check_arguments, partitions_of
 from tidelog.manager.requests.transaction_abort import abort_transaction, undo_abort
@@ -20,7 +20,7 @@ from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from tidelog.cleaner.compaction import CompactionFacts
     from tidelog.cleaner.log_cleaner import Machine
@@ -165,7 +165,7 @@ def _alter(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _delete(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     manager = home.manager
-    topics = [manager.topic(name) for name in arguments["topics"]]
+    topics = [manager.topic(name) for name in dict.fromkeys(arguments["topics"])]
     deleted = [
         {
             "topic": topic.name,
@@ -174,8 +174,9 @@ def _delete(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         }
         for topic in topics
     ]
-    for topic in topics:
+    for topic, row in zip(topics, deleted, strict=True):
         manager.delete_topic(topic.name)
+        home.report(row)
     return deleted
 
 
@@ -202,7 +203,7 @@ def _delete_records(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, 
         except OffsetOutOfRange as error:
             named = error.of_log(str(key))
             raise InvalidArgument(f"{named}; nothing was deleted") from error
-    return [manager.delete_records(key, before, terms).as_json() for key in keys]
+    return _each(home, keys, lambda key: manager.delete_records(key, before, terms).as_json())
 
 
 def _retain(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,18 +228,44 @@ def _retain(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
             raise InvalidArgument(reason)
         notes.append(f"{reason}; until then nothing of it is deleted")
         keys = [key for key in keys if key.topic not in unknown]
-    return {"logs": [home.manager.retain_log(key, terms).as_json() for key in keys], "notes": notes}
+    logs = _each(home, keys, lambda key: home.manager.retain_log(key, terms).as_json(), notes)
+    return {"logs": logs, "notes": notes}
 
 
 def _compact(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-    rows = []
+    terms = _terms(arguments)
     with _writers(home.machine) as scheduler:
-        for key in partitions_of(arguments):
-            done = home.manager.compact(
-                key, scheduler=scheduler, leaves_unknown=True, terms=_terms(arguments)
-            )
-            rows.append(done[key].as_json())
-            home.report(rows[-1])
+
+        def compact(key: TopicPartition) -> dict[str, Any]:
+            done = home.manager.compact(key, scheduler=scheduler, leaves_unknown=True, terms=terms)
+            return done[key].as_json()
+
+        return _each(home, partitions_of(arguments), compact)
+
+
+def _each(
+    home: Home,
+    keys: Iterable[TopicPartition],
+    act: Callable[[TopicPartition], dict[str, Any]],
+    notes: Iterable[str] = (),
+) -> list[dict[str, Any]]:
+    """Act on one log after the other, and report each; return what was done.
+
+    A log that fails does not keep the others waiting: its error is raised at the end, with those
+    of others that fail, and ``notes``, which the result would have held.
+    """
+    rows, errors = [], []
+    for key in keys:
+        try:
+            rows.append(act(key))
+        except (KafkaStorageError, CorruptMessage) as error:
+            errors.append(error)
+            continue
+        home.report(rows[-1])
+    if len(errors) == 1 and not notes:
+        raise errors[0]
+    if errors:
+        raise KafkaStorageError("; ".join([*map(str, errors), *notes])) from errors[0]
     return rows
 
 

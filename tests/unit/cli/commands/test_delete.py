@@ -52,3 +52,10 @@ def test_a_dry_run_prints_what_would_be_deleted_and_keeps_it(cli: Cli) -> None:
 
     assert printed[:2] == (0, "t: 2 partitions, 69 bytes would be deleted\n")
     assert cli.values() == ["a"]
+
+
+def test_a_topic_that_is_named_twice_is_deleted_once(cli: Cli) -> None:
+    """It is one topic, with one line of output."""
+    cli.on("create", "t")
+
+    assert cli.on("delete", "t", "t") == (0, "t: 1 partition, 0 bytes deleted\n", "")

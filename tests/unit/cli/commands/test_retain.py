@@ -146,3 +146,19 @@ def test_a_plan_is_made_beside_a_writer(rolled: Cli) -> None:
         beside = rolled.on("plan", "retention", "--json")
 
     assert (beside.code, beside.rows) == (0, before.rows)
+
+
+def test_a_log_that_does_not_open_keeps_no_other_from_retention(rolled: Cli) -> None:
+    """What was deleted is printed; the error comes at the end."""
+    for topic in ("s", "u"):
+        rolled.on("create", topic, *SMALL, *NEVER)
+        for value in ("a", "b", "c", "d"):
+            rolled.append(value, topic=topic)
+    (rolled.data / "t-0" / "leader-epoch-checkpoint").write_text("garbage\n", "ascii")
+
+    outcome = rolled.on("retain", "--json")
+
+    deleted = {row["topic"]: len(row["deleted"]) for row in outcome.rows}
+    assert (outcome.code, deleted) == (1, {"s": 2, "u": 2})
+    assert "t-0/leader-epoch-checkpoint" in outcome.err
+    assert segments(rolled) == [0, 1, 2, 3]
