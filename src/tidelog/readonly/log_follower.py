@@ -70,6 +70,8 @@ class LogFollower:
     def columns(self) -> Iterator[RecordColumns]:
         """Yield the records that have come since the last call; none if the log has not changed.
 
+        What was yielded last when a loop over them is left comes again with the next call.
+
         Raises:
             OffsetOutOfRange: ``next_offset`` is below the log start or above the log end by now;
                 set it to go on.
@@ -78,10 +80,11 @@ class LogFollower:
         log = self.opened_if_changed()
         if log is None:
             return
+        seen = self._seen
+        self._seen = None  # until all is read: an error, or a break, leaves some for the next call
         with log:
             start = log.log_start_offset if self.next_offset is None else self.next_offset
             if not log.log_start_offset <= start <= log.log_end_offset:
-                self._seen = None
                 raise log.out_of_range(start)
             end = log.end_offset(self._up_to)
             if self._committed:
@@ -90,6 +93,7 @@ class LogFollower:
                 yield found
                 self.next_offset = int(found.offset[-1]) + 1
             self.next_offset = max(start, end)
+        self._seen = seen
 
     def _state(self) -> tuple[int, ...] | None:
         """Return what changes whenever there may be more: sizes, and the age of the watermarks.

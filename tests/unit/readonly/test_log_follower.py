@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange
 from tidelog.readonly.log_follower import LogFollower
-from tidelog.readonly.read_only_log import ReadUpTo
+from tidelog.readonly.read_only_log import ReadOnlyLog, ReadUpTo
 from tidelog.testing.stored_log import BATCHES, LOG_STARTS, VALUES, WATERMARKS, home_with, name_of
 
 if TYPE_CHECKING:
@@ -66,6 +67,28 @@ def test_records_that_are_deleted_before_they_are_read_are_an_error() -> None:
     follower.next_offset = raised.value.log_start_offset
 
     assert values(follower) == VALUES[4:]
+
+
+def test_what_was_not_read_is_given_by_the_next_call() -> None:
+    """Though the log has not changed since the loop over the first one was left."""
+    home = home_with(BATCHES)
+    follower = LogFollower(PATH, fs=home.fs)
+    for _ in follower.columns():
+        break
+
+    assert (values(follower), values(follower)) == (VALUES, [])
+
+
+def test_a_read_that_fails_is_repeated_by_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such an error may pass, as one of too many open files does."""
+    home = home_with(BATCHES)
+    follower = LogFollower(PATH, fs=home.fs)
+    with monkeypatch.context() as broken:
+        broken.setattr(ReadOnlyLog, "columns", Mock(side_effect=KafkaStorageError("passes")))
+        with pytest.raises(KafkaStorageError, match="passes"):
+            values(follower)
+
+    assert values(follower) == VALUES
 
 
 def test_a_log_that_is_deleted_ends_the_following() -> None:
