@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidelog
-from tidelog.env.event_loop import CHUNK_BYTES, CHUNK_ITEMS, in_chunks, in_thread
+from tidelog.env.event_loop import CHUNK_BYTES, CHUNK_ITEMS, LoopBell, in_chunks, in_thread
 from tidelog.env.waiting import ThreadBell
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.segment.filenames import TopicPartition
+from tidelog.testing.transactions import append_transaction
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
@@ -89,6 +90,34 @@ def test_a_waiting_follower_is_woken(tmp_path: Path) -> None:
                 await until(lambda: bool(listeners(logs)))
                 await logs.append("t", b"a")
                 assert (await following).value == b"a"
+
+    run(main())
+
+
+def test_a_follower_and_a_group_pass_markers_behind_their_last_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have missed nothing when the log start is behind the marker of what they read."""
+
+    async def main() -> None:
+        async with tidelog.open_async(tmp_path) as logs:
+            await logs.create_topic("t")
+            partition = logs.logs.partition("t", 0)
+            append_transaction(partition, b"a")
+
+            async def wait(_bell: LoopBell, _seen: int, _ms: int) -> None:
+                if partition.log.log_end_offset == 2:
+                    logs.logs.manager.delete_records(TopicPartition("t", 0), -1)
+                    await logs.append("t", b"b")
+
+            monkeypatch.setattr(LoopBell, "wait", wait)
+            async with logs.reader("t", group="g", start="none") as reader:
+                seen = [record.value async for record in reader.read()]
+                assert reader.lag() == {("t", 0): 0}
+                followed = logs.follow("t", idle_ms=50)
+                assert [record.value async for record in followed] == [b"a", b"b"]
+                seen += [record.value async for record in reader.read()]
+            assert seen == [b"a", b"b"]
 
     run(main())
 

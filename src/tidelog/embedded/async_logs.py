@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.compression import Codec
 from tidelog.embedded.doors import open_logs
-from tidelog.embedded.group_reader import LOOK_AGAIN_MS, GroupMember
+from tidelog.embedded.group_reader import LOOK_AGAIN_MS, ROUND_RECORDS, GroupMember, end_of
 from tidelog.env.event_loop import CHUNK_ITEMS, IdleTime, LoopBell, in_chunks, in_thread, sleep
 from tidelog.readonly.log_follower import POLL_MS
 from tidelog.records.isolation import Isolation
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tidelog.embedded.logs import Appended, Logs
     from tidelog.embedded.read_only_logs import ReadOnlyLogs
     from tidelog.embedded.transaction import Transaction
-    from tidelog.log.log import Log
     from tidelog.readonly.log_follower import LogFollower
     from tidelog.records.new_record import GivenRecord
     from tidelog.records.record import Header, Record
@@ -175,7 +174,7 @@ class AsyncLogs:
         with LoopBell(self.logs.manager.bell) as bell:
             while True:
                 seen, known = bell.rings, end
-                end = _end_of(followed.log, level)
+                end = end_of(followed.log, level)
                 if end != known:
                     records = self.read(topic, partition, offset, isolation=level)
                     async with aclosing(records):
@@ -183,6 +182,8 @@ class AsyncLogs:
                             yield record
                             offset = record.offset + 1
                             idle.restart()
+                    if offset is not None:  # behind markers, too, which are not yielded
+                        offset = max(offset, end)
                 left_ms = idle.left_ms(LOOK_AGAIN_MS)
                 if left_ms <= 0:
                     return
@@ -241,13 +242,16 @@ class AsyncGroupReader(GroupMember):
                 await bell.wait(seen, left_ms)
 
     async def _some_of(self, key: TopicPartition) -> AsyncGenerator[ConsumedRecord, None]:
-        jumps = self._jumps
+        jumps, end, count = self._jumps, self._end_of(key), 0
         async with aclosing(in_chunks(self._peek(key), _size)) as records:
             async for record in records:
                 consumed = self._consume(key, record, jumps)
                 if consumed is None:
                     return
+                count += 1
                 yield consumed
+        if count < ROUND_RECORDS:
+            self._pass(key, end, jumps)
 
     async def committed(self) -> dict[TopicPartition, int]:
         """Return the committed position of each partition of the group's that has one."""
@@ -327,16 +331,6 @@ async def _iterated(
     else:
         for record in records:
             yield record
-
-
-def _end_of(log: Log, isolation: Isolation) -> int:
-    match isolation:
-        case Isolation.READ_COMMITTED:
-            return log.last_stable_offset
-        case Isolation.READ_UNCOMMITTED:
-            return log.high_watermark
-        case Isolation.LOG_END:
-            return log.log_end_offset
 
 
 def _generated(read: Callable[[], Iterator[Record]]) -> Generator[Record, None, None]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from tidelog.embedded.logs import Logs
     from tidelog.embedded.transaction import Transaction
+    from tidelog.log.log import Log
     from tidelog.records.record import Header, Record
 
 _log = logging.getLogger(__name__)
@@ -52,6 +53,17 @@ class ConsumedRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...]
+
+
+def end_of(log: Log, isolation: Isolation) -> int:
+    """Return the offset up to which a reader of this level sees."""
+    match isolation:
+        case Isolation.READ_COMMITTED:
+            return log.last_stable_offset
+        case Isolation.READ_UNCOMMITTED:
+            return log.high_watermark
+        case Isolation.LOG_END:
+            return log.log_end_offset
 
 
 def append_positions(
@@ -273,6 +285,17 @@ class GroupMember:
         self._epochs[key] = -1 if record.leader_epoch is None else record.leader_epoch
         return _consumed(key, record)
 
+    def _end_of(self, key: TopicPartition) -> int:
+        return end_of(self._logs.partition(*key).log, self._isolation)
+
+    def _pass(self, key: TopicPartition, end: int, jumps: int) -> None:
+        """Move the position behind what is not yielded, such as markers, when all was read.
+
+        ``end`` is that before the reading, and ``jumps`` are as in ``_consume``.
+        """
+        if self._jumps == jumps and self._is_open:
+            self._next[key] = max(self._next[key], end)
+
     def _records(self, key: TopicPartition) -> Iterator[Record]:
         log = self._logs.partition(*key).log
         return log.records(self._next[key], isolation=self._isolation)
@@ -301,13 +324,7 @@ class GroupMember:
 
     def lag(self) -> dict[TopicPartition, int]:
         """Return how many offsets lie between each position and the end that it can read to."""
-        found = {}
-        for key, offset in self._next.items():
-            log = self._logs.partition(*key).log
-            committed = self._isolation is Isolation.READ_COMMITTED
-            end = log.last_stable_offset if committed else log.high_watermark
-            found[key] = max(end - offset, 0)
-        return found
+        return {key: max(self._end_of(key) - offset, 0) for key, offset in self._next.items()}
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Continue with an offset; raise InvalidArgument for a partition that is not read here."""
@@ -433,12 +450,15 @@ class GroupReader(GroupMember):
             bell.wait(seen, min(left_ms, LOOK_AGAIN_MS))
 
     def _some_of(self, key: TopicPartition) -> Iterator[ConsumedRecord]:
-        jumps = self._jumps
+        jumps, end, count = self._jumps, self._end_of(key), 0
         for record in self._peek(key):
             consumed = self._consume(key, record, jumps)
             if consumed is None:
                 return
+            count += 1
             yield consumed
+        if count < ROUND_RECORDS:
+            self._pass(key, end, jumps)
 
     @property
     def committed(self) -> dict[TopicPartition, int]:

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.compression import Codec
-from tidelog.embedded.group_reader import GroupReader, Groups
+from tidelog.embedded.group_reader import GroupReader, Groups, end_of
 from tidelog.embedded.topic_writer import TopicWriter, check_types
 from tidelog.embedded.transaction import Transaction
 from tidelog.errors import InvalidArgument, KafkaStorageError
@@ -394,11 +394,12 @@ class Logs:
         offset = found.log.log_start_offset if start_offset is None else start_offset
         last_ns = clock.monotonic_ns()
         while True:
-            seen = bell.rings
+            seen, end = bell.rings, end_of(found.log, level)
             for record in found.log.records(offset, isolation=level):
                 yield record
                 offset = record.offset + 1
                 last_ns = clock.monotonic_ns()
+            offset = max(offset, end)  # behind markers, too, which are not yielded
             waited_ms = (clock.monotonic_ns() - last_ns) // 1_000_000
             if idle_ms is not None and waited_ms >= idle_ms:
                 return

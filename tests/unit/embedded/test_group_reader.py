@@ -19,6 +19,7 @@ from tidelog.readonly.group_positions import (
 from tidelog.records.batch import TimestampType
 from tidelog.records.record import Record
 from tidelog.segment.filenames import TopicPartition
+from tidelog.testing.transactions import append_transaction
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,6 +76,39 @@ def test_records_have_their_place_and_several_topics_are_read(tmp_path: Path) ->
         ("u", 0, 0, b"c"),
     ]
     assert found[1][3:] == (7, b"k", b"d", (("h", b"x"),))
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_a_reader_that_has_read_all_stands_behind_markers_and_aborted_records(
+    tmp_path: Path, is_commit: bool
+) -> None:
+    """Nothing is left to read, and nothing is missed when they are deleted."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a")
+        append_transaction(logs.partition("t", 0), b"b", is_commit=is_commit)
+        with logs.reader("t", group="g", start="none", isolation="read_committed") as reader:
+            assert values(reader) == ["a", "b"][: 1 + is_commit]
+            assert reader.lag() == {("t", 0): 0, ("t", 1): 0}
+            logs.manager.delete_records(TopicPartition("t", 0), -1)
+            filled(logs, "c")
+            assert values(reader) == ["c"]
+
+
+def test_a_reader_that_is_not_done_does_not_pass_what_it_has_not_yielded(tmp_path: Path) -> None:
+    """A loop that is left after a record goes on behind that record; so after a jump."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a", "b")
+        append_transaction(logs.partition("t", 0), b"c")
+        with logs.reader("t", group="g") as reader:
+            for _ in reader.read():
+                break
+            assert values(reader) == ["b", "c"]
+            reader.seek("t", 0, 2)
+            for record in reader.read():
+                if record.offset == 2:
+                    reader.seek("t", 0, 1)
+                    break
+            assert values(reader) == ["b", "c"]
 
 
 def test_a_commit_in_the_loop_counts_the_record_at_hand(tmp_path: Path) -> None:

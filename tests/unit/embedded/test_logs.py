@@ -17,6 +17,8 @@ from tidelog.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
+from tidelog.segment.filenames import TopicPartition
+from tidelog.testing.transactions import append_transaction
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +70,24 @@ def test_a_follower_gets_what_comes_later(tmp_path: Path) -> None:
         rest = [record.value for record in followed]
 
     assert (first, rest) == (b"a", [b"b"])
+
+
+def test_a_follower_passes_markers_that_are_deleted_behind_its_last_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has missed nothing when the log start is behind the marker of a transaction it read."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+        append_transaction(logs.partition("t", 0), b"a")
+
+        def wait(_seen: int, _ms: int) -> None:
+            logs.manager.delete_records(TopicPartition("t", 0), -1)
+            logs.append("t", b"b")
+
+        monkeypatch.setattr(logs.manager.bell, "wait", wait)
+        followed = logs.follow("t")
+
+        assert [next(followed).value for _ in range(2)] == [b"a", b"b"]
 
 
 def test_a_follower_of_a_deleted_topic_is_told(tmp_path: Path) -> None:

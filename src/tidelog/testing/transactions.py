@@ -1,0 +1,26 @@
+"""Whole transactions of one producer, markers included."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.records.builder import build_batch
+from tidelog.records.control import build_marker
+from tidelog.records.validation.append_origin import AppendOrigin
+
+if TYPE_CHECKING:
+    from tidelog.log.log import Log
+    from tidelog.manager.partition import Partition
+    from tidelog.testing.fields import ProducerFields
+
+
+def append_transaction(partition: Partition, *values: bytes, is_commit: bool = True) -> None:
+    """Append values as one transaction, with the marker that ends it behind them."""
+    log: Log = partition.log
+    producer: ProducerFields = {"producer_id": 7, "producer_epoch": 0}
+    guard = log.start_verification(7, 0, 0, supports_epoch_bump=False)
+    records = [(1000, None, value, ()) for value in values]
+    batch = build_batch(records, **producer, base_sequence=0, transactional=True)
+    partition.append(batch, verification_guard=guard)
+    marker = build_marker(**producer, coordinator_epoch=0, is_commit=is_commit, timestamp=1000)
+    partition.append(marker, AppendOrigin.COORDINATOR, transaction_version=0)
