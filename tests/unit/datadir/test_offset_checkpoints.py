@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from tidelog.datadir.catalogue import Catalogue, Topic, write_catalogue
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES, DirectoryCheckpoints
 from tidelog.errors import KafkaStorageError
 from tidelog.testing.directory_home import DataHome
@@ -93,6 +95,25 @@ def test_lines_without_a_directory_go() -> None:
     home = written(home_with("t 0 1,gone 3 9", "t-0"))
 
     assert [lines(home, n) for n in (RECOVERY, STARTS, WATERMARKS)] == [["t 0 5"], [], ["t 0 6"]]
+
+
+def test_lines_of_partitions_that_the_catalogue_places_here_stay() -> None:
+    """Their directories may be away for a moment, on a disk that is not mounted.
+
+    One that has moved to another data directory has its lines there.
+    """
+    here, there = UUID(int=1), UUID(int=2)
+    home = home_with("away 0 7,away 1 8,gone 3 9,t 0 1", "t-0")
+    topic = Topic("away", UUID(int=3), {0: here, 1: there}, {})
+    write_catalogue(home.fs, home.path, Catalogue().with_topic(topic))
+    log: Any = Offsets(5, 0, 6)
+    known = DirectoryCheckpoints(home.fs, home.path, directory_id=here)
+    known.write({("t", 0): log})
+    kept = lines(home, WATERMARKS), lines(home, STARTS)
+    known.forget([("away", 0)])
+
+    assert kept == (["away 0 7", "t 0 6"], ["away 0 7"])
+    assert lines(home, WATERMARKS) == ["t 0 6"]
 
 
 @pytest.mark.parametrize("name", ["a\x00b", "..", "a/b", "t-0/../t"])

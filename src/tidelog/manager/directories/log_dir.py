@@ -86,7 +86,9 @@ class LogDir:
             self._is_marked = shutdown is not None
             self.is_changing = False
             self.meta = self._identify(rng, like)
-            self.checkpoints = DirectoryCheckpoints(fs, path, is_tolerant=has_all_logs)
+            self.checkpoints = DirectoryCheckpoints(
+                fs, path, is_tolerant=has_all_logs, directory_id=self.directory_id
+            )
         except BaseException:
             with suppress(OSError):
                 self._unlock(lock)
