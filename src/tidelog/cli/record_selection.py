@@ -71,7 +71,19 @@ class Selection:
                 return
 
     def start_of_last(self, log: ReadOnlyLog, start: int, end: int, count: int) -> int:
-        """Return the offset at which the last ``count`` records of ``[start, end)`` begin."""
+        """Return the offset at which the last ``count`` records of ``[start, end)`` begin.
+
+        Damage is passed without a word: what is there is said when the records are printed.
+        """
+        from tidelog.env.system_files import SYSTEM_FILES
+        from tidelog.readonly.damaged_range import ignore_damage
+        from tidelog.readonly.read_only_log import open_read_only
+
+        with open_read_only(log.directory, fs=SYSTEM_FILES, on_damage=ignore_damage) as looked:
+            first = max(start, looked.log_start_offset)
+            return self._start_of_last(looked, first, min(end, looked.log_end_offset), count)
+
+    def _start_of_last(self, log: ReadOnlyLog, start: int, end: int, count: int) -> int:
         import numpy as np
 
         window, upper, missing = max(count, _LEAST_WINDOW), end, count

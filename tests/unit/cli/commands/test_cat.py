@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import tidelog
+
 if TYPE_CHECKING:
     Cli = Any
 
@@ -248,6 +250,32 @@ def test_the_last_records_can_be_chosen(topic: Cli, words: list[object], values:
     topic.on("delete-records", "t", "--before", 1)
 
     assert topic.values(*words) == list(values)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "values", "skipped"),
+    [
+        (["--last", 2], 0, "ef", 0),
+        (["--last", 2, "--skip-damage"], 0, "ef", 0),
+        (["--last", 4], 1, "b", 0),
+        (["--last", 4, "--skip-damage"], 1, "bdef", 1),
+    ],
+)
+def test_damage_counts_among_the_last_records_only(
+    topic: Cli, words: list[object], code: int, values: str, skipped: int
+) -> None:
+    """It is reported once, and only where records are printed from before it."""
+    with tidelog.open(topic.data) as logs:  # one writer, so that each batch has an index entry
+        for value in "abcdef":
+            logs.append("t", value.encode() * 5_000)
+    data = bytearray(topic.log_file().read_bytes())
+    data[len(data) // 6 * 3 - 2] ^= 1
+    topic.log_file().write_bytes(data)
+
+    outcome = topic.on("cat", "t", "--format", "text", *words)
+
+    assert (outcome.code, "".join(line[0] for line in outcome.out.split())) == (code, values)
+    assert outcome.err.count("skipped") == skipped
 
 
 def test_the_last_records_are_found_behind_gaps(topic: Cli) -> None:
