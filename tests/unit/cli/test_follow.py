@@ -5,12 +5,14 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import tidelog
 from tidelog.cli.follow import follow
 from tidelog.cli.partition_choice import find_places
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.readonly.log_follower import POLL_MS
 
 if TYPE_CHECKING:
+    import pytest
     from tests.unit.cli.conftest import Cli
 
     from tidelog.cli.partition_choice import Place
@@ -48,3 +50,29 @@ def test_a_limit_ends_it(cli: Cli) -> None:
         cli.on("append", "t", "-p", partition, stdin="a\nb\n")
 
     assert cli.values("--follow", "-n", 3) == ["a", "b", "a"]
+
+
+def test_what_is_written_again_after_a_truncation_is_printed(
+    topic: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Following goes on from the new end; what was printed and is gone is named."""
+    with tidelog.open(topic.data) as logs:
+        for value in (b"a", b"b", b"c"):
+            logs.append("t", value)
+        logs.flush()
+        steps = iter(
+            (
+                lambda: logs.manager.truncate_to({("t", 0): 1}),
+                lambda: logs.append_all("t", [b"d", b"e"]),
+            )
+        )
+
+        def wait(_ms: int) -> None:
+            next(steps)()
+            logs.flush()
+
+        monkeypatch.setattr(follow, "__kwdefaults__", {"wait_ms": wait})
+        outcome = topic.on("cat", "t", "--follow", "-n", 5, "--format", "text")
+
+    assert outcome.out.split() == ["a", "b", "c", "d", "e"]
+    assert "t-0: offsets 1 to 2 were truncated after they were printed" in outcome.err

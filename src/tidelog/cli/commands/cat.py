@@ -210,6 +210,9 @@ def _print(
             first = selection.start_of_last(log, first, stop, args.last)
     elif next_offset < log.log_start_offset:
         _report_deleted(log, next_offset)
+    elif next_offset > log.log_end_offset and log.damage is None:
+        _report_truncated(log, next_offset)
+        first = log.log_end_offset
     printer = make_printer(args.format, place.topic, place.partition, Encoding(args.encoding))
     sys.stdout.flush()
     is_whole = next_offset is None and wanted is None and args.limit is None and args.last is None
@@ -228,6 +231,16 @@ def _report_deleted(log: ReadOnlyLog, next_offset: int) -> None:
     offsets = f"offsets {next_offset:,} to {log.log_start_offset - 1:,}"
     print_message(
         "cat", f"{log.topic}-{log.partition}: {offsets} were deleted before they were printed"
+    )
+
+
+def _report_truncated(log: ReadOnlyLog, next_offset: int) -> None:
+    """Print on stderr that ``--follow`` has printed records that are no longer in the log."""
+    from tidelog.cli.terminal import print_message
+
+    offsets = f"offsets {log.log_end_offset:,} to {next_offset - 1:,}"
+    print_message(
+        "cat", f"{log.topic}-{log.partition}: {offsets} were truncated after they were printed"
     )
 
 
