@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from unittest.mock import Mock
 
 import pytest
 
@@ -83,8 +82,12 @@ def test_a_read_that_fails_is_repeated_by_the_next_call(monkeypatch: pytest.Monk
     """Such an error may pass, as one of too many open files does."""
     home = home_with(BATCHES)
     follower = LogFollower(PATH, fs=home.fs)
+
+    def fail(*_: object, **__: object) -> None:
+        raise KafkaStorageError("passes")
+
     with monkeypatch.context() as broken:
-        broken.setattr(ReadOnlyLog, "columns", Mock(side_effect=KafkaStorageError("passes")))
+        broken.setattr(ReadOnlyLog, "columns", fail)
         with pytest.raises(KafkaStorageError, match="passes"):
             values(follower)
 
