@@ -103,6 +103,8 @@ class _Windows:
         self._window_bytes = window_bytes
         self._fields = [int(batch.array[field, 0]) for field in AREA_FROM_BATCH]
         self._left = int(batch.records_count[0])
+        if self._left < 0:
+            raise InvalidRecord(f"the number of records is negative: {self._left}")
         start = int(batch.position[0])
         packed = byte_view(data)[start + BATCH_HEADER.size : start + int(batch.size[0])]
         codec = Codec.of_attributes(int(batch.attributes[0]))
@@ -120,6 +122,8 @@ class _Windows:
             window += piece
             if len(window) < needed:
                 continue
+            if not self._left:
+                break
             plain, area = self._area(window)
             array, used, reason = decode_whole_records(plain, area)
             if array.shape[1]:

@@ -67,6 +67,35 @@ def test_a_batch_with_a_wrong_count_is_invalid(codec: Codec) -> None:
             in_parts(altered, group_bytes=64, large_bytes=100)
 
 
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_negative_count_is_invalid(codec: Codec) -> None:
+    """However large the batch becomes; the error names where it is."""
+    header, area = BATCH_HEADER.unpack(batch(9, Codec.NONE)), bytes(5_000)
+    first = batch(1, codec)
+    data = pack_batch(
+        header._replace(records_count=-5, attributes=int(codec)), compress(codec, area)
+    )
+
+    with pytest.raises(InvalidRecord) as caught:
+        in_parts(first + data, group_bytes=64, large_bytes=100)
+    assert caught.value.position == len(first)
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("windows", [1, 2, 3])
+def test_bytes_behind_the_last_record_are_invalid(codec: Codec, windows: int) -> None:
+    """Also where the records end with a window, and whole windows follow."""
+    plain = batch(100, Codec.NONE)
+    header, area = BATCH_HEADER.unpack(plain), plain[BATCH_HEADER.size :]
+    left_over = compress(codec, area + b"\xff" * windows * len(area))
+    data = pack_batch(header._replace(attributes=int(codec)), left_over)
+
+    with pytest.raises(InvalidRecord, match="left over"):
+        in_parts(data, group_bytes=len(area), large_bytes=100)
+
+
 @pytest.mark.parametrize("at", range(500, 1000, 70))
 def test_damage_is_reported_with_the_batchs_position(at: int) -> None:
     """The error has the batch's position, and comes after the records before the damage."""
