@@ -7,10 +7,12 @@ classes, so it can be tested without a session. Spark: ``KafkaMicroBatchStream``
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.read_only_log import ReadUpTo
+from tidelog.segment.filenames import log_directory_name
 from tidelog.spark.read.data_loss import DELETED, NOT_SELECTED, RECREATED, DataLossPolicy
 from tidelog.spark.read.offset_bounds import check_complete, resolve, visible_end
 from tidelog.spark.read.read_limits import RateLimit
@@ -128,7 +130,11 @@ class StreamPlan:
             logs = {partition: each.log for partition, each in self._snapshots.items()}
             end = self._limit.apply(self._begins(begin, available), available, logs)
         if end.is_at(begin):
-            return start
+            # Spark plans an empty first batch too, and may repeat it once there is more.
+            is_first = self._initial is not None and begin == self._initial
+            if not is_first:
+                return start
+            return StreamOffset(begin.offsets, begin.topic_ids, begin.offsets).to_json()
         if self._initial is not None and begin.is_at(self._initial):
             end = StreamOffset(end.offsets, end.topic_ids, self._initial.offsets)
         return end.to_json()
@@ -151,7 +157,10 @@ class StreamPlan:
         self._initial_error = None  # the first batch, repeated
         begin, finish = StreamOffset.from_json(start), StreamOffset.from_json(end)
         if finish.first_start:
-            begin = StreamOffset(finish.first_start, finish.topic_ids)
+            # The ids of a repeated first batch are those it was planned with.
+            is_planned = begin.offsets == finish.first_start
+            ids = begin.topic_ids if is_planned else finish.topic_ids
+            begin = StreamOffset(finish.first_start, ids)
         self._report_deleted(begin, finish)
         directories = PartitionDirectories(self._fs, self._options.path)
         ranges = [
@@ -169,7 +178,7 @@ class StreamPlan:
         ids = _topic_ids(snapshots)
         offsets = {
             partition: _end_not_before(each, begin.offsets.get(partition))
-            if begin.topic_ids.get(partition.topic) == ids.get(partition.topic)
+            if _is_same_topic(partition, begin, StreamOffset({}, ids))
             else each.visible
             for partition, each in snapshots.items()
         }
@@ -195,8 +204,12 @@ class StreamPlan:
                     ids[partition.topic] = directories.topic_id(*partition)
                 topic_id = ids[partition.topic]
                 snapshots[partition] = self._snapshot(directories, partition, topic_id)
-            except (UnknownTopicOrPartition, KafkaStorageError):
+            except UnknownTopicOrPartition:
                 continue  # deleted since the listing, so the next listing will lack it
+            except KafkaStorageError:
+                path = os.path.join(self._options.path, log_directory_name(*partition))
+                if self._fs.exists(path):
+                    raise  # a partition left out of the offsets would count as deleted
         is_strict = self._policy.fail_on_data_loss
         if not snapshots and self._options.choice.pattern is None and is_strict:
             raise UnknownTopicOrPartition(

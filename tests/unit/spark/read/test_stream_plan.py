@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.errors import DataLoss, InvalidArgument, UnknownTopicOrPartition
+from tidelog.errors import (
+    DataLoss,
+    InvalidArgument,
+    KafkaStorageError,
+    UnknownTopicOrPartition,
+)
 from tidelog.records.record_columns import decode_groups
 from tidelog.spark.options.source_options import ReadOptions
 from tidelog.spark.read.live_batches import RangeReader
@@ -461,3 +467,65 @@ def test_a_missing_segment_is_data_loss(caplog: pytest.LogCaptureFixture) -> Non
     assert topics.read(tolerant, start, end) == [("a", 0), ("a", 2)]
     assert "no segment holds them" in caplog.text
     assert topics.read(plan, {"a": {"0": 2}}, offsets(end)) == [("a", 2)]
+
+
+def test_an_empty_first_batch_is_repeated_as_it_was() -> None:
+    """Spark plans one even if there is nothing new; what came since is for the next batch."""
+    topics = Topics(a=1)
+    topics.append("a", 3)
+    plan = topics.plan()
+    empty = plan.latest(plan.initial())
+    topics.append("a", 2)
+    restarted = topics.plan()
+    start = restarted.initial()
+
+    assert topics.read(restarted, start, empty) == []
+    assert topics.read(restarted, empty, restarted.latest(empty)) == [("a", 3), ("a", 4)]
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_a_topic_made_again_before_the_first_rows_is_another_one(count: int) -> None:
+    """Its records are not taken for those behind the first offset of the old one."""
+    topics = Topics(a=1)
+    topics.append("a", 3)
+    strict, lenient = topics.plan(), topics.plan(failOnDataLoss="false")
+    starts = [plan.latest(plan.initial()) for plan in (strict, lenient)]
+    topics.delete("a")
+    topics.create("a")
+    topics.append("a", count)
+    ends = [plan.latest(start) for plan, start in zip((strict, lenient), starts, strict=True)]
+
+    with pytest.raises(DataLoss, match="deleted and recreated"):
+        strict.tasks(starts[0], ends[0])
+    read = topics.read(lenient, starts[1], ends[1], failOnDataLoss="false")
+    assert read == [("a", offset) for offset in range(count)]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_an_error_of_the_disk_leaves_no_partition_out(is_new: bool) -> None:
+    """In an offset that lacked it, it would count as deleted, and in the next as new."""
+    topics = Topics(a=1, b=1)
+    topics.append("a", 1)
+    plan = topics.plan(**EARLIEST)
+    start = plan.initial()
+    if not is_new:
+        start = plan.latest(start)
+    topics.append("b", 1)
+    topics.home.fs.fail("open", "b-0/00000000000000000000.log", OSError(errno.EIO, "it failed"))
+    failing = topics.plan(**EARLIEST)
+
+    with pytest.raises(KafkaStorageError, match="it failed"):
+        failing.latest(start)
+    assert ("b", 0) in topics.read(failing, start, failing.latest(start))
+
+
+def test_a_stream_from_a_checkpoint_of_kafkas_source_does_not_go_back() -> None:
+    """Such a checkpoint names no topic ids, and may be ahead of the high watermarks on disk."""
+    topics = Topics(a=1)
+    topics.append("a", 6)
+    checkpoint = f"{topics.home.path}/replication-offset-checkpoint"
+    topics.home.fs.write(checkpoint, b"0\n1\na 0 4\n")
+    plan = topics.plan()
+    start = {"a": {"0": 6}}
+
+    assert offsets(plan.latest(start)) == start
