@@ -129,12 +129,9 @@ class StreamPlan:
         if is_limited:
             logs = {partition: each.log for partition, each in self._snapshots.items()}
             end = self._limit.apply(self._begins(begin, available), available, logs)
-        if end.is_at(begin):
-            # Spark plans an empty first batch too, and may repeat it once there is more.
-            is_first = self._initial is not None and begin == self._initial
-            if not is_first:
-                return start
-            return StreamOffset(begin.offsets, begin.topic_ids, begin.offsets).to_json()
+        # Spark plans an empty first batch too, and may repeat it once there is more.
+        if end.is_at(begin) and begin != self._initial:
+            return start
         if self._initial is not None and begin.is_at(self._initial):
             end = StreamOffset(end.offsets, end.topic_ids, self._initial.offsets)
         return end.to_json()
@@ -175,14 +172,15 @@ class StreamPlan:
         if self._is_bounded and self._target is not None:
             return self._target
         snapshots = self._refresh()
-        ids = _topic_ids(snapshots)
+        visible = {partition: each.visible for partition, each in snapshots.items()}
+        now = StreamOffset(visible, _topic_ids(snapshots))
         offsets = {
             partition: _end_not_before(each, begin.offsets.get(partition))
-            if _is_same_topic(partition, begin, StreamOffset({}, ids))
+            if _is_same_topic(partition, begin, now)
             else each.visible
             for partition, each in snapshots.items()
         }
-        available = StreamOffset(offsets, ids)
+        available = StreamOffset(offsets, now.topic_ids)
         if self._is_bounded:
             self._target = available
         return available
