@@ -7,6 +7,7 @@ appends, listeners and the high watermark carry over. Kafka: ``Partition``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tidelog.codec.compression import Codec
@@ -251,20 +252,16 @@ class Partition:
         with self.lock:
             log = self._log_as(leader=True)
             self._check_not_held()
-            if self._check_room is not None:
-                self._check_room(log)
-            try:
-                info = log.append_as_leader(
-                    batches,
-                    self.leader_epoch,
-                    origin=origin,
-                    transaction_version=transaction_version,
-                    verification_guard=verification_guard,
-                    on_rejected=self._count_rejected,
-                )
-            except KafkaError as error:
-                self._report_if_full(log, error)
-                raise
+            append = partial(
+                log.append_as_leader,
+                batches,
+                self.leader_epoch,
+                origin=origin,
+                transaction_version=transaction_version,
+                verification_guard=verification_guard,
+                on_rejected=self._count_rejected,
+            )
+            info = self._checking_room(log, append)
             if self._counters is not None and not (info.is_duplicate or info.is_empty):
                 self._counters.appended(self.topic, info.offset_count, info.valid_bytes)
             self.maybe_increment_high_watermark()
@@ -307,13 +304,7 @@ class Partition:
             log = self._log_as(leader=False)
             self._check_not_held()
             start = log.log_start_offset
-            if self._check_room is not None:
-                self._check_room(log)
-            try:
-                info = self._copied(log, batches, start)
-            except KafkaError as error:
-                self._report_if_full(log, error)
-                raise
+            info = self._checking_room(log, partial(self._copied, log, batches, start))
             log.maybe_update_high_watermark(high_watermark)
             log.maybe_increment_log_start_offset(min(start, log.high_watermark))
             if log_start_offset is not None:
@@ -336,11 +327,17 @@ class Partition:
         if self._counters is not None:
             self._counters.rejected(self.topic, kind, count)
 
-    def _report_if_full(self, log: Log, error: KafkaError) -> None:
-        """Report an append that failed for want of space."""
-        cause = error.__cause__
-        if self._on_full and isinstance(cause, OSError) and cause.errno in NO_SPACE:
-            self._on_full(log)
+    def _checking_room(self, log: Log, append: Callable[[], AppendInfo]) -> AppendInfo:
+        """Check that the disk has room, then append; report if it had not."""
+        if self._check_room is not None:
+            self._check_room(log)
+        try:
+            return append()
+        except KafkaError as error:
+            cause = error.__cause__
+            if self._on_full and isinstance(cause, OSError) and cause.errno in NO_SPACE:
+                self._on_full(log)
+            raise
 
 
 def _held_at(log: Log, hold: Hold) -> LogOffsetMetadata:

@@ -31,16 +31,12 @@ class Counters:
 
     def appended(self, topic: str, records: int, size_bytes: int) -> None:
         """Count an append."""
-        counts = self._counts
-        with self._lock:
-            for name, count in (("MessagesInPerSec", records), ("BytesInPerSec", size_bytes)):
-                counts[name, None] += count
-                counts[name, topic] = counts.get((name, topic), 0) + count
+        self._add(topic, ("MessagesInPerSec", records), ("BytesInPerSec", size_bytes))
 
     def rejected(self, topic: str, kind: Rejection, count: int) -> None:
         """Count what an append was rejected for: bytes by topic and in all, records in all."""
         by_topic = topic if kind is Rejection.BYTES_REJECTED else None
-        self._add(_REJECTED[kind], by_topic, count)
+        self._add(by_topic, (_REJECTED[kind], count))
 
     def committed_for_others(self, *, refused: bool) -> None:
         """Count a transaction that another process waited for."""
@@ -77,10 +73,12 @@ class Counters:
         for (name, origin), count in commits.items():
             yield Metric("tidelog", "Transactions", name, (("origin", origin),), count, "counter")
 
-    def _add(self, name: str, topic: str | None, count: int) -> None:
+    def _add(self, topic: str | None, *counts: tuple[str, int]) -> None:
+        """Add to counts, each by its name: in all, and of a topic."""
         with self._lock:
-            for key in {(name, None), (name, topic)}:
-                self._counts[key] = self._counts.get(key, 0) + count
+            for name, count in counts:
+                for key in {(name, None), (name, topic)}:
+                    self._counts[key] = self._counts.get(key, 0) + count
 
 
 _COMMITS: Final = ("CommittedCount", "Records", "Bytes", "CommitTimeMs", "SkippedCount")
