@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.partition_choice import find_places
-from tidelog.cli.progress import ShownWork, current_line
+from tidelog.cli.progress import ShownWork
 from tidelog.cli.server_properties import broker_properties
 from tidelog.cli.terminal import counted, format_time, print_counts
 from tidelog.config.broker_config import BrokerConfig
@@ -174,7 +174,6 @@ def shrunk_printer(args: Namespace, verb: str) -> Callable[[Mapping[str, Any]], 
     """Return what prints each ``ShrunkLog``, with ``--json`` as one line."""
 
     def show(log: Mapping[str, Any]) -> None:
-        current_line().erase()
         if args.json:
             print(json.dumps(log))
         else:

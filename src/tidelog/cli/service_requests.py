@@ -67,6 +67,7 @@ def perform_printing(
     def report(row: Any) -> None:  # noqa: ANN401 - as above
         nonlocal shown
         shown += 1
+        current_line().erase()
         show(row)
 
     try:
@@ -77,7 +78,7 @@ def perform_printing(
         raise
     finally:
         for row in rest:
-            show(row)
+            report(row)
     return result
 
 

@@ -28,7 +28,7 @@ def add_parser(commands: Commands) -> None:
 def run(args: Namespace) -> int:
     """Delete the topics with all their records, or with ``--dry-run`` print their sizes only."""
     from tidelog.cli.operations import files_of
-    from tidelog.cli.progress import ShownWork, current_line
+    from tidelog.cli.progress import ShownWork
     from tidelog.cli.service_requests import perform, perform_here, perform_printing
     from tidelog.cli.terminal import counted, print_counts
     from tidelog.embedded.doors import open_to_change
@@ -40,7 +40,6 @@ def run(args: Namespace) -> int:
     verb = "would be deleted" if args.dry_run else "deleted"
 
     def show(topic: Mapping[str, Any]) -> None:
-        current_line().erase()
         if args.json:
             print(json.dumps(topic))
             return
