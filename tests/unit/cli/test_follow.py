@@ -55,7 +55,7 @@ def test_a_limit_ends_it(cli: Cli) -> None:
 def test_what_is_written_again_after_a_truncation_is_printed(
     topic: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Following goes on from the new end; what was printed and is gone is named."""
+    """It continues from the new end, and names the printed offsets that are gone."""
     with tidelog.open(topic.data) as logs:
         for value in (b"a", b"b", b"c"):
             logs.append("t", value)

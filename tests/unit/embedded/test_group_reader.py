@@ -95,7 +95,7 @@ def test_a_reader_that_has_read_all_stands_behind_markers_and_aborted_records(
 
 
 def test_a_reader_that_is_not_done_does_not_pass_what_it_has_not_yielded(tmp_path: Path) -> None:
-    """A loop that is left after a record goes on behind that record; so after a jump."""
+    """A loop that is left early continues with the next record, also after a jump."""
     with tidelog.open(tmp_path) as logs:
         filled(logs, "a", "b")
         append_transaction(logs.partition("t", 0), b"c")
