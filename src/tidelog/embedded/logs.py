@@ -8,12 +8,13 @@ from __future__ import annotations
 import itertools
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import WeakSet
 
 from tidelog.codec.compression import Codec
 from tidelog.embedded.group_reader import GroupReader, Groups, end_of
 from tidelog.embedded.topic_writer import TopicWriter, check_types
 from tidelog.embedded.transaction import Transaction
-from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.errors import InvalidArgument, KafkaStorageError, TidelogError
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
 from tidelog.records.partitioner import partition_for_key
@@ -73,14 +74,22 @@ class Logs:
         self.manager = manager
         self._scheduler = scheduler
         self._turns = itertools.count()
+        self._writers = WeakSet[TopicWriter]()
         self.groups: Final = Groups(self)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: object) -> None:
-        # An error of the body is not replaced by those of closing, which are logged.
-        self._close(self.manager.close if kind is None else self.manager.shutdown)
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            self.close()
+            return
+        # An error of the body is not replaced by those of closing, which are noted or logged.
+        try:
+            self._append_gathered()
+        except TidelogError as failure:
+            error.add_note(f"Records of a writer were not appended: {failure}")
+        self._close(self.manager.shutdown)
 
     # Topics
 
@@ -213,15 +222,15 @@ class Logs:
 
         >>> with tidelog.open("data") as logs:
         ...     topic = logs.create_topic("tides", partitions=4)
-        ...     writer = logs.writer("tides", codec=tidelog.Codec.ZSTD)
-        ...     for height in range(1000):
-        ...         writer.append((b"Brest", b"%d" % height))
-        ...     writer.flush()
+        ...     with logs.writer("tides", codec=tidelog.Codec.ZSTD) as writer:
+        ...         for height in range(1000):
+        ...             writer.append(b"%d" % height, key=b"Brest")
         ...     writer.records
         1000
         """
-        clock = self.manager.machine.clock
-        return TopicWriter(self, topic, clock=clock, codec=codec)
+        writer = TopicWriter(self, topic, clock=self.manager.machine.clock, codec=codec)
+        self._writers.add(writer)
+        return writer
 
     def transaction(
         self, txn: str | None = None, path: str | None = None, *, codec: Codec = Codec.NONE
@@ -460,9 +469,27 @@ class Logs:
     def close(self) -> None:
         """Flush and close all logs, mark the directories as clean; a second call does nothing.
 
-        Raises KafkaStorageError as ``LogManager.close``.
+        What writers have gathered is appended first.
+
+        Raises:
+            KafkaStorageError: as ``LogManager.close``.
+            TidelogError: what a writer has gathered cannot be appended; all else is done.
         """
-        self._close(self.manager.close)
+        try:
+            self._append_gathered()
+        finally:
+            self._close(self.manager.close)
+
+    def _append_gathered(self) -> None:
+        """Append what writers have gathered, once; raise the first error at the end."""
+        errors = []
+        while self._writers:
+            try:
+                self._writers.pop().append_gathered()
+            except TidelogError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def _close(self, close_manager: Callable[[], None]) -> None:
         try:

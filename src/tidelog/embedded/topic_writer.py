@@ -34,6 +34,7 @@ from tidelog.records.validation.validate import LeaderPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Self
 
     from numpy.typing import NDArray
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from tidelog.records.builder import RecordFields
     from tidelog.records.bulk_builder import RecordSource
     from tidelog.records.new_record import GivenRecord
+    from tidelog.records.record import Header
 
 BATCH_BYTES: Final = 64 << 10
 """Bytes of records after which a batch is appended, if the topic takes as many."""
@@ -84,7 +86,10 @@ class TopicLogs(Protocol):
 
 
 class TopicWriter:
-    """Appends records to one topic; used by one thread. ``flush`` appends what was gathered.
+    """Appends records to one topic; used by one thread.
+
+    ``flush`` appends what was gathered. The end of a ``with`` does so too, also after an error, and
+    so does ``Logs.close``.
 
     A record goes to its own ``partition`` if it names one, else where Kafka's producers send its
     key; one without a key joins the batch that is being filled, which moves on when it is full.
@@ -116,10 +121,32 @@ class TopicWriter:
         self._turn = 0
         self.records = 0
 
-    def append(self, given: GivenRecord) -> None:
-        """Take one record, in a form of ``NewRecord.of``, and append the batch that it fills.
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.flush()
+
+    def append(
+        self,
+        value: GivenRecord | None,
+        *,
+        key: bytes | None = None,
+        headers: Iterable[Header] = (),
+        timestamp: int | None = None,
+        partition: int | None = None,
+    ) -> None:
+        """Take one record, and append the batch that it fills.
 
         After an error this record is not taken, and those before it are not affected.
+
+        Args:
+            value: the record's value, or without the other arguments a whole record in a form of
+                ``NewRecord.of``.
+            key: as the others, see ``Logs.append``.
+            headers: names and values.
+            timestamp: in ms since the epoch; None: now.
+            partition: where it goes, instead of where the key says.
 
         Raises:
             InvalidArgument: a part of the record is of a wrong type.
@@ -128,7 +155,16 @@ class TopicWriter:
             MessageTooLarge: the same, for a record larger than ``max.message.bytes`` as a batch.
             KafkaStorageError: the disk failed.
         """
-        record = NewRecord.of(given)
+        is_whole = key is None and not headers and timestamp is None and partition is None
+        if value is None or (isinstance(value, _BYTES) and not is_whole):
+            content = None if value is None else bytes(value)
+            self._take(NewRecord(key, content, tuple(headers), timestamp, partition))
+        elif is_whole:
+            self._take(NewRecord.of(value))
+        else:
+            raise InvalidArgument(f"a record's value is bytes or None, not {_named(value)}")
+
+    def _take(self, record: NewRecord) -> None:
         check_types(record.key, record.value, record.headers, record.timestamp)
         number = self._number_of(record)
         now_ms = self._clock.now_ms()
@@ -159,7 +195,7 @@ class TopicWriter:
             if size is None:
                 count = _FIRST_CHUNK
                 for record in chunk:
-                    self.append(record)
+                    self._take(NewRecord.of(record))
             else:
                 count = min(max(_CHUNK_BYTES * len(chunk) // size, 1), _LONGEST_CHUNK)
 
@@ -219,9 +255,13 @@ class TopicWriter:
 
         Errors as ``append``; what was not appended then is still gathered.
         """
+        self.append_gathered()
+        self._directory.flush()
+
+    def append_gathered(self) -> None:
+        """Append what was gathered, which may not be durable then; errors as ``append``."""
         for number in self._numbers:
             self._append_batch(number)
-        self._directory.flush()
 
     def _number_of(self, record: NewRecord) -> int:
         number = record.partition

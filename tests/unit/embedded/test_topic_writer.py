@@ -163,6 +163,12 @@ def test_a_record_the_topic_does_not_take_is_refused_alone(
 FULL = OSError(errno.ENOSPC, "full")
 
 
+def append_and_fail(writer: TopicWriter, value: bytes) -> None:
+    """Append a record; raise ZeroDivisionError."""
+    writer.append(value)
+    raise ZeroDivisionError
+
+
 @pytest.mark.parametrize("size", [BATCH_BYTES // 4, 2 * BATCH_BYTES])
 def test_a_record_is_taken_or_refused_though_the_disk_was_full(size: int) -> None:
     """One that is refused can be given again; those before it are kept. Each is there once."""
@@ -184,6 +190,83 @@ def test_a_record_is_taken_or_refused_though_the_disk_was_full(size: int) -> Non
 
     assert (refused, appended) == (1, 10)
     assert home.values("t-0") == given
+
+
+def test_a_record_is_given_whole_or_in_parts() -> None:
+    """Key and other parts are arguments as those of ``Logs.append``."""
+    home = home_with_topic(2)
+    with home.open() as directory:
+        writer = directory.writer("t")
+        writer.append((b"k", b"whole", [("h", b"1")], 7))
+        writer.append(b"parts", key=b"k", headers=[("h", b"1")], timestamp=7)
+        writer.append(b"placed", partition=1 - partition_for_key(b"k", 2))
+        writer.append(None, key=b"k")
+        writer.flush()
+        records = list(directory.read("t", partition=partition_for_key(b"k", 2)))
+        placed = list(directory.read("t", partition=1 - partition_for_key(b"k", 2)))
+
+    assert [record.value for record in records] == [b"whole", b"parts", None]
+    assert [(record.key, record.headers, record.timestamp) for record in records[:2]] == [
+        (b"k", (("h", b"1"),), 7)
+    ] * 2
+    assert [record.value for record in placed] == [b"placed"]
+
+
+@pytest.mark.parametrize("value", [(b"k", b"v"), {"value": b"v"}, "text"])
+def test_a_value_beside_its_key_is_bytes(value: Any) -> None:
+    """A whole record, or text, is refused there."""
+    with home_with_topic(1).open() as directory:
+        writer = directory.writer("t")
+        with pytest.raises(InvalidArgument, match="value is bytes or None"):
+            writer.append(value, key=b"key")
+        writer.flush()
+
+        assert writer.records == 0
+
+
+def test_the_end_of_a_with_flushes() -> None:
+    """Also that by an error, as what was appended before is kept."""
+    home = home_with_topic(1)
+    with home.open() as directory:
+        with directory.writer("t") as writer:
+            writer.append(b"a")
+        with pytest.raises(ZeroDivisionError), directory.writer("t") as writer:
+            append_and_fail(writer, b"b")
+        values = [record.value for record in directory.read("t")]
+
+    assert values == [b"a", b"b"]
+
+
+def test_closing_appends_what_was_gathered() -> None:
+    """Nobody has to remember the flush: neither at the end nor after an error."""
+    home = home_with_topic(1)
+    with home.open() as directory:
+        writer = directory.writer("t")
+        writer.append(b"a")
+    with pytest.raises(ZeroDivisionError), home.open() as directory:
+        append_and_fail(writer := directory.writer("t"), b"b")
+
+    assert home.values("t-0") == [b"a", b"b"]
+
+
+def test_closing_raises_what_keeps_gathered_records_from_the_log() -> None:
+    """The directory is closed all the same, and an error of the body keeps its place."""
+    home = home_with_topic(1)
+    directory = home.open()
+    writer = directory.writer("t")
+    writer.append(b"a")
+    home.fs.fail("pwrite", ".log", FULL)
+    with pytest.raises(KafkaStorageError, match="full"):
+        directory.close()
+    directory.close()
+    directory = home.open()
+    writer = directory.writer("t")
+    home.fs.fail("pwrite", ".log", FULL)
+    with pytest.raises(ZeroDivisionError) as raised, directory:
+        append_and_fail(writer, b"b")
+
+    assert "full" in raised.value.__notes__[0]
+    assert home.values("t-0") == []
 
 
 def test_a_record_that_fills_its_batch_is_refused_alone() -> None:
