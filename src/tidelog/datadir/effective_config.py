@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.config.log_config import DELETION_SETTINGS
+from tidelog.config.log_config import DELETION_SETTINGS, NEVER_DELETED
 from tidelog.errors import InvalidConfig
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _MAX_LAG: Final = "max.compaction.lag.ms"
 _POLICY: Final = "cleanup.policy"
 _DELETE: Final = "delete"
 _TIERED: Final = "remote.storage.enable"
+_ABOUT_TIERS: Final = ("remote.", "local.retention.")
 
 
 def unknown_settings(*known: Container[str]) -> tuple[str, ...]:
@@ -40,6 +41,17 @@ def unknown_in_effect(
     """Return the unknown settings that matter: a topic that is only compacted has no retention."""
     policy = own.get(_POLICY) or (inherited[_POLICY].value if _POLICY in inherited else _DELETE)
     return unknown_settings(own, inherited) if _DELETE in policy else ()
+
+
+class CopiedSettings(NamedTuple):
+    """The settings for a copy of a topic.
+
+    ``left_out``: the names, sorted, of those of tiered storage that the topic has and the copy
+    cannot have.
+    """
+
+    config: dict[str, str]
+    left_out: tuple[str, ...]
 
 
 class TopicSettings:
@@ -65,6 +77,22 @@ class TopicSettings:
     def unknown_settings(self) -> tuple[str, ...]:
         """The settings about deletion that matter and are not set anywhere, by Kafka's names."""
         return unknown_in_effect(self.config, self.inherited) if self.is_adopted else ()
+
+    def settings_of_copy(self) -> CopiedSettings:
+        """Return the settings for a copy of the topic: those that are known.
+
+        What is unknown about deletion deletes nothing; under an unknown policy no limit does.
+        """
+        known = {name: one.value for name, one in self.inherited.items()} | dict(self.config)
+        unknown = self.unknown_settings
+        if _POLICY in unknown:
+            unknown = DELETION_SETTINGS
+        known |= {name: NEVER_DELETED[name] for name in unknown}
+        left_out: tuple[str, ...] = ()
+        if known.get(_TIERED, "").strip().lower() == "true":
+            left_out = tuple(sorted(name for name in known if name.startswith(_ABOUT_TIERS)))
+        config = {name: value for name, value in known.items() if name not in left_out}
+        return CopiedSettings(config, left_out)
 
     def config_in_force(
         self, defaults: LogConfig, overrides: Mapping[str, str] = NO_SETTINGS

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.config.log_config import DELETION_SETTINGS, NEVER_DELETED
-from tidelog.datadir.cluster_metadata.broker_settings import ConfigSource
 from tidelog.datadir.partition_directories import is_partition_directory, random_id
 from tidelog.datadir.renamed_files import delete_if_there
 from tidelog.errors import (
@@ -63,6 +61,8 @@ class MirroredPartition:
     """What a run copies of a partition: the batches with offsets ``[start_offset, end_offset)``.
 
     ``end_offset`` is the log end of the mirror afterwards, ``log_start_offset`` its log start.
+    ``settings_left_out``: settings of the source's topic that the new topic does not get, since
+    there is no tiered storage here; records that only remote storage has are not copied.
     """
 
     topic: str
@@ -73,6 +73,7 @@ class MirroredPartition:
     log_start_offset: int
     batches: int = 0
     size_bytes: int = 0
+    settings_left_out: tuple[str, ...] = ()
 
     def add(self, copied: CopiedBatches) -> None:
         """Count what was copied, all of it."""
@@ -125,6 +126,7 @@ class Mirror:
         self._stage = stage or self._stage_here
         self._on_read = on_read
         self._new: dict[str, NewTopic] = {}
+        self._left_out: dict[str, tuple[str, ...]] = {}
         self._wider: dict[str, int] = {}
         self._ids: dict[str, UUID] = {}
 
@@ -193,7 +195,8 @@ class Mirror:
         partitions = max(topic.partitions, default=0) + 1
         if known is None:
             topic_id = topic.topic_id or random_id(self._manager.machine.rng)
-            self._new[name] = NewTopic(name, topic_id, partitions, _config(topic))
+            config, self._left_out[name] = topic.settings_of_copy()
+            self._new[name] = NewTopic(name, topic_id, partitions, config)
             return
         if topic.topic_id not in {None, known.topic_id}:
             raise InconsistentTopicId(
@@ -242,6 +245,7 @@ class Mirror:
             is_new = topic.name in self._new
             done = MirroredPartition(topic.name, number, is_new, found, found, start)
             done.log_start_offset = max(start, _start_of(target))
+            done.settings_left_out = self._left_out.get(topic.name, ())
             return done, MirrorRange(
                 *(topic.name, number, topic.topic_id, found, first, max(first, end)),
                 segment_bytes=self._segment_bytes(topic.name),
@@ -314,17 +318,6 @@ def check_mirror_paths(source: ReadOnlyDirectory, target: str) -> None:
         raise InvalidArgument(f"{target} is the source itself")
     if theirs.startswith(os.path.join(ours, "")):
         raise InvalidArgument(f"{target} is inside the source: Kafka would not start with that")
-
-
-def _config(topic: ReadOnlyTopic) -> dict[str, str]:
-    """Return the settings of a new mirror: those known of the source."""
-    inherited = {
-        key: setting.value
-        for key, setting in topic.inherited.items()
-        if setting.source is not ConfigSource.DEFAULT or key in DELETION_SETTINGS
-    }
-    unknown = {key: NEVER_DELETED[key] for key in topic.unknown_settings}
-    return {**unknown, **inherited, **topic.config}
 
 
 def _start_of(log: Log | None) -> int:

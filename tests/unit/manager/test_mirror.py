@@ -353,6 +353,23 @@ def test_a_topic_of_kafka_with_unknown_settings_is_kept_forever() -> None:
     homes.check()
 
 
+def test_a_tiered_topic_is_mirrored_without_the_settings_of_remote_storage() -> None:
+    """They are named, once; what the local log holds is copied."""
+    homes = homes_with(b"a", b"b", local_retention_ms="5")
+    catalogue, fs = f"{SOURCE}/tidelog.topics.json", homes.home.fs
+    with_tiers = b'"remote.storage.enable": "true", "retention.ms"'
+    fs.write(catalogue, fs.read(catalogue).replace(b'"retention.ms"', with_tiers))
+
+    done = homes.mirror()
+
+    left_out = ("local.retention.ms", "remote.storage.enable")
+    assert [one.settings_left_out for one in done] == [left_out] * 2
+    with homes.target() as logs:
+        assert dict(logs.topics()["t"].config) == SMALL
+    homes.check()
+    assert [one.settings_left_out for one in homes.mirror()] == [(), ()]
+
+
 def test_a_directory_is_not_its_own_mirror() -> None:
     """Nor is one inside it, and the directory of one partition is not a source."""
     homes = homes_with(b"a")

@@ -63,7 +63,7 @@ def print_mirrored(done: Sequence[MirroredPartition], *, is_plan: bool, as_json:
     from tidelog.cli.terminal import print_counts
 
     if not as_json:
-        _print(done, "would copy" if is_plan else "copied")
+        _print(done, *(("would copy", "would leave out") if is_plan else ("copied", "left out")))
         return
     for one in done:
         print(json.dumps(_row(one)))
@@ -114,17 +114,22 @@ def _row(one: MirroredPartition) -> dict[str, Any]:
         "logStartOffset": one.log_start_offset,
         "batches": one.batches,
         "sizeBytes": one.size_bytes,
+        "settingsLeftOut": list(one.settings_left_out),
     }
 
 
-def _print(done: Sequence[MirroredPartition], verb: str) -> None:
+def _print(done: Sequence[MirroredPartition], copied: str, left_out: str) -> None:
     from tidelog.cli.terminal import counted, print_line
     from tidelog.explain.picture import format_bytes
 
+    for topic, settings in {one.topic: one.settings_left_out for one in done}.items():
+        if settings:
+            what = f"{', '.join(settings)}, and records that are only in remote storage"
+            print_line(f"{topic}: {left_out} {what}: tidelog has none")
     for one in done:
         if one.batches:
             offsets = f"[{one.start_offset:,}, {one.end_offset:,})"
             size = f"{counted(one.batches, 'batch')}, {format_bytes(one.size_bytes)}"
-            print_line(f"{one.topic}-{one.partition}: {verb} {offsets}, {size}")
+            print_line(f"{one.topic}-{one.partition}: {copied} {offsets}, {size}")
         else:
             print_line(f"{one.topic}-{one.partition}: nothing new; it ends at {one.end_offset:,}")

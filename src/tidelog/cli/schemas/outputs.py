@@ -29,6 +29,7 @@ from tidelog.cli.schemas.parts import (
     LAST_STABLE,
     LOG_BYTES,
     LOG_START,
+    MIRRORED_LOG,
     MISSING,
     NEW_RECORD,
     OFFSETS,
@@ -433,18 +434,7 @@ _CLEANER: Final = line(
 _LOOK_COUNTS: Final = counts(partitions=PARTITIONS, damaged=DAMAGED, missing=MISSING)
 
 _MIRRORED: Final = (
-    line(
-        "What is copied of one partition, or with `--dry-run` would be.",
-        {
-            **PLACE,
-            "newTopic": boolean("Whether the mirror gets the topic by this run."),
-            "startOffset": integer("First offset that is copied."),
-            "endOffset": integer("Log end of the mirror afterwards."),
-            "logStartOffset": integer("Log start of the mirror afterwards."),
-            "batches": integer("Batches that are copied."),
-            "sizeBytes": integer("Their size, in bytes."),
-        },
-    ),
+    MIRRORED_LOG,
     counts(
         partitions="Lines before this one: partitions.",
         batches="Batches that are copied.",

@@ -32,6 +32,21 @@ PARTITIONS: Final = "Lines before this one: partitions."
 DAMAGED: Final = "How many of them are damaged."
 MISSING: Final = "Partitions that the catalogue lists and whose directories are missing."
 
+MIRRORED_LOG: Final = line(
+    "What is copied of one partition, or with `--dry-run` would be.",
+    {
+        **PLACE,
+        "newTopic": boolean("Whether the mirror gets the topic by this run."),
+        "startOffset": integer("First offset that is copied."),
+        "endOffset": integer("Log end of the mirror afterwards."),
+        "logStartOffset": integer("Log start of the mirror afterwards."),
+        "batches": integer("Batches that are copied."),
+        "sizeBytes": integer("Their size, in bytes."),
+        "settingsLeftOut": array(
+            string("Name."), "Settings of tiered storage that the new topic does not get."
+        ),
+    },
+)
 _HOLE: Final = line(
     "Offsets that no segment holds.",
     {

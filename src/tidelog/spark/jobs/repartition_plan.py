@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.metadata_files import format_uuid
-from tidelog.config.log_config import NEVER_DELETED
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.env.system_files import SYSTEM_FILES
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 KEYLESS: Final = ("spread", "source")
 """Where records without a key go: see ``repartition``."""
 
-_NOT_COPIED: Final = ("remote.storage.enable", "message.timestamp.type")
+_NOT_COPIED: Final = "message.timestamp.type"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,13 +154,12 @@ def plan_repartition(request: RepartitionRequest, config: Mapping[str, str]) -> 
 def config_of_copy(topic: ReadOnlyTopic, config: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of a topic that gets the records of ``topic``.
 
-    They are those of ``topic``, replaced by ``config``. What is unknown about deletion deletes
-    nothing. The timestamp type is not copied: records would get the time of the copy.
+    They are those of ``topic``, replaced by ``config``; see ``settings_of_copy``. The timestamp
+    type is not copied: records would get the time of the copy.
     """
-    known = {name: setting.value for name, setting in topic.inherited.items()} | dict(topic.config)
-    kept = {name: value for name, value in known.items() if name not in _NOT_COPIED}
-    unknown = {name: NEVER_DELETED[name] for name in topic.unknown_settings}
-    return unknown | kept | dict(config)
+    kept = topic.settings_of_copy().config
+    kept.pop(_NOT_COPIED, None)
+    return kept | dict(config)
 
 
 def _txn_of(request: RepartitionRequest, topic: ReadOnlyTopic) -> str:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.config.log_config import LogConfig
+from tidelog.config.log_config import NEVER_DELETED, LogConfig
 from tidelog.datadir.catalogue import Topic
 from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings, ConfigSource
 from tidelog.datadir.cluster_metadata.metadata_image import MetadataImage
@@ -140,6 +140,21 @@ def test_the_policy_of_a_tiered_topic_is_unknown() -> None:
     )
 
     assert set(known_of(settings)) == {"remote.storage.enable"}
+
+
+def test_a_copy_of_a_topic_with_an_unknown_policy_deletes_nothing() -> None:
+    """By no limit that is known; it is not tiered, and the settings about that are named."""
+    settings = settings_with(
+        (TOPIC, "flights", "retention.ms", "1"),
+        (TOPIC, "flights", "segment.bytes", "2000000"),
+        (TOPIC, "flights", "local.retention.bytes", "5"),
+        (TOPIC, "flights", "remote.storage.enable", "true"),
+    )
+
+    config, left_out = adopted(settings).settings_of_copy()
+
+    assert config == {**NEVER_DELETED, "segment.bytes": "2000000"}
+    assert left_out == ("local.retention.bytes", "remote.storage.enable")
 
 
 def test_what_is_altered_here_comes_first_and_nothing_is_copied() -> None:
