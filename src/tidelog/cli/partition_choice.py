@@ -235,18 +235,34 @@ def choose_partitions(
     return ChosenPartitions(opened, _chosen(path, places, known, topics, partition), missing)
 
 
-def find_places(
+def choose_to_change(
     fs: FileSystem,
     directory: str,
     topics: Sequence[str] = (),
     partition: int | None = None,
     *,
     may_be_empty: bool = False,
+) -> ChosenPartitions:
+    """Return the partitions that a command is to change: arguments as ``choose_partitions``.
+
+    Raises KafkaStorageError also for a catalogue that cannot be read; other errors as there.
+    """
+    chosen = choose_partitions(fs, directory, topics, partition, may_be_empty=may_be_empty)
+    if chosen.directory.catalogue_error is not None:
+        raise chosen.directory.catalogue_error
+    return chosen
+
+
+def find_places(
+    fs: FileSystem,
+    directory: str,
+    topics: Sequence[str] = (),
+    partition: int | None = None,
 ) -> list[Place]:
     """Return the partition directories of ``topics`` (all, if none is named), sorted.
 
     For commands that open the directory for writing. Kafka's ``__cluster_metadata`` is left out
-    unless it is named. ``may_be_empty`` is as in ``choose_partitions``.
+    unless it is named.
 
     Raises:
         UnknownTopicOrPartition: there are no partitions, or none of a topic that is named.
@@ -262,9 +278,6 @@ def find_places(
             for key in _own_partitions(fs, path)
             if key.topic != METADATA_TOPIC or key.topic in topics
         ]
-        is_empty = may_be_empty and not (places or topics)
-        if is_empty and open_directory_read_only(path, fs=fs).has_files_of_its_own():
-            return []
     return _chosen(path, places, (), topics, partition)
 
 

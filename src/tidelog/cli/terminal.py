@@ -8,7 +8,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from argparse import Namespace
     from collections.abc import Callable, Sequence
     from json import JSONEncoder
 
@@ -60,14 +59,6 @@ def print_counts(**counts: int) -> None:
     import json
 
     print(json.dumps({"counts": counts}))
-
-
-def print_nothing(args: Namespace, **counts: int) -> int:
-    """Print that a data directory has no partitions, and zeros where JSON is wanted; return 0."""
-    print_message(args.command, f"{args.directory} has no partitions")
-    if args.json:
-        print_counts(**counts)
-    return 0
 
 
 def print_line(text: str) -> None:

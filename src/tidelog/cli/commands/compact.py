@@ -40,29 +40,34 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Clean every chosen log that is compacted, up to its active segment."""
-    from tidelog.cli.partition_choice import find_places
+    """Clean every chosen log that is compacted, up to its active segment.
+
+    Returns 1 if a partition of the catalogue is missing.
+    """
+    from tidelog.cli.partition_choice import choose_to_change
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.service_requests import numbers_by_topic, perform, perform_printing
-    from tidelog.cli.terminal import print_counts, print_nothing
+    from tidelog.cli.terminal import print_counts
     from tidelog.env.system_files import SYSTEM_FILES
 
-    places = find_places(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
-    if not places:
-        return print_nothing(args, partitions=0, freedBytes=0)
-    arguments = {
-        "partitions": numbers_by_topic(places),
-        "settings": dict(args.options),
-        "now_ms": args.now,
-        "server_properties": broker_properties(args),
-    }
-    path = os.path.dirname(places[0].path)
+    chosen = choose_to_change(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
+    has_loss = chosen.report_missing(args.command)
+    places, missing = chosen.places, len(chosen.missing)
     printer = CompactionPrinter("dropped", is_json=args.json)
-    request = (args.command, path, arguments, lambda: _opened(args, places))
-    perform_printing(perform, request, printer.print)
+    if places:
+        arguments = {
+            "partitions": numbers_by_topic(places),
+            "settings": dict(args.options),
+            "now_ms": args.now,
+            "server_properties": broker_properties(args),
+        }
+        path = os.path.dirname(places[0].path)
+        request = (args.command, path, arguments, lambda: _opened(args, places))
+        perform_printing(perform, request, printer.print)
     if args.json:
-        print_counts(partitions=printer.printed, freedBytes=printer.freed_bytes)
-    return 0
+        freed = printer.freed_bytes
+        print_counts(partitions=printer.printed, freedBytes=freed, missing=missing)
+    return int(has_loss)
 
 
 @contextmanager

@@ -44,9 +44,12 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Delete the records below an offset, in one partition or all; if one refuses, in none."""
+    """Delete the records below an offset, in one partition or all; if one refuses, in none.
+
+    Returns 1 if a partition of the catalogue is missing.
+    """
     from tidelog.cli.operations import files_of, manager_of, print_shrunk_counts, shrunk_printer
-    from tidelog.cli.partition_choice import find_places
+    from tidelog.cli.partition_choice import choose_to_change
     from tidelog.cli.service_requests import (
         numbers_by_topic,
         perform,
@@ -55,7 +58,13 @@ def run(args: Namespace) -> int:
     )
     from tidelog.env.system_files import SYSTEM_FILES
 
-    places = find_places(SYSTEM_FILES, args.directory, [args.topic], args.partition)
+    chosen = choose_to_change(SYSTEM_FILES, args.directory, [args.topic], args.partition)
+    has_loss = chosen.report_missing(args.command)
+    places, missing = chosen.places, len(chosen.missing)
+    if not places:
+        if args.json:
+            print_shrunk_counts([], missing=missing)
+        return int(has_loss)
     fs = files_of(args)
     act = perform_here if args.dry_run else perform
     arguments = {
@@ -69,5 +78,5 @@ def run(args: Namespace) -> int:
     show = shrunk_printer(args, "would delete" if args.dry_run else "deleted")
     logs = perform_printing(act, request, show)
     if args.json:
-        print_shrunk_counts(logs)
-    return 0
+        print_shrunk_counts(logs, missing=missing)
+    return int(has_loss)

@@ -32,17 +32,24 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Delete expired segments of every chosen log and free their space."""
+    """Delete expired segments of every chosen log and free their space.
+
+    Returns 1 if a partition of the catalogue is missing.
+    """
     from tidelog.cli.operations import manager_of, print_shrunk_counts, shrunk_printer
-    from tidelog.cli.partition_choice import find_places
+    from tidelog.cli.partition_choice import choose_to_change
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.service_requests import numbers_by_topic, perform, perform_printing
-    from tidelog.cli.terminal import print_message, print_nothing
+    from tidelog.cli.terminal import print_message
     from tidelog.env.system_files import SYSTEM_FILES
 
-    places = find_places(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
+    chosen = choose_to_change(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
+    has_loss = chosen.report_missing(args.command)
+    places, missing = chosen.places, len(chosen.missing)
     if not places:
-        return print_nothing(args, partitions=0, deletedSegments=0, freedBytes=0)
+        if args.json:
+            print_shrunk_counts([], missing=missing)
+        return int(has_loss)
     arguments = {
         "partitions": numbers_by_topic(places),
         "are_named": bool(args.topics),
@@ -57,5 +64,5 @@ def run(args: Namespace) -> int:
     for note in done["notes"]:
         print_message(args.command, note)
     if args.json:
-        print_shrunk_counts(done["logs"])
-    return 0
+        print_shrunk_counts(done["logs"], missing=missing)
+    return int(has_loss)

@@ -394,6 +394,7 @@ _SHRUNK_COUNTS: Final = {
     "partitions": PARTITIONS,
     "deletedSegments": "Segments that are deleted.",
     "freedBytes": "Size of their `.log` files, in bytes.",
+    "missing": MISSING,
 }
 _RECOVERY_COUNTS: Final = counts(
     partitions=PARTITIONS,
@@ -665,7 +666,9 @@ OUTPUTS: Final[dict[str, Output]] = {
         "tidelog retain --json", "A line a partition.", (SHRUNK_LOG, counts(**_SHRUNK_COUNTS))
     ),
     "compact": Output(
-        "tidelog compact --json", "A line a partition.", (COMPACTION, counts(**_COMPACTION_COUNTS))
+        "tidelog compact --json",
+        "A line a partition.",
+        (COMPACTION, counts(**_COMPACTION_COUNTS, missing=MISSING)),
     ),
     "cleaner status": Output(
         "tidelog cleaner status --json",
@@ -732,7 +735,7 @@ OUTPUTS: Final[dict[str, Output]] = {
     "plan retention": Output(
         "tidelog plan retention --json",
         "A line a partition.",
-        (SHRUNK_LOG, counts(**_SHRUNK_COUNTS, missing=MISSING)),
+        (SHRUNK_LOG, counts(**_SHRUNK_COUNTS)),
     ),
     "plan compaction": Output(
         "tidelog plan compaction --json",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -162,3 +163,41 @@ def test_a_log_that_does_not_open_keeps_no_other_from_retention(rolled: Cli) -> 
     assert (outcome.code, deleted) == (1, {"s": 2, "u": 2})
     assert "t-0/leader-epoch-checkpoint" in outcome.err
     assert segments(rolled) == [0, 1, 2, 3]
+
+
+COMMANDS = [
+    ("plan", "retention"),
+    ("retain",),
+    ("compact", "-o", "cleanup.policy=compact"),
+    ("delete-records", "t", "--before", 0),
+    ("delete-records", "t", "--before", 0, "--dry-run"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_missing_partition_is_named_with_code_1(cli: Cli, command: tuple[object, ...]) -> None:
+    """All these commands do so in the same words; they deal with the other partitions."""
+    cli.on("create", "t", "-p", 2)
+    shutil.rmtree(cli.data / "t-1")
+
+    outcome = cli.on(*command, "--json")
+
+    gone = "t-1 is listed in tidelog.topics.json, but its directory is missing"
+    assert (outcome.code, f"tidelog {command[0]}: {gone}" in outcome.err) == (1, True)
+    assert [row["partition"] for row in outcome.rows] == [0]
+    assert outcome.counts["missing"] == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_where_all_partitions_are_missing_nothing_is_done(
+    cli: Cli, command: tuple[object, ...]
+) -> None:
+    """They are named; the directory is not opened, which would make them again."""
+    cli.on("create", "t")
+    shutil.rmtree(cli.data / "t-0")
+
+    outcome = cli.on(*command, "--json")
+
+    assert (outcome.code, outcome.rows, outcome.counts["missing"]) == (1, [], 1)
+    assert "t-0 is listed in tidelog.topics.json, but its directory is missing" in outcome.err
+    assert not (cli.data / "t-0").exists()
