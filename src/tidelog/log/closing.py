@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.errors import InvariantError
+from tidelog.segment.undo import undone_on_error
 
 if TYPE_CHECKING:
     from tidelog.log.state import LogState
@@ -53,23 +54,30 @@ def rename_directory_locked(state: LogState, name: str, *, goes_on: bool) -> Non
     """Rename the log's directory within its parent, durably.
 
     With ``goes_on`` the log is used as before; else it is about to be deleted, and its epochs are
-    forgotten so that nothing writes them again.
+    forgotten so that nothing writes them again. An error is undone.
     """
     if "/" in name:
         raise InvariantError(f"{name!r} is not a directory name")
     context = state.context
     state.topic_id.flush()
     target = f"{context.parent}/{name}"
-    if target == context.directory:
+    source = context.directory
+    if target == source:
         return
-    with context.guard.watch("renaming the log"):
-        context.fs.rename(context.directory, target)
-    with context.guard.watch("renaming the log", must_finish=True):
-        context.directory = target
-        for segment in (*state.local.segments, *tuple(context.leaving)):
-            segment.moved_to(target)
-        state.producers.snapshots.directory = target
-        state.epochs.moved_to(target)
-        if not goes_on:
-            state.epochs.clear()
+    with context.guard.watch("renaming the log"), undone_on_error(source) as undo:
+        _move_locked(state, target)
+        undo.callback(_move_locked, state, source)
         context.fs.sync_directory(context.parent)
+    if not goes_on:
+        state.epochs.clear()
+
+
+def _move_locked(state: LogState, target: str) -> None:
+    """Rename the log's directory, and let everything that is open go on under the new path."""
+    context = state.context
+    context.fs.rename(context.directory, target)
+    context.directory = target
+    for segment in (*state.local.segments, *tuple(context.leaving)):
+        segment.moved_to(target)
+    state.producers.snapshots.directory = target
+    state.epochs.moved_to(target)

@@ -334,6 +334,21 @@ def test_a_renamed_log_goes_on_under_its_new_name() -> None:
     assert home.fs.list("/data") == ["flights-0.0123456789abcdef0123456789abcdef-future"]
 
 
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_log_that_could_not_be_renamed_durably_goes_on_under_its_name(*, goes_on: bool) -> None:
+    """No descriptor was left for the sync, which says nothing about the disk."""
+    home, log = filled()
+    home.fs.fail("sync_directory", "/data", OSError(errno.EMFILE, "too many open files"))
+    with pytest.raises(KafkaStorageError, match="renaming the log"):
+        log.rename_directory("flights-0.0123456789abcdef0123456789abcdef-future", goes_on=goes_on)
+
+    assert (log.directory, log.is_offline, home.failures) == (home.directory, False, [])
+    assert home.fs.list("/data") == ["flights-0"]
+    log.append_as_leader(batch(b"after"), leader_epoch=3)
+    log.close()
+    assert all_values(home.open())[-1] == (15, b"after")
+
+
 def test_a_deleted_log_leaves_nothing() -> None:
     """All files are deleted at once, and the directory with them."""
     home, log = filled()

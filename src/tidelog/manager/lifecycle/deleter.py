@@ -26,6 +26,7 @@ from tidelog.segment.filenames import (
     log_stray_directory_name,
     parse_topic_partition,
 )
+from tidelog.segment.undo import undone_on_error
 from tidelog.staging.journal import journals
 from tidelog.staging.manifest_names import HASH, is_left_by_a_waiter, waiting_hashes
 from tidelog.staging.ready_expiry import LEFTOVER_MS, sweep_manifests
@@ -232,6 +233,12 @@ class LogDeleter:
             log.rename_directory(log_stray_directory_name(*key, self._unique()), goes_on=False)
             log.close_handlers()
             return
+        if log.needs_reopening:  # what is deleted need not be made whole
+            log.close_handlers()
+            log_dir = self._log_dirs.of(log)
+            with self._failing(log_dir, f"deleting {key}"):
+                self._rename_away(key, log_dir, log.directory)
+            return
         try:
             log.rename_directory(log_delete_directory_name(*key, self._unique()), goes_on=False)
         except KafkaStorageError:
@@ -361,10 +368,16 @@ class LogDeleter:
                 self._rename_away(key, log_dir, source)
 
     def _rename_away(self, key: TopicPartition, log_dir: LogDir, source: str) -> None:
-        """Rename a directory to ``-delete``, durably, and let it be deleted later; OSError."""
+        """Rename a directory to ``-delete``, durably, and let it be deleted later.
+
+        An OSError is undone.
+        """
+        fs = self._machine.fs
         target = os.path.join(log_dir.path, log_delete_directory_name(*key, self._unique()))
-        self._machine.fs.rename(source, target)
-        self._machine.fs.sync_directory(log_dir.path)
+        with undone_on_error(source) as undo:
+            fs.rename(source, target)
+            undo.callback(fs.rename, target, source)
+            fs.sync_directory(log_dir.path)
         self._queue.add(target)
 
     def _forget(self, log_dir: LogDir | None, keys: Sequence[TopicPartition]) -> None:

@@ -191,8 +191,9 @@ class RequestService:
         try:
             self._fs.sync_directory(data_dir)
         except OSError as error:
-            self._log_dirs.take_offline(data_dir, error)
-            refusal = KafkaStorageError(f"{data_dir} is offline: {error}; nothing was done")
+            if error.errno not in NO_RESOURCES:
+                self._log_dirs.take_offline(data_dir, error)
+            refusal = KafkaStorageError(f"syncing {data_dir} failed: {error}; nothing was done")
             for job in claimed:
                 self._finish(job, Answer.of_error(refusal))
             return

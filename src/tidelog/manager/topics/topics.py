@@ -33,7 +33,7 @@ from tidelog.errors import (
     KafkaStorageError,
     UnknownTopicOrPartition,
 )
-from tidelog.log.directory_guard import PASSING, lacks_resources
+from tidelog.log.directory_guard import NO_RESOURCES, PASSING, lacks_resources
 from tidelog.manager.topics.topic_checks import altered_config, new_topic
 from tidelog.readonly.cluster_metadata import find_broker_settings
 from tidelog.segment.filenames import log_directory_name
@@ -353,8 +353,8 @@ class Topics:
     def _write(self, catalogue: Catalogue, *, last: UUID | None = None) -> None:
         """Write the catalogue where it differs from what stands there, then take it as ours.
 
-        If a directory cannot be written, those before it get back what they had. ``last`` is the
-        id of the directory to be written last.
+        If a directory cannot be written, it and those before it get back what they had. ``last`` is
+        the id of the directory to be written last.
         """
         replaced: list[tuple[str, Catalogue]] = []
         for one in sorted(self._dirs, key=lambda one: one.directory_id == last):
@@ -366,6 +366,9 @@ class Topics:
             except OSError as error:
                 if error.errno not in PASSING:
                     self._dirs.take_offline(one.path, error)
+                elif error.errno in NO_RESOURCES and before is not None:
+                    del self._written[one.path]  # perhaps in place, and only not synced
+                    replaced.append((one.path, before))
                 self._restore(replaced)
                 raise KafkaStorageError(f"writing the topics of {one.path}: {error}") from error
             self._written[one.path] = catalogue

@@ -611,6 +611,36 @@ def test_a_log_that_has_moved_is_deleted_though_it_could_not_be_renamed_at_once(
         assert values(manager, "t", 0) == EXPECTED
 
 
+@pytest.mark.parametrize("renamed", ["/b/t-0", "-delete"])
+def test_an_exchange_that_lacks_a_descriptor_for_a_sync_is_completed_later(
+    renamed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the copy's new name, or of the old log's; both directories stay online."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t", path="/a")
+        fill(manager, "t", 0, 30)
+        manager.move_partition(*KEY, "/b")
+        rename = home.fs.rename
+
+        def rename_once(source: str, target: str) -> None:
+            rename(source, target)
+            if target.endswith(renamed):
+                monkeypatch.undo()
+                parent = os.path.dirname(target)
+                home.fs.fail("sync_directory", parent, OSError(EMFILE, "too many open files"))
+
+        monkeypatch.setattr(home.fs, "rename", rename_once)
+        home.clock.advance(0)
+        home.clock.advance(90_000)
+
+        assert manager.live_dirs == ["/a", "/b"]
+        assert manager.partition("t", 0).log.directory == "/b/t-0"
+        assert values(manager, "t", 0) == EXPECTED
+        names = [name for path in home.paths for name in home.files(path)]
+        assert [name for name in names if name.startswith("t-")] == ["t-0"]
+
+
 def test_a_disk_that_cannot_be_read_takes_its_directory_offline_and_keeps_the_copy() -> None:
     """The bytes are copied outside of the log's own reads."""
     home = two_directories()

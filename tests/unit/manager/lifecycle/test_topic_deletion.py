@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from errno import EIO
+from errno import EIO, EMFILE
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,55 @@ def test_a_deleted_topic_is_gone_at_once_and_its_files_later() -> None:
 
         assert (manager.topics(), [n.endswith("-delete") for n in names]) == ({}, [True, True])
         assert later == []
+
+
+@pytest.mark.parametrize("loading", Loading)
+def test_a_deletion_without_a_descriptor_for_the_sync_is_finished_later(loading: Loading) -> None:
+    """The directory gets its name back, and is renamed durably by the next pass."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", path="/a")
+    with home.open(how={"loading": loading}) as manager:
+        fail_after_rename(home, "-delete")
+        manager.delete_topic("t")
+        at_first = home.files("/a")
+        manager.tasks.cleanup_logs()
+        home.clock.advance(30_000 + DELAY_MS)
+
+        assert "t-0" in at_first
+        assert (manager.topics(), manager.live_dirs) == ({}, ["/a", "/b"])
+    assert [name for name in home.files("/a") if name.startswith("t-")] == []
+
+
+def test_a_log_that_was_stopped_in_a_change_is_deleted() -> None:
+    """What is deleted need not be made whole before."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 3)
+        home.fs.fail("truncate", ".index", OSError(EMFILE, "too many open files"))
+        with pytest.raises(KafkaStorageError):
+            manager.partition("t", 0).log.truncate_to(1)
+        manager.delete_topic("t")
+        home.clock.advance(30_000 + DELAY_MS)
+
+        assert [name for name in home.files() if name.startswith("t-")] == []
+        assert manager.live_dirs == ["/data"]
+
+
+def fail_after_rename(home: ManagerHome, ending: str) -> None:
+    """Let the sync of a name that ends like this lack a descriptor, once."""
+    rename = home.fs.rename
+    patch = pytest.MonkeyPatch()
+
+    def renamed(source: str, target: str) -> None:
+        rename(source, target)
+        if target.endswith(ending):
+            patch.undo()
+            parent = target.rpartition("/")[0]
+            home.fs.fail("sync_directory", parent, OSError(EMFILE, "too many open files"))
+
+    patch.setattr(home.fs, "rename", renamed)
 
 
 def test_a_service_deletes_the_link_of_an_open_log_and_nothing_behind_it(tmp_path: Path) -> None:

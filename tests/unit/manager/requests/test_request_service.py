@@ -466,17 +466,18 @@ def test_an_answer_that_fails_says_something_about_the_disk_or_nothing(
     assert manager.live_dirs == (["/b"] if error == EIO else ["/a", "/b"])
 
 
+@pytest.mark.parametrize("error", [EIO, EMFILE])
 def test_a_claim_that_is_not_durable_is_not_carried_out(
-    home: ManagerHome, manager: LogManager
+    home: ManagerHome, manager: LogManager, error: int
 ) -> None:
-    """A failed fsync takes the directory offline; the request is refused."""
+    """The request is refused; a failed fsync takes the directory offline, no lack of resources."""
     home.fs.write(PATH, content_of(home, "create", {**CREATE, "topic": "lost"}))
-    home.fs.fail("sync_directory", "/a", OSError(EIO, "failed"))
+    home.fs.fail("sync_directory", "/a", OSError(error, "failed"))
     manager.tasks.answer_requests()
     home.clock.advance(5_000)
     answer = answer_at(home)
 
-    assert manager.live_dirs == ["/b"]
+    assert manager.live_dirs == (["/b"] if error == EIO else ["/a", "/b"])
     assert answer is not None
     assert "nothing was done" in answer.text
     assert "lost" not in manager.topics()

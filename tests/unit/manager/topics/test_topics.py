@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from errno import EMFILE
+from typing import TYPE_CHECKING
+
 import pytest
 
-from tidelog.errors import InvalidConfig, UnknownTopicOrPartition
+from tidelog.errors import InvalidConfig, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.testing.manager_home import ManagerHome, fill
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.manager.log_manager import LogManager
 
 
 def test_a_topics_new_settings_reach_its_open_logs() -> None:
@@ -136,3 +144,51 @@ def test_new_settings_let_the_cleaner_try_a_failed_log_at_once() -> None:
         now_ms = home.clock.now_ms()
         failures = cleaner.manager.failures()
         assert [failures[topic, 0].is_due(now_ms) for topic in ("t", "u")] == [True, False]
+
+
+def alter(manager: LogManager) -> None:
+    """Change a setting."""
+    manager.alter_topic("t", {"retention.ms": "5"})
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda manager: manager.create_topic("new"),
+        lambda manager: manager.delete_topic("t"),
+        lambda manager: manager.create_partitions("t", 3),
+        alter,
+    ],
+)
+def test_a_change_whose_name_could_not_be_synced_did_not_happen(
+    change: Callable[[LogManager], object], failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does the next start find it: a topic that was not deleted takes appends meanwhile.
+
+    What could not be put back at once is with the next change.
+    """
+    home = ManagerHome()
+    manager = home.open()
+    manager.create_topic("t")
+    before = manager.topics()
+    rename = home.fs.rename
+
+    def renamed(source: str, target: str) -> None:
+        rename(source, target)
+        if target.endswith("tidelog.topics.json"):
+            monkeypatch.undo()
+            home.fs.fail("sync_directory", "/data", OSError(EMFILE, "too many open files"))
+            home.fs.fail("open", "topics.json.tmp", OSError(EMFILE, "too many"), failures - 1)
+
+    monkeypatch.setattr(home.fs, "rename", renamed)
+    with pytest.raises(KafkaStorageError):
+        change(manager)
+    assert (manager.topics(), manager.live_dirs) == (before, ["/data"])
+    if failures > 1:
+        manager.create_topic("other")
+        manager.delete_topic("other")
+    home.restart()
+
+    with home.open() as manager:
+        assert manager.topics() == before
