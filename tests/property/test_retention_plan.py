@@ -116,3 +116,28 @@ def test_retention_deletes_the_files_and_records_that_its_plan_names(case: Case)
         assert [report_of(row) for row in done] == [report_of(row) for row in plan]
         assert logs_in(path) == stay
         assert offsets_in(path) == {(n, offset) for n, offset in records if offset >= starts[n]}
+
+
+@pytest.mark.slow
+@settings(max_examples=scaled(20), deadline=None)
+@given(case=CASES, before=st.integers(-1, 12))
+def test_a_deletion_of_records_does_what_its_dry_run_names(case: Case, before: int) -> None:
+    """Where one is refused, so is the other."""
+    with tempfile.TemporaryDirectory() as path:
+        make(path, case)
+        words = ("delete-records", "t", "--before", before, "-d", path, "--json")
+        files, records = logs_in(path), offsets_in(path)
+        ends = {number: len(ages) for number, ages in enumerate(case.ages)}
+        is_refused = case.config["cleanup.policy"] == "compact" or before > min(ends.values())
+
+        if is_refused:
+            assert main([*map(str, words)]) == main([*map(str, words), "--dry-run"]) == 2
+            return
+        plan = run(*words, "--dry-run")
+        kept = logs_in(path), offsets_in(path)
+        done = run(*words)
+
+        starts = {row["partition"]: row["logStartOffset"] for row in plan}
+        assert kept == (files, records)
+        assert done == plan
+        assert offsets_in(path) == {(n, offset) for n, offset in records if offset >= starts[n]}

@@ -23,6 +23,7 @@ from tidelog.log.local_log import LocalLog
 from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
 from tidelog.log.producers.producer_state import ProducerStateConfig, ProducerStateManager
 from tidelog.log.readable import ReadableLog
+from tidelog.log.retention import deletion_target
 from tidelog.log.segment_swap import SegmentSwap
 from tidelog.log.state import LogState
 from tidelog.log.topic_id import TopicIdFile
@@ -53,9 +54,6 @@ if TYPE_CHECKING:
     from tidelog.segment.segment import LogSegment
 
 DEFAULT_PRODUCER_CONFIG: Final = ProducerStateConfig()
-
-DELETE_ALL: Final = -1
-"""As an offset for ``delete_records``: everything up to the high watermark."""
 
 
 class Log(ReadableLog):
@@ -356,16 +354,16 @@ class Log(ReadableLog):
 
     def check_delete_records(self, before_offset: int, config: LogConfig | None = None) -> int:
         """Return the offset that ``delete_records`` would delete to; errors as there."""
-        config = config or self.config
-        if config.is_compacted and not config.is_deleted:
-            raise PolicyViolation(
-                "records of a log that is only compacted cannot be deleted (cleanup.policy)"
-            ).of_log(self._state.context.log_name)
-        end = self._state.deletable_end
-        target = end if before_offset == DELETE_ALL else before_offset
-        if not 0 <= target <= end:
-            raise self._out_of_range(target)
-        return target
+        try:
+            return deletion_target(
+                before_offset,
+                config or self.config,
+                log_start_offset=self.log_start_offset,
+                high_watermark=self.high_watermark,
+                deletable_end=self._state.deletable_end,
+            )
+        except (OffsetOutOfRange, PolicyViolation) as error:
+            raise error.of_log(self._state.context.log_name) from None
 
     def _out_of_range(self, offset: int) -> OffsetOutOfRange:
         error = OffsetOutOfRange(offset, self.log_start_offset, self.high_watermark)

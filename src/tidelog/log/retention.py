@@ -5,10 +5,17 @@ Kafka: ``UnifiedLog.deletableSegments`` and the ``deleteRetention…`` methods.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.errors import OffsetOutOfRange, PolicyViolation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from tidelog.config.log_config import LogConfig
+
+DELETE_ALL: Final = -1
+"""As an offset for ``Log.delete_records``: everything up to the high watermark."""
 
 
 class SegmentFacts(NamedTuple):
@@ -28,6 +35,30 @@ class DeletedSegment(NamedTuple):
     end_offset: int
     size_bytes: int
     reason: str
+
+
+def deletion_target(
+    before_offset: int,
+    config: LogConfig,
+    *,
+    log_start_offset: int,
+    high_watermark: int,
+    deletable_end: int,
+) -> int:
+    """Return the log start that a deletion of the records below ``before_offset`` asks for.
+
+    ``deletable_end`` is the high watermark, or below it where a committed transaction is to be
+    applied from there on. Raises PolicyViolation if the log is compacted only, OffsetOutOfRange
+    above ``deletable_end`` and for negative offsets other than ``DELETE_ALL``.
+    """
+    if config.is_compacted and not config.is_deleted:
+        raise PolicyViolation(
+            "records of a log that is only compacted cannot be deleted (cleanup.policy)"
+        )
+    target = deletable_end if before_offset == DELETE_ALL else before_offset
+    if not 0 <= target <= deletable_end:
+        raise OffsetOutOfRange(target, log_start_offset, high_watermark)
+    return target
 
 
 def count_deletable(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.arguments import offset_or_high_watermark
 from tidelog.cli.options import (
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import ChosenPartitions, Place
 
 
 def add_parser(commands: Commands) -> None:
@@ -48,25 +50,27 @@ def run(args: Namespace) -> int:
 
     Returns 1 if a partition of the catalogue is missing.
     """
-    from tidelog.cli.operations import files_of, manager_of, print_shrunk_counts, shrunk_printer
+    from tidelog.cli.operations import print_shrunk_counts
     from tidelog.cli.partition_choice import choose_to_change
-    from tidelog.cli.service_requests import (
-        numbers_by_topic,
-        perform,
-        perform_here,
-        perform_printing,
-    )
     from tidelog.env.system_files import SYSTEM_FILES
 
     chosen = choose_to_change(SYSTEM_FILES, args.directory, [args.topic], args.partition)
     has_loss = chosen.report_missing(args.command)
-    places, missing = chosen.places, len(chosen.missing)
-    if not places:
-        if args.json:
-            print_shrunk_counts([], missing=missing)
-        return int(has_loss)
-    fs = files_of(args)
-    act = perform_here if args.dry_run else perform
+    logs: list[dict[str, Any]] = []
+    if args.dry_run:
+        logs = _print_plan(args, chosen)
+    elif chosen.places:
+        logs = _deleted(args, chosen.places)
+    if args.json:
+        print_shrunk_counts(logs, missing=len(chosen.missing))
+    return int(has_loss)
+
+
+def _deleted(args: Namespace, places: list[Place]) -> list[dict[str, Any]]:
+    """Delete the records, and print what was done to each log; return that."""
+    from tidelog.cli.operations import manager_of, shrunk_printer
+    from tidelog.cli.service_requests import numbers_by_topic, perform, perform_printing
+
     arguments = {
         "partitions": numbers_by_topic(places),
         "before": args.before,
@@ -74,9 +78,35 @@ def run(args: Namespace) -> int:
         "now_ms": args.now,
     }
     path = os.path.dirname(places[0].path)
-    request = (args.command, path, arguments, lambda: manager_of(args, places, fs))
-    show = shrunk_printer(args, "would delete" if args.dry_run else "deleted")
-    logs = perform_printing(act, request, show)
-    if args.json:
-        print_shrunk_counts(logs, missing=missing)
-    return int(has_loss)
+    request = (args.command, path, arguments, lambda: manager_of(args, places))
+    done: list[dict[str, Any]] = perform_printing(perform, request, shrunk_printer(args, "deleted"))
+    return done
+
+
+def _print_plan(args: Namespace, chosen: ChosenPartitions) -> list[dict[str, Any]]:
+    """Print what would be done to each log, and return that; the logs are only read."""
+    from tidelog.cli.operations import clock_of, shrunk_printer
+    from tidelog.config.log_config import LogConfig
+    from tidelog.errors import InvalidArgument, OffsetOutOfRange
+    from tidelog.explain.plans.retention_plan import plan_deletion
+
+    overrides = dict(args.options)
+    LogConfig().with_overrides(overrides)
+    configs, clock = chosen.configs_in_force(overrides), clock_of(args)
+    pinned = chosen.pinned_offsets(args.command)
+
+    def plan(place: Place) -> dict[str, Any]:
+        config, pinned_from = configs[place.topic], pinned.get(place.key)
+        opened = partial(chosen.open, place)
+        try:
+            shrunk = plan_deletion(opened, config, clock, args.before, pinned_from=pinned_from)
+        except OffsetOutOfRange as error:
+            named = error.of_log(str(place.key))
+            raise InvalidArgument(f"{named}; nothing was deleted") from error
+        return shrunk.as_json()
+
+    logs = [log for _, log in chosen.look(args.command, plan)]
+    show = shrunk_printer(args, "would delete")
+    for log in logs:
+        show(log)
+    return logs

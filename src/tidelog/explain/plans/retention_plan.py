@@ -1,4 +1,4 @@
-"""What retention would delete of a log, computed from a snapshot of it.
+"""What retention or a deletion of records would do to a log, computed from a snapshot of it.
 
 The rules are those by which the log itself deletes (``tidelog.log.retention``), in the order of
 ``tidelog.log.retention_pass``; so the plan can be made beside a writer.
@@ -17,6 +17,7 @@ from tidelog.log.retention import (
     count_below_start,
     count_beyond_size,
     count_expired,
+    deletion_target,
 )
 from tidelog.log.retention_outlook import predict
 from tidelog.log.shrunk_log import ShrunkLog
@@ -91,9 +92,47 @@ def plan_retention(
     return answer_at_once(open_log, config, clock, question)
 
 
+def plan_deletion(
+    open_log: Callable[[], ReadOnlyLog],
+    config: LogConfig,
+    clock: Clock,
+    before: int,
+    *,
+    pinned_from: int | None = None,
+) -> ShrunkLog:
+    """Return what ``tidelog delete-records --before`` would do to a log with these settings.
+
+    Arguments, and the high watermark, are as for ``plan_retention``. Raises PolicyViolation for a
+    log that is only compacted, OffsetOutOfRange above the high watermark.
+    """
+    question = partial(_plan_deletion, before=before, pinned_from=pinned_from)
+    return answer_at_once(open_log, config, clock, question)
+
+
+def _plan_deletion(log: SnapshotLog, *, before: int, pinned_from: int | None) -> ShrunkLog:
+    end = _deletable_end(log, pinned_from)
+    target = deletion_target(
+        *(before, log.config),
+        log_start_offset=log.log_start_offset,
+        high_watermark=log.log_end_offset,
+        deletable_end=end,
+    )
+    start = max(log.log_start_offset, target)
+    facts = _segment_facts(log)
+    count = count_below_start(facts, end, start)
+    reason = f"log start offset {start} breach"
+    deleted = tuple(DeletedSegment(*segment[:3], reason) for segment in facts[:count])
+    size_bytes = _size_bytes(facts[count:])
+    return ShrunkLog(log.topic, log.partition, start, log.log_end_offset, size_bytes, deleted)
+
+
+def _deletable_end(log: SnapshotLog, pinned_from: int | None) -> int:
+    return log.log_end_offset if pinned_from is None else min(log.log_end_offset, pinned_from)
+
+
 def _plan(log: SnapshotLog, *, pinned_from: int | None, with_times: bool) -> ShrunkLog:
     config, now_ms = log.config, log.now_ms
-    end = log.log_end_offset if pinned_from is None else min(log.log_end_offset, pinned_from)
+    end = _deletable_end(log, pinned_from)
     facts = _segment_facts(log)
     start = log.log_start_offset
     deleted: list[DeletedSegment] = []

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidelog.embedded.doors import open_briefly
+from tidelog.env.system_files import SystemFiles
 
 if TYPE_CHECKING:
+    from tidelog.env.files import OpenFile, OpenMode
+
     Cli = Any
 
 SMALL = ("-o", "internal.segment.bytes=80", "-o", "retention.bytes=100")
@@ -113,6 +116,47 @@ def test_deleting_records_can_be_planned(rolled: Cli) -> None:
 
     assert plan == done
     assert (kept, segments(rolled)) == ([0, 1, 2, 3], [2, 3])
+
+
+def test_a_deletion_is_planned_beside_a_writer(rolled: Cli) -> None:
+    """As one without a writer: nothing is opened for writing, or changed."""
+    words = ("delete-records", "t", "--before", 3, "--json", "--dry-run")
+    before = rolled.on(*words)
+    with open_briefly(rolled.data) as logs:
+        logs.partition("t", 0)
+
+        beside = rolled.on(*words)
+        too_far = rolled.on("delete-records", "t", "--before", 5, "--dry-run")
+
+    assert (beside.code, beside.rows) == (0, before.rows)
+    assert [segment["baseOffset"] for segment in beside.rows[0]["deleted"]] == [0, 1, 2]
+    assert (too_far.code, too_far.out) == (2, "")
+    assert "t-0: offset 5 is out of range: the log holds [0, 4]; nothing was" in too_far.err
+    assert segments(rolled) == [0, 1, 2, 3]
+
+
+def test_a_deletion_is_planned_while_the_writer_deletes_segments(
+    rolled: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is gone when it is to be read is looked for anew; no directory is offline for it."""
+    is_deleted = False
+    really_open = SystemFiles.open
+
+    with open_briefly(rolled.data) as logs:
+        logs.partition("t", 0)
+
+        def open_after_a_deletion(self: SystemFiles, path: str, mode: OpenMode = "r") -> OpenFile:
+            nonlocal is_deleted
+            if path.endswith(f"{0:020}.log") and not is_deleted:
+                is_deleted = True
+                logs.delete_records("t", 0, 2)
+            return really_open(self, path, mode)
+
+        monkeypatch.setattr(SystemFiles, "open", open_after_a_deletion)
+        plan = rolled.on("delete-records", "t", "--before", 3, "--json", "--dry-run")
+
+    assert (plan.code, plan.err, is_deleted) == (0, "", True)
+    assert [segment["baseOffset"] for segment in plan.rows[0]["deleted"]] == [2]
 
 
 def test_records_are_deleted_in_all_partitions_or_in_none(cli: Cli) -> None:
