@@ -6,6 +6,7 @@ A large batch is decompressed piece by piece into a window, and decoded from the
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,11 +16,12 @@ from tidelog.codec.layout import byte_view
 from tidelog.codec.varint import read_varint
 from tidelog.errors import CorruptMessage, InvalidRecord, MessageTooLarge
 from tidelog.kernels import rows
+from tidelog.records import legacy
 from tidelog.records.array_rows import as_bytes
-from tidelog.records.batch import BATCH_HEADER
+from tidelog.records.batch import BATCH_HEADER, LOG_OVERHEAD, MIN_RECORD_LENGTH
 from tidelog.records.record_areas import AREA_FROM_BATCH, decode_areas, decode_whole_records
 from tidelog.records.record_columns import GROUP_BYTES, RecordColumns, decode_groups
-from tidelog.records.unpacked import SLACK_BYTES
+from tidelog.records.unpacked import SLACK_BYTES, legacy_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +34,7 @@ LARGE_BYTES: Final = 8 << 20
 """A batch that decompresses to more than this many bytes is decoded in windows."""
 
 _MOST_VARINT_BYTES: Final = 5
+_SMALLEST_OLD_BYTES: Final = LOG_OVERHEAD + MIN_RECORD_LENGTH
 
 
 def decode_bounded(
@@ -85,14 +88,30 @@ def _decode_usual(
 def _decode_large(
     data: Bytes, batch: BatchColumns, limit: int, window_bytes: int
 ) -> Iterator[RecordColumns]:
-    if int(batch.magic[0]) < 2:
-        yield from decode_groups(data, batch, limit=limit, group_bytes=1)
-        return
     try:
+        if int(batch.magic[0]) < 2:
+            yield from _decode_old(data, batch, limit, window_bytes)
+            return
         for array, plain in _Windows(data, batch, limit, window_bytes).decode():
             yield RecordColumns(array, plain, batch)
     except (CorruptMessage, InvalidRecord) as error:
         raise type(error)(error.reason, int(batch.position[0])) from error
+
+
+def _decode_old(
+    data: Bytes, batch: BatchColumns, limit: int, window_bytes: int
+) -> Iterator[RecordColumns]:
+    """Decode a batch of magic 0 or 1: its bytes as a whole, its records a few at a time."""
+    at, size = int(batch.position[0]), int(batch.size[0])
+    found = legacy.expand(byte_view(data), at, size, limit=limit)
+    is_wrapper = int(batch.codec[0]) != Codec.NONE
+    held = found.data if is_wrapper else found.data[at : at + size]
+    plain = np.frombuffer(b"".join((held, bytes(SLACK_BYTES))), np.uint8)
+    shift, records = 0 if is_wrapper else -at, iter(found.records)
+    while part := list(islice(records, max(1, window_bytes // _SMALLEST_OLD_BYTES))):
+        array = np.array([legacy_row(record, shift, 0) for record in part], np.int64).T.copy()
+        types = np.array([record.timestamp_type for record in part], np.int8)
+        yield RecordColumns(array, plain, batch, types)
 
 
 class _Windows:

@@ -8,6 +8,7 @@ their offsets and timestamps by the rules of their wrapper. Kafka: ``LegacyRecor
 from __future__ import annotations
 
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec, decompress
@@ -23,7 +24,7 @@ from tidelog.records.batch import (
 from tidelog.records.record import wrap_int64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 
 class LegacyHeaderV0(NamedTuple):
@@ -66,6 +67,11 @@ assert LEGACY_HEADER_V0.size == 18
 assert LEGACY_HEADER_V1.size == 26
 _CODEC: Final = int(BatchFlags.CODEC)
 _APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
+_MOST_KEPT_BYTES: Final = 8 << 20
+"""The records of a wrapper that decompresses to more bytes are parsed anew for each reading.
+
+As objects they take more than ten times the bytes that they have in the wrapper.
+"""
 CRC_START: Final = 16
 """The CRC covers the bytes from the magic on."""
 
@@ -92,10 +98,23 @@ class LegacyRecord(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    """The records of one legacy batch, and the buffer that their positions refer to."""
+    """The records of one legacy batch, and the buffer that their positions refer to.
+
+    ``records`` may be iterated over several times.
+    """
 
     data: memoryview
-    records: list[LegacyRecord]
+    records: Iterable[LegacyRecord]
+
+
+class _ParsedAnew:
+    """Records that are parsed again each time they are iterated over."""
+
+    def __init__(self, parse: Callable[[], Iterator[LegacyRecord]]) -> None:
+        self._parse = parse
+
+    def __iter__(self) -> Iterator[LegacyRecord]:
+        return self._parse()
 
 
 def checksum_matches(data: memoryview, at: int, size: int, crc: int) -> bool:
@@ -180,26 +199,46 @@ def expand(
     if wrapper.codec_id == Codec.NONE:
         return Expansion(data, [wrapper])
     inner_data = _decompress(data, at, wrapper, limit)
-    records = [
-        _in_wrapper(record, wrapper) for record in _inner_records(inner_data, at, check_inner)
-    ]
-    if not records:
-        raise InvalidRecord("a compressed record set contains no records", at)
-    if any(record.codec_id for record in records):
-        raise InvalidRecord("a record in a compressed record set is itself compressed", at)
+    is_kept = len(inner_data) <= _MOST_KEPT_BYTES
+    records = _records(partial(_inner_records, inner_data, at, wrapper, check_inner), is_kept)
+    last_offset = _check_inner(records, at)
     if wrapper.magic == 1:
-        base_offset = _absolute_base(at, wrapper.offset, records[-1].offset)
-        records = [
-            record._replace(offset=wrap_int64(base_offset + record.offset)) for record in records
-        ]
+        base_offset = _absolute_base(at, wrapper.offset, last_offset)
+        records = _records(partial(_with_base, records, base_offset), is_kept)
     return Expansion(inner_data, records)
+
+
+def _records(
+    parse: Callable[[], Iterator[LegacyRecord]],
+    is_kept: bool,  # noqa: FBT001 - private, one caller
+) -> Iterable[LegacyRecord]:
+    return list(parse()) if is_kept else _ParsedAnew(parse)
+
+
+def _check_inner(records: Iterable[LegacyRecord], batch_at: int) -> int:
+    """Return the offset of the last record of a wrapper; raise InvalidRecord if it may not be."""
+    last_offset, is_any_compressed = None, False
+    for record in records:
+        last_offset = record.offset
+        is_any_compressed |= record.codec_id != Codec.NONE
+    if last_offset is None:
+        raise InvalidRecord("a compressed record set contains no records", batch_at)
+    if is_any_compressed:
+        raise InvalidRecord("a record in a compressed record set is itself compressed", batch_at)
+    return last_offset
+
+
+def _with_base(records: Iterable[LegacyRecord], base_offset: int) -> Iterator[LegacyRecord]:
+    """Yield the records of a wrapper of magic 1 with absolute offsets."""
+    for record in records:
+        yield record._replace(offset=wrap_int64(base_offset + record.offset))
 
 
 def base_offset(
     data: memoryview, at: int, size: int, *, limit: int = DEFAULT_DECOMPRESSED_LIMIT
 ) -> int:
     """Return the offset of the first record of the legacy batch at ``at``; may decompress it."""
-    return expand(data, at, size, limit=limit).records[0].offset
+    return next(iter(expand(data, at, size, limit=limit).records)).offset
 
 
 def _decompress(data: memoryview, at: int, wrapper: LegacyRecord, limit: int) -> memoryview:
@@ -213,7 +252,12 @@ def _decompress(data: memoryview, at: int, wrapper: LegacyRecord, limit: int) ->
     return memoryview(decompress(codec, packed, limit=limit, magic=wrapper.magic))
 
 
-def _inner_records(data: memoryview, batch_at: int, check: bool) -> Iterator[LegacyRecord]:  # noqa: FBT001 - private, one caller
+def _inner_records(
+    data: memoryview,
+    batch_at: int,
+    wrapper: LegacyRecord,
+    check: bool,  # noqa: FBT001 - private, one caller
+) -> Iterator[LegacyRecord]:
     """Yield the entries of a decompressed set; a truncated last entry is ignored."""
     at = 0
     while at + LOG_OVERHEAD <= len(data):
@@ -227,7 +271,7 @@ def _inner_records(data: memoryview, batch_at: int, check: bool) -> Iterator[Leg
         record = scan_legacy(data, at, size)
         if check and not checksum_matches(data, at, size, record.crc):
             record = record._replace(crc_matches=False)
-        yield record
+        yield _in_wrapper(record, wrapper)
         at += size
 
 

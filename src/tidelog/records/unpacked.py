@@ -5,6 +5,7 @@ Kafka: ``DefaultRecordBatch.compressedIterator``.
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -44,8 +45,8 @@ class Unpacked:
         self._plain = bytearray()
         self._areas: list[list[int]] = []
         self._area_batches: list[int] = []
-        self._legacy: list[tuple[int, ...]] = []
-        self._legacy_types: list[int] = []
+        self._legacy = array("q")
+        self._legacy_types = array("b")
         taken = 0
         for row in batches.array.T.tolist():
             self._take(taken, row)
@@ -88,7 +89,7 @@ class Unpacked:
             self._plain += self._view[position : position + size]
             shift -= position
         for record in found.records:
-            self._legacy.append(_legacy_row(record, shift, index))
+            self._legacy.extend(legacy_row(record, shift, index))
             self._legacy_types.append(record.timestamp_type)
 
     def areas(self) -> tuple[Bytes, Ints]:
@@ -106,13 +107,15 @@ class Unpacked:
             return decoded, data, self._batches, None
         decoded[rows.AREA] = taken[decoded[rows.AREA]]
         types = self._batches.is_log_append_time[decoded[rows.AREA]].astype(np.int8)
-        array = np.hstack([decoded, np.array(self._legacy, np.int64).T])
-        order = np.argsort(array[rows.AREA], kind="stable")
-        types = np.concatenate([types, np.array(self._legacy_types, np.int8)])[order]
-        return np.ascontiguousarray(array[:, order]), data, self._batches, types
+        old = np.frombuffer(self._legacy, np.int64).reshape(-1, rows.RECORD_COLUMNS).T
+        both = np.hstack([decoded, old])
+        order = np.argsort(both[rows.AREA], kind="stable")
+        types = np.concatenate([types, np.frombuffer(self._legacy_types, np.int8)])[order]
+        return np.ascontiguousarray(both[:, order]), data, self._batches, types
 
 
-def _legacy_row(record: legacy.LegacyRecord, shift: int, batch: int) -> tuple[int, ...]:
+def legacy_row(record: legacy.LegacyRecord, shift: int, batch: int) -> tuple[int, ...]:
+    """Return a record as a row of ``RecordColumns``, its positions moved on by ``shift`` bytes."""
     return (
         record.offset,
         record.timestamp,

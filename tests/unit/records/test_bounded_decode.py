@@ -15,6 +15,7 @@ from tidelog.records.bounded_decode import decode_bounded
 from tidelog.records.builder import build_batch, pack_batch
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import decode_groups
+from tidelog.testing.old_batches import build_entry, build_old
 
 if TYPE_CHECKING:
     from tidelog.records.record import Record
@@ -48,6 +49,34 @@ def test_windows_hold_the_records_of_the_whole(codec: Codec, window_bytes: int) 
     data = batch(3, codec) + batch(100, codec, 3) + batch(5, codec, 103) + batch(80, codec, 108)
 
     assert in_parts(data, group_bytes=window_bytes, large_bytes=500) == whole(data)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_large_batch_of_an_old_format_is_decoded_in_parts(magic: int, codec: Codec) -> None:
+    """Its records are those of the whole, a few at a time."""
+    old = [(n, b"%d" % n, bytes(n) if n % 3 else None) for n in range(100)]
+    data = build_old(magic, old, codec=codec) + batch(5, codec, 100)
+    groups = list(decode_bounded(data, walk(data).batches, group_bytes=300, large_bytes=50))
+
+    assert [record for group in groups for record in group.records()] == whole(data)
+    assert max(map(len, groups)) <= 300 // 26
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_an_old_format_is_decompressed_within_bounds(magic: int) -> None:
+    """The limit applies to a wrapper as a whole; the error of its records names where it is."""
+    old = [(n, None, b"v") for n in range(100)]
+    first = batch(1, Codec.NONE)
+    data = first + build_old(magic, old, base_offset=1, codec=Codec.GZIP)
+    damaged = compress(Codec.GZIP, build_entry(magic, 0, (0, None, b"v")) * 9 + bytes(12))
+    bad = first + build_entry(magic, 1, (0, None, damaged), codec=Codec.GZIP)
+
+    with pytest.raises(MessageTooLarge):
+        in_parts(data, limit=1000, large_bytes=100)
+    with pytest.raises(CorruptMessage, match="inner record length 0") as caught:
+        in_parts(bad, large_bytes=10)
+    assert caught.value.position == len(first)
 
 
 @pytest.mark.usefixtures("engine")

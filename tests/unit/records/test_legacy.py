@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -137,7 +138,8 @@ def test_inner_checksums_are_compared_if_asked() -> None:
     plain = expand(memoryview(data), 0, len(data))
     checked = expand(memoryview(data), 0, len(data), check_inner=True)
 
-    assert [plain.records[0].crc_matches, checked.records[0].crc_matches] == [True, False]
+    found = [record.crc_matches for one in (plain, checked) for record in one.records]
+    assert found == [True, False]
 
 
 def test_a_wrapper_is_decompressed_within_bounds() -> None:
@@ -146,6 +148,27 @@ def test_a_wrapper_is_decompressed_within_bounds() -> None:
 
     with pytest.raises(MessageTooLarge):
         expanded(data, limit=1000)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_records_of_a_large_wrapper_are_parsed_when_they_are_read(
+    magic: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are those of a small one; none of them is held, however many there are."""
+    data = memoryview(build_old(magic, RECORDS * 3_000, base_offset=40, codec=Codec.GZIP))
+    kept = list(expand(data, 0, len(data)).records)
+    monkeypatch.setattr("tidelog.records.legacy._MOST_KEPT_BYTES", 1000)
+
+    tracemalloc.start()
+    try:
+        first = base_offset(data, 0, len(data))
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    found = expand(data, 0, len(data))
+
+    assert (first, peak_bytes < 4 * len(found.data)) == (40, True)
+    assert list(found.records) == list(found.records) == kept
 
 
 @pytest.mark.parametrize("magic", [0, 1])
