@@ -45,6 +45,10 @@ _GZIP_ONLY: Final = 31
 _MEMBER_START: Final = b"\x1f\x8b\x08"
 _SMALLEST_MEMBER: Final = 18
 _FIRST_BITE: Final = 4096
+"""What a member is given at first, then twice as much, since it copies what it does not use.
+
+With large bites, the copies of what follows many tiny members would be as good as quadratic.
+"""
 _LARGEST_BITE: Final = 1024 * 1024
 
 
@@ -76,20 +80,21 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
 def pieces(data: memoryview, piece_bytes: int) -> Iterator[bytes]:
     """Yield what ``decompress`` returns, up to ``piece_bytes`` at a time."""
     at, is_first = 0, True
-    bite: memoryview | bytes = b""
     while is_first or _is_member(data, at):
         member, is_first = _open_member(_GZIP_ONLY), False
+        bite: memoryview | bytes = b""
+        bite_bytes = _FIRST_BITE
         while not member.eof:
             if not bite:
-                bite = data[at : at + _LARGEST_BITE]
+                bite = data[at : at + bite_bytes]
                 at += len(bite)
+                bite_bytes = min(2 * bite_bytes, _LARGEST_BITE)
             part, is_at_end = _read_piece(member, bite, piece_bytes), at == len(data)
             bite = member.unconsumed_tail
             if is_at_end and not (part or bite or member.eof):
                 raise CorruptMessage("gzip data is truncated")
             yield part
         at -= len(member.unused_data)
-        bite = b""
 
 
 def _read_piece(member: _Member, data: memoryview | bytes, piece_bytes: int) -> bytes:
@@ -100,7 +105,7 @@ def _read_piece(member: _Member, data: memoryview | bytes, piece_bytes: int) -> 
 
 
 def _read_members(data: memoryview, at: int, left: int, limit: int) -> bytes:
-    """Read further members in small chunks: each leaves a copy of the rest of its chunk behind."""
+    """Read the members behind the first one, whose rest is copied once."""
     parts = []
     while _is_member(data, at):
         member = _open_member(_GZIP_ONLY)

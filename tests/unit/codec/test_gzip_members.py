@@ -104,3 +104,27 @@ def test_checksum_and_size_of_the_trailer_are_checked(members: ModuleType, from_
 def test_a_flood_of_empty_members_is_read_in_small_chunks() -> None:
     """Twenty thousand members of twenty bytes do not copy the rest of the data each time."""
     assert read(gzip_members, zlib.compress(b"", 6, 31) * 20_000, 0) == b""
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_many_tiny_members_are_read_in_linear_time(
+    members: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    is_whole: bool,
+) -> None:
+    """No member but the first is given much more than it consists of, since it copies the rest."""
+    area = memoryview(zlib.compress(b"x", 6, 31) * 5000)
+    given: list[int] = []
+    really_read = members._read
+
+    def read_counted(member: object, data: memoryview, *limits: int) -> bytes:
+        given.append(len(data))
+        part: bytes = really_read(member, data, *limits)
+        return part
+
+    monkeypatch.setattr(members, "_read", read_counted)
+    monkeypatch.setattr(members, "_read_piece", lambda *args: read_counted(*args, LIMIT))
+    parts = [members.decompress(area, LIMIT, 2)] if is_whole else members.pieces(area, LIMIT)
+
+    assert b"".join(parts) == b"x" * 5000
+    assert (len(given), max(given[1:])) == (5000, 4096)
