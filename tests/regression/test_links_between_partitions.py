@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ import tidelog
 from tidelog.cli.main import main
 from tidelog.datadir.catalogue import read_catalogue
 from tidelog.datadir.partition_directories import PartitionLinks, live_partitions, survey
-from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.env.system_files import SYSTEM_FILES, SystemFiles
 from tidelog.errors import KafkaStorageError
 
 if TYPE_CHECKING:
@@ -50,6 +51,22 @@ def rename_in_catalogue(data: Path, old: str, new: str) -> None:
     entry = next(one for one in content["topics"] if one["name"] == old)
     content["topics"].append({**entry, "name": new, "id": "AAAAAAAAAAAAAAAAAAAABQ"})
     catalogue.write_text(json.dumps(content))
+
+
+def test_a_link_that_may_lead_into_a_data_directory_is_left_alone(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether another process may write there cannot be told while the disk gives errors."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "u-0").symlink_to(data / "t-0")
+
+    def exists(_: SystemFiles, path: str) -> bool:
+        raise OSError(errno.EIO, "the disk failed", path)
+
+    monkeypatch.setattr(SystemFiles, "exists", exists)
+    links = PartitionLinks(SYSTEM_FILES, [str(tmp_path / "mine")], is_writer=True)
+
+    assert "of a partition" in (links.why_foreign(str(tmp_path / "mine" / "u-0")) or "")
 
 
 def beside(data: Path) -> None:

@@ -53,9 +53,9 @@ def write_failures(
 def read_failures(fs: FileSystem, data_directory: str) -> dict[tuple[str, int], Failure]:
     """Return the failures by topic and partition; none, with a warning, if it is unreadable."""
     path = f"{data_directory}/{FILE_NAME}"
-    if not fs.exists(path):
-        return {}
     try:
+        if not fs.exists(path):
+            return {}
         lines = _lines(json.loads(read_small_file(fs, path)))
         return {(line.pop("topic"), line.pop("partition")): Failure(**line) for line in lines}
     except (OSError, CorruptFile, ValueError, TypeError, KeyError, AttributeError) as error:

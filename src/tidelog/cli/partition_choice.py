@@ -14,6 +14,7 @@ from tidelog.datadir.adoption import deleted_partitions
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.partition_directories import is_partition_directory, survey
+from tidelog.env.files import is_gone
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.read_again import MAY_PASS, read_again
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -89,7 +90,7 @@ class ChosenPartitions(NamedTuple):
         try:
             return [read_again(fs, place.path, partial(question, place))]
         except MAY_PASS:
-            if fs.exists(place.path):
+            if not is_gone(fs, place.path):
                 raise
             print_message(command, f"{place.key} was deleted while it was read")
             return []

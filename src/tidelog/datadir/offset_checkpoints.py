@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
+from tidelog.env.files import is_gone
 from tidelog.errors import CorruptFile, InvalidArgument, InvalidTopic, KafkaStorageError
 from tidelog.segment.filenames import check_topic_name, log_directory_name
 
@@ -160,13 +161,16 @@ class DirectoryCheckpoints:
                 self._lines[name] = merged
 
     def _has_directory(self, key: tuple[str, int]) -> bool:
-        """Return whether a line's partition lies here; a damaged line may hold any name."""
+        """Return whether a line's partition lies here; True if in doubt.
+
+        A damaged line may hold any name.
+        """
         try:
             check_topic_name(key[0])
         except InvalidTopic:
             return False
         path = self._path(log_directory_name(*key))
-        return self._fs.exists(path) or self._fs.is_link(path)
+        return not is_gone(self._fs, path) or self._fs.is_link(path)
 
     def _listed(self) -> set[tuple[str, int]]:
         """Return the partitions that the catalogue places here; none if it is unreadable.

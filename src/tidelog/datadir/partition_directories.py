@@ -17,7 +17,7 @@ from tidelog.codec.metadata_files import (
     format_uuid,
     write_partition_metadata,
 )
-from tidelog.env.files import WRONG_KIND
+from tidelog.env.files import WRONG_KIND, is_gone
 from tidelog.errors import InvalidTopic, KafkaStorageError
 from tidelog.segment.filenames import (
     LOG_SUFFIX,
@@ -111,7 +111,7 @@ class PartitionLinks:
     def _is_data_directory(self, path: str) -> bool:
         if path in map(self._fs.real_path, self._data_dirs):
             return True
-        return self._is_writer and self._fs.exists(os.path.join(path, META_PROPERTIES_FILE))
+        return self._is_writer and not is_gone(self._fs, os.path.join(path, META_PROPERTIES_FILE))
 
     def _look(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}

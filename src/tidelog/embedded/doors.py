@@ -28,6 +28,7 @@ from tidelog.errors import InvalidArgument
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.log_manager import Loading, LogManager
 from tidelog.manager.mirror import Mirror, check_mirror_paths
+from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 from tidelog.readonly.read_only_log import open_read_only
 
@@ -282,7 +283,8 @@ def open_directory_read_only(
         OSError: ``server_properties`` cannot be read.
     """
     data_dir = os.path.abspath(path)
-    if SYSTEM_FILES.exists(data_dir) and is_partition_directory(SYSTEM_FILES.list(data_dir)):
+    files = reading(SYSTEM_FILES)
+    if files.exists(data_dir) and is_partition_directory(files.list(data_dir)):
         raise InvalidArgument(f"{data_dir} is the directory of one partition: use open_read_only")
     properties = None
     if server_properties is not None:

@@ -14,6 +14,8 @@ from abc import ABC, abstractmethod
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
+from tidelog.errors import KafkaStorageError
+
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined]  # Python 3.12 and later
 
@@ -166,7 +168,10 @@ class FileSystem(Protocol):
         """Return size, time of modification and kind; FileNotFoundError if there is no entry."""
 
     def exists(self, path: str) -> bool:
-        """Return whether a file or directory of this name exists."""
+        """Return whether a file or directory of this name exists; a link to nothing does not.
+
+        Raises OSError if that cannot be told, as on a disk that fails; see ``is_gone``.
+        """
 
     def is_link(self, path: str) -> bool:
         """Return whether this path is a symbolic link; all other methods follow links.
@@ -201,6 +206,14 @@ class FileSystem(Protocol):
 
         But EMFILE or ENFILE if there is no descriptor to open it with: nothing was synced.
         """
+
+
+def is_gone(fs: FileSystem, path: str) -> bool:
+    """Return whether there is no file or directory of this name for certain; False if in doubt."""
+    try:
+        return not fs.exists(path)
+    except (OSError, KafkaStorageError):
+        return False
 
 
 def check_regular(path: str, mode: int) -> None:

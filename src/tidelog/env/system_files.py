@@ -47,6 +47,8 @@ _FLAGS: Final = {
 }
 _START_WRITEBACK: Final = 2
 """SYNC_FILE_RANGE_WRITE of Linux."""
+# Errors of looking for a name after which nothing can lie there.
+_NOT_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 # Errors of F_FULLFSYNC on a disk that does not support it.
 _NO_FULL_SYNC: Final = (errno.ENOTSUP, errno.ENOTTY, errno.EINVAL)
 
@@ -292,7 +294,15 @@ class SystemFiles(WholeFiles):
 
     def exists(self, path: str) -> bool:
         """Return whether a file or directory of this name exists."""
-        return os.path.exists(path)
+        try:
+            os.stat(path)
+        except OSError as error:
+            if error.errno in _NOT_THERE:
+                return False
+            raise
+        except ValueError:  # no name can hold a zero byte
+            return False
+        return True
 
     def is_link(self, path: str) -> bool:
         """Return whether this path is a symbolic link."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from tidelog.env.files import is_gone
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
@@ -29,6 +30,6 @@ def read_again(fs: FileSystem, directory: str, question: Callable[[], T]) -> T:
         try:
             return question()
         except MAY_PASS:
-            if not fs.exists(directory):
+            if is_gone(fs, directory):
                 raise
     return question()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tidelog.codec.layout import byte_view
+from tidelog.datadir.renamed_files import delete_if_there
 from tidelog.env.pooled_file import PooledFile
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.records.memory import walk
@@ -273,8 +274,7 @@ class _NewFile:
         try:
             self._file.close()
         finally:
-            if self._fs.exists(self._file.path):
-                self._fs.delete(self._file.path)
+            delete_if_there(self._fs, self._file.path)
 
 
 class _Run:

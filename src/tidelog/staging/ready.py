@@ -60,7 +60,7 @@ class ReadyFiles:
         return os.path.join(self.data_dir, f"{self.stem}.{state.value}")
 
     def is_in(self, state: State) -> bool:
-        """Return whether there is a file in this state."""
+        """Return whether there is a file in this state; raises OSError."""
         return self.fs.exists(self.path(state))
 
     def write(self, manifest: ReadyManifest) -> None:

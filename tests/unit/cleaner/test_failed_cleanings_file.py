@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 
 from tidelog.cleaner.failed_cleanings import next_failure
@@ -33,6 +34,16 @@ def test_a_damaged_file_counts_as_empty() -> None:
         fs.write(f"/data/{FILE_NAME}", content)
 
         assert read_failures(fs, "/data") == {}
+
+
+def test_a_file_that_cannot_be_looked_for_counts_as_empty() -> None:
+    """An error of the disk is a warning, too."""
+    fs = CrashFileSystem()
+    fs.make_directory("/data")
+    write_failures(fs, "/data", {("t", 1): FAILURE})
+    fs.fail("exists", FILE_NAME, OSError(errno.EIO, "the disk failed"))
+
+    assert read_failures(fs, "/data") == {}
 
 
 def test_an_io_error_of_the_file_does_not_stop_the_cleaner() -> None:

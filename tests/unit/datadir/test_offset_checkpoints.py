@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -95,6 +96,15 @@ def test_lines_without_a_directory_go() -> None:
     home = written(home_with("t 0 1,gone 3 9", "t-0"))
 
     assert [lines(home, n) for n in (RECOVERY, STARTS, WATERMARKS)] == [["t 0 5"], [], ["t 0 6"]]
+
+
+def test_a_line_stays_where_it_cannot_be_told_whether_its_directory_is_there() -> None:
+    """Nor does the error of another directory keep the offsets of a log from being written."""
+    home = home_with("t 0 1,other 3 9", "t-0", "other-3")
+    home.fs.fail("exists", "/other-3", OSError(errno.EIO, "the disk failed"), count=9)
+    written(home)
+
+    assert {"other 3 9", "t 0 5"} == set(lines(home, RECOVERY))
 
 
 def test_lines_of_partitions_that_the_catalogue_places_here_stay() -> None:

@@ -491,6 +491,25 @@ def test_an_interrupt_withdraws_the_manifest() -> None:
     assert values(home.open(), "t", 0) == []
 
 
+def test_staged_files_stay_where_it_cannot_be_told_whether_they_are_needed() -> None:
+    """The holder has claimed the manifest, and the disk does not say so."""
+    home = Home()
+    home.started().shutdown()
+    lock = home.fs.lock("/data/.lock")
+
+    def claim(_: int) -> None:
+        ready = next(name for name in home.files() if name.endswith(".ready"))
+        home.fs.rename(f"/data/{ready}", f"/data/{ready[:-5]}claimed")
+        home.fs.fail("exists", ".claimed", OSError(errno.EIO, "the disk failed"))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        home.commit(staged(home, {T0: [b"a"]}), machine=machine(home, claim))
+
+    assert [name for name in home.files() if is_staged_name(name)]
+    lock.release()
+
+
 def test_an_order_to_stop_leaves_the_transaction_to_its_waiter() -> None:
     """A service that closes in an orderly way commits nothing any more."""
     home = Home()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.env import system_files
-from tidelog.env.files import WRONG_KIND
+from tidelog.env.files import WRONG_KIND, is_gone
 from tidelog.env.system_files import SYSTEM_FILES, SystemFile, SystemFiles, _sync
 from tidelog.errors import UnsupportedPlatform
 
@@ -70,6 +70,34 @@ def test_an_unclosed_file_is_closed_with_a_warning(tmp_path: Path) -> None:
 
     with pytest.raises(OSError):
         os.fstat(descriptor)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE])
+def test_an_error_of_looking_for_a_name_does_not_mean_that_nothing_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """It is raised: who takes a file for missing may write another one, or delete what needs it."""
+    looked_for, found = str(tmp_path), os.stat
+
+    def stat(path: str, **how: bool) -> os.stat_result:
+        if path == looked_for:
+            raise OSError(number, "not told", path)
+        return found(path, **how)
+
+    monkeypatch.setattr(os, "stat", stat)
+    with pytest.raises(OSError, match="not told"):
+        SYSTEM_FILES.exists(looked_for)
+
+    assert not is_gone(SYSTEM_FILES, looked_for)
+
+
+def test_where_nothing_can_lie_nothing_exists(tmp_path: Path) -> None:
+    """Names too long or with a zero byte, links to nothing or in a circle."""
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "nothing").symlink_to("none")
+    for name in ("none", "none/none", "n" * 300, "zero\0", "circle", "nothing"):
+        assert not SYSTEM_FILES.exists(f"{tmp_path}/{name}")
+        assert is_gone(SYSTEM_FILES, f"{tmp_path}/{name}")
 
 
 def test_a_new_file_follows_the_umask(tmp_path: Path) -> None:

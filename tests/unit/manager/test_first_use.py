@@ -169,6 +169,20 @@ def test_an_unknown_partition_is_said_to_be_so() -> None:
                 directory.partition(topic, number)
 
 
+@pytest.mark.parametrize("looks", [0, 1])
+def test_a_log_is_not_made_where_it_cannot_be_told_whether_there_is_one(looks: int) -> None:
+    """An empty log would take the place of the records; the error has a type."""
+    home = home_with_topic(b"kept")
+    with suppress(KafkaStorageError), home.open() as directory:
+        error = OSError(errno.EIO, "the disk failed")
+        home.fs.fail("exists", "/t-0", error, skipped=looks)
+        with pytest.raises(KafkaStorageError, match="the disk failed"):
+            directory.partition("t", 0)
+
+    with home.open() as directory:
+        assert directory.partition("t", 0).log.log_end_offset == 1
+
+
 def test_a_partition_of_another_directory_is_not_made_here() -> None:
     """The catalogue says which directory holds a partition; it is never made a second time."""
     home = home_with_topic(b"a")

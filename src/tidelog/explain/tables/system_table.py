@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.effective_config import NO_SETTINGS
+from tidelog.env.files import is_gone
 from tidelog.errors import UnknownTopicOrPartition
 from tidelog.explain.plans.directory_retention import DirectoryRetention
 from tidelog.manager.compaction_plan import CleanerLines
@@ -179,5 +180,5 @@ class SystemTable:
             yield from first
             yield from rest
         except MAY_PASS:
-            if source.fs.exists(path):
+            if not is_gone(source.fs, path):
                 raise

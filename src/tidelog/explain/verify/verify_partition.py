@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from tidelog.codec.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
+from tidelog.env.files import is_gone
 from tidelog.errors import InvariantError, KafkaStorageError, TidelogError, UnknownTopicOrPartition
 from tidelog.explain.verify.checked import Checked
 from tidelog.explain.verify.confirmed import confirmed
@@ -151,7 +152,7 @@ def verify_if_there(
     except UnknownTopicOrPartition:
         return None  # whether it should be there is checked elsewhere
     except (TidelogError, OSError) as error:
-        if not fs.exists(directory):
+        if is_gone(fs, directory):
             return None
         return PartitionCheck([damage(directory, None, str(error), READABLE)], Checked())
 

@@ -223,7 +223,8 @@ class LogCreator:
     def _is_there(self, log_dir: LogDir, key: TopicPartition) -> bool:
         if self._registry.partition(key) is not None:
             return True
-        return self._machine.fs.exists(self._path(log_dir, key))
+        with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
+            return self._machine.fs.exists(self._path(log_dir, key))
 
     @staticmethod
     def _path(log_dir: LogDir, key: TopicPartition) -> str:
@@ -294,8 +295,10 @@ class LogCreator:
                 unique = UUID(int=self._machine.rng.getrandbits(128), version=4).hex
                 name = log_future_directory_name(*key, unique)
             path = os.path.join(log_dir.path, name)
-            is_new = not self._machine.fs.exists(path)
+            is_new = False
             try:
+                with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
+                    is_new = not self._machine.fs.exists(path)
                 self._make(log_dir, [key], [name], topic_id)
                 log = self._opener.create(key, path, topic_id)
             except KafkaStorageError as error:

@@ -220,7 +220,9 @@ class PartitionMover:
                 raise InvalidArgument(f"{key} is not being moved")
             for log_dir, _, path in copies:
                 current = os.path.join(log_dir.path, log_directory_name(*key))
-                if log_dir.directory_id == home_id and not self._machine.fs.exists(current):
+                with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
+                    is_there = self._machine.fs.exists(current)
+                if log_dir.directory_id == home_id and not is_there:
                     raise InvalidArgument(
                         f"the move of {key} to {log_dir.path} is decided: opening it finishes it"
                     )

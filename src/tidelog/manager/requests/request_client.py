@@ -74,7 +74,7 @@ def here_or_there(
         RequestFailed: the service refused, or failed.
         OutcomeUnknown: the service ended after it had taken the request.
         DirectoryLocked: another directory than this one is held by another process.
-        OSError: the request cannot be written.
+        OSError: the request cannot be written, or its files cannot be looked for.
     """
     until_ns = asker.clock.monotonic_ns() + asker.wait_ms * _NS_PER_MS
     while True:

@@ -173,6 +173,7 @@ def state_of(fs: FileSystem, path: str) -> RequestState:
     """Return how far a request has come.
 
     The files are looked for in the order in which they appear: a state is never passed over.
+    Raises OSError.
     """
     if fs.exists(path):
         return RequestState.WAITING

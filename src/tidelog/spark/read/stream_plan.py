@@ -10,6 +10,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.env.files import is_gone
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.segment.filenames import log_directory_name
@@ -206,7 +207,7 @@ class StreamPlan:
                 continue  # deleted since the listing, so the next listing will lack it
             except KafkaStorageError:
                 path = os.path.join(self._options.path, log_directory_name(*partition))
-                if self._fs.exists(path):
+                if not is_gone(self._fs, path):
                     raise  # a partition left out of the offsets would count as deleted
         is_strict = self._policy.fail_on_data_loss
         if not snapshots and self._options.choice.pattern is None and is_strict:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.explain.verify.verify_partition import LogVerifier, verify_partition
+from tidelog.explain.verify.verify_partition import LogVerifier, verify_if_there, verify_partition
 from tidelog.log.producers.producer_snapshot import pack_snapshot, unpack_snapshot
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
@@ -183,3 +183,15 @@ def test_files_that_wait_for_deletion_are_one_finding(home: LogHome) -> None:
     found = [row.what for row in verifier.findings() if ".deleted" in row.path]
 
     assert found == [f"{LOG}.log.deleted and 5 other files wait for deletion"]
+
+
+def test_a_partition_that_cannot_be_looked_at_is_damage(home: LogHome) -> None:
+    """It is not taken for one that was deleted meanwhile, and the check of others goes on."""
+    failed = OSError(errno.EIO, "the disk failed")
+    home.fs.fail("list", home.directory, failed, count=9)
+    home.fs.fail("exists", home.directory, failed, count=9)
+
+    found = verify_if_there(home.fs, home.directory, clock=home.clock)
+
+    assert found is not None
+    assert "the disk failed" in found.findings[0].what

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from errno import EIO
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.manager.lifecycle import mover
 from tidelog.manager.lifecycle.move_status import MoveState
 from tidelog.manager.log_manager import Loading, LogManager
@@ -246,6 +247,17 @@ def test_a_decided_move_is_not_cancelled(home: ManagerHome) -> None:
         manager.cancel_move(*KEY)
     with home.open() as manager:
         assert values(manager, *KEY) == EXPECTED
+
+
+def test_a_move_that_may_be_decided_is_not_cancelled(home: ManagerHome, moving: LogManager) -> None:
+    """Whether the copy has become the log cannot be told while the disk gives errors."""
+    moving.shutdown()
+    home.scheduler.forget()
+    with brief(home) as manager:
+        home.fs.fail("exists", "/b/t-0", OSError(EIO, "the disk failed"))
+        with pytest.raises(KafkaStorageError, match="the disk failed"):
+            manager.cancel_move(*KEY)
+    assert copies(home) != []
 
 
 def test_a_rate_needs_a_service(home: ManagerHome) -> None:
