@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+UNLOCKED_LOOKS: Final = 4
+"""How often a log that changes is looked at without its lock."""
+
 CHANGED_FILES: Final = frozenset({errno.EBADF, errno.ENOENT})
 """Errors of one who works without the lock on files that another closes, deletes or renames."""
 
@@ -113,17 +116,15 @@ class LogState:
         """Call ``question`` with a view of the log, without the lock; ``doing`` names it in errors.
 
         If the log changes meanwhile so that this fails (a segment was deleted or truncated, the
-        directory renamed), it is called again with a new view, once the change has ended. A closed
-        log raises KafkaStorageError.
+        directory renamed), it is called again with a new view, once the change has ended. As any
+        append is a change, the last call is made with the lock held: else damage would be read
+        again for as long as records come. A closed log raises KafkaStorageError.
         """
         with self.context.guard.watch(doing):
-            while True:
+            for _ in range(UNLOCKED_LOOKS):
                 cuts, view, directory = self.cuts, self.view, self.context.directory
                 try:
-                    return question(view)
-                except OffsetOutOfRange as error:
-                    error.of_log(self.context.log_name)
-                    raise
+                    return self._ask(question, view)
                 except (OSError, CorruptMessage) as error:
                     if self.is_being_cut or getattr(error, "errno", None) in CHANGED_FILES:
                         self.wait_for_change()
@@ -131,6 +132,16 @@ class LogState:
                     is_same = view == self.view and directory == self.context.directory
                     if is_same and cuts == self.cuts:
                         raise
+            with self.lock:
+                self.check_open()
+                return self._ask(question, self.view)
+
+    def _ask(self, question: Callable[[LogView], T], view: LogView) -> T:
+        try:
+            return question(view)
+        except OffsetOutOfRange as error:
+            error.of_log(self.context.log_name)
+            raise
 
     def wait_for_change(self) -> None:
         """Wait until the change that is under way, if any, has ended."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
+from tidelog.log.state import UNLOCKED_LOOKS
 from tidelog.records.isolation import Isolation
 from tidelog.testing import build_batch
 from tidelog.testing.held_lock import HeldLock
@@ -132,3 +133,39 @@ def test_damage_that_the_truncating_thread_finds_is_raised() -> None:
 
     with log._state.lock, log._state.cutting(), pytest.raises(CorruptMessage, match="damaged"):
         log._state.look("asking", question)
+
+
+def test_a_look_that_keeps_failing_beside_a_writer_ends_under_the_lock() -> None:
+    """Nothing is appended there; damage is then raised, however fast records come."""
+    log = LogHome().open()
+    held: list[bool] = []
+
+    def question(_: LogView) -> None:
+        held.append(log._state.lock.is_held)
+        assert len(held) < 20, "it is repeated without end"
+        if not held[-1]:
+            log.append_as_leader(BATCH)
+        raise CorruptMessage("damaged", 0, "log")
+
+    with pytest.raises(CorruptMessage, match="damaged"):
+        log._state.look("asking", question)
+    assert held == [False] * (len(held) - 1) + [True]
+    assert not log._state.lock.is_held
+
+
+def test_a_log_closed_while_a_look_waits_for_the_lock_is_said_to_be_closed() -> None:
+    """It is no damage, and no failed disk."""
+    home = LogHome()
+    log = home.open()
+    asked: list[LogView] = []
+
+    def question(view: LogView) -> None:
+        asked.append(view)
+        log.append_as_leader(BATCH)
+        if len(asked) == UNLOCKED_LOOKS:
+            log._state.lock = HeldLock(log.close)
+        raise CorruptMessage("damaged", 0, "log")
+
+    with pytest.raises(KafkaStorageError, match="flights-0 is closed"):
+        log._state.look("asking", question)
+    assert (len(asked), home.failures) == (UNLOCKED_LOOKS, [])
