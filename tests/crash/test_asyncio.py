@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 import sys
@@ -16,12 +17,16 @@ import tidelog
 from tidelog.env.event_loop import CHUNK_BYTES, CHUNK_ITEMS, LoopBell, in_chunks, in_thread
 from tidelog.env.waiting import ThreadBell
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.manager.log_manager import Loading
 from tidelog.segment.filenames import TopicPartition
+from tidelog.testing.manager_home import ManagerHome, fill
 from tidelog.testing.transactions import append_transaction
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
     from pathlib import Path
+
+    from tidelog.manager.log_manager import LogManager
 
 PATIENCE_S = 60
 
@@ -376,6 +381,87 @@ def test_what_a_cancelled_task_has_opened_is_closed_again(tmp_path: Path) -> Non
 
     run(main())
     assert go_on.is_set()
+
+
+def briefly(home: ManagerHome) -> LogManager:
+    """Open the directory as a command does, whose close raises what it meets; append a record."""
+    manager = home.open(how={"loading": Loading.FIRST_USE})
+    manager.create_topic("t")
+    fill(manager, "t", 0, 1)
+    return manager
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, asyncio.CancelledError])
+def test_an_error_of_the_body_is_not_replaced_by_one_of_closing(kind: type[BaseException]) -> None:
+    """As without an event loop; that of closing is logged, and the locks are released."""
+    home = ManagerHome()
+    manager = briefly(home)
+
+    async def main() -> None:
+        home.fs.fail("sync", "t-0/00000000000000000000.log", OSError(errno.EIO, "the disk failed"))
+        async with tidelog.AsyncLogs(tidelog.Logs(manager)):
+            raise kind
+
+    with pytest.raises(kind):
+        run(main())
+    assert not home.is_marked()
+    home.fs.lock("/data/.lock").release()
+
+
+def test_an_error_of_closing_is_raised_if_the_body_had_none() -> None:
+    """Not everything that was appended may be durable."""
+    home = ManagerHome()
+    manager = briefly(home)
+
+    async def main() -> None:
+        home.fs.fail("sync", "t-0/00000000000000000000.log", OSError(errno.EIO, "the disk failed"))
+        async with tidelog.AsyncLogs(tidelog.Logs(manager)):
+            pass
+
+    with pytest.raises(KafkaStorageError, match="the disk failed"):
+        run(main())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_task_that_is_cancelled_while_it_closes_the_logs_closes_them_first(
+    *, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the program would end, or open the directory again, in the middle of it."""
+    home = ManagerHome()
+    manager = briefly(home)
+    is_closing, may_close = threading.Event(), threading.Event()
+    close, shutdown = manager.close, manager.shutdown
+
+    def when_allowed(end: Callable[[], None]) -> Callable[[], None]:
+        def wait_and_end() -> None:
+            is_closing.set()
+            may_close.wait(PATIENCE_S)
+            end()
+
+        return wait_and_end
+
+    monkeypatch.setattr(manager, "close", when_allowed(close))
+    monkeypatch.setattr(manager, "shutdown", when_allowed(shutdown))
+
+    async def use() -> None:
+        async with tidelog.AsyncLogs(tidelog.Logs(manager)):
+            if fails:
+                raise ValueError
+
+    async def main() -> None:
+        task = asyncio.create_task(use())
+        await until(is_closing.is_set)
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0)
+        assert not task.done()
+        may_close.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(main())
+    assert home.is_marked()
+    home.fs.lock("/data/.lock").release()
 
 
 def test_asyncio_is_loaded_when_it_is_used(tmp_path: Path) -> None:

@@ -84,8 +84,10 @@ class AsyncLogs:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        await in_thread(partial(self.logs.__exit__, kind, error, trace))
 
     async def create_topic(
         self,
