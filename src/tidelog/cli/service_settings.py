@@ -7,14 +7,18 @@ import os
 from typing import TYPE_CHECKING
 
 from tidelog.cli.options import DIRECTORY_VARIABLE
-from tidelog.cli.server_properties import NAMED_FILES
+from tidelog.cli.server_properties import NAMED_FILES, broker_properties
 from tidelog.config.kafka_names import foreign_names
-from tidelog.config.sources import from_environment
+from tidelog.config.sources import broker_config, from_environment
 from tidelog.datadir.broker_properties import read_properties
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Mapping
+
+    from tidelog.config.broker_config import BrokerConfig
 
 _log = logging.getLogger(__name__)
 
@@ -22,8 +26,7 @@ _log = logging.getLogger(__name__)
 def given_settings(args: Namespace) -> dict[str, str]:
     """Return all settings under Kafka's names; the paths of ``log.dirs`` are absolute.
 
-    Directories that are arguments replace ``log.dirs``. ``TIDELOG_DIR`` is used only if nothing
-    else names a directory.
+    Where directories are arguments there is no ``log.dirs``: see ``service_config``.
     """
     from_file = {}
     if args.config is not None:
@@ -31,19 +34,31 @@ def given_settings(args: Namespace) -> dict[str, str]:
             args.config, read_properties(SYSTEM_FILES, args.config, NAMED_FILES)
         )
     environment = dict(os.environ)
-    default_directory = environment.pop(DIRECTORY_VARIABLE, "")
+    environment.pop(DIRECTORY_VARIABLE, None)
     given = {**from_file, **from_environment(environment), **dict(args.options)}
-    directories = [*args.directories, *args.words]
-    if not directories and default_directory and not given.keys() & {"log.dirs", "log.dir"}:
-        directories = [default_directory]
-    if directories:
-        given.pop("log.dir", None)
-        given["log.dirs"] = ",".join(directories)
     for name in ("log.dirs", "log.dir"):
-        if name in given:
+        if args.directories or args.words:
+            given.pop(name, None)
+        elif name in given:
             paths = [path.strip() for path in given[name].split(",")]
             given[name] = ",".join(os.path.abspath(path) if path else "" for path in paths)
     return given
+
+
+def service_config(args: Namespace, given: Mapping[str, str]) -> BrokerConfig:
+    """Return the broker settings of a service.
+
+    ``log.dirs`` is split at commas, as Kafka does; an argument, or ``TIDELOG_DIR``, is one
+    directory, as for every command. ``TIDELOG_DIR`` is used only if nothing else names one.
+    """
+    directories = [*args.directories, *args.words]
+    if not directories and not given.keys() & {"log.dirs", "log.dir"}:
+        directories = [one for one in (os.environ.get(DIRECTORY_VARIABLE),) if one]
+    if "" in directories:
+        raise InvalidArgument("the name of a data directory is empty")
+    paths = tuple(dict.fromkeys(map(os.path.abspath, directories)))
+    config = broker_config(given, paths)
+    return config.with_server_properties(broker_properties(args))
 
 
 def _of_storage(path: str, properties: dict[str, str]) -> dict[str, str]:

@@ -33,7 +33,7 @@ from tidelog.config.option import (
 from tidelog.errors import InvalidConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tidelog.config.option import Option, Synonym
 
@@ -245,13 +245,18 @@ class BrokerConfig:
         check_options(self, self._conflicts())
 
     @classmethod
-    def parse(cls, properties: Mapping[str, str]) -> BrokerConfig:
+    def parse(cls, properties: Mapping[str, str], directories: Sequence[str] = ()) -> BrokerConfig:
         """Parse Kafka-style properties; raise one InvalidConfig that names every bad key.
 
         Broker-level names of topic settings, such as ``log.retention.hours``, are accepted too.
+        ``directories``, if there are any, replace ``log.dirs``.
         """
         own_names = {known.name for known in options_of(cls)}
         own = {n: t for n, t in properties.items() if n in own_names or n not in _SYNONYMS}
+        values: dict[str, Any] = {}
+        if directories:
+            own.pop("log.dirs", None)
+            values["log_dirs"] = tuple(directories)
         problems: tuple[str, ...] = ()
         defaults = LogConfig()
         try:
@@ -259,7 +264,7 @@ class BrokerConfig:
         except InvalidConfig as error:
             problems = error.problems
         try:
-            config = parse_options(cls, own, log_defaults=defaults)
+            config: BrokerConfig = parse_options(cls, own, log_defaults=defaults, **values)
         except InvalidConfig as error:
             raise InvalidConfig((*problems, *error.problems)) from None
         if problems:

@@ -13,7 +13,7 @@ from tidelog.config.option import options_of
 from tidelog.errors import InvalidConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 VARIABLE_PREFIX: Final = "TIDELOG_"
 """``TIDELOG_LOG_RETENTION_MS`` is ``log.retention.ms``."""
@@ -42,8 +42,10 @@ _DYNAMIC_BROKER: Final = frozenset(
 )
 
 
-def broker_config(properties: Mapping[str, str]) -> BrokerConfig:
+def broker_config(properties: Mapping[str, str], directories: Sequence[str] = ()) -> BrokerConfig:
     """Return the broker settings for ``properties``.
+
+    ``directories``, if there are any, replace ``log.dirs``; their names may hold commas.
 
     A topic-level name, such as ``retention.ms``, sets the default of all topics and overrides
     the broker-level names of the setting. Raises one InvalidConfig that names every bad key.
@@ -53,7 +55,7 @@ def broker_config(properties: Mapping[str, str]) -> BrokerConfig:
     problems: list[str] = []
     config = BrokerConfig()
     try:
-        config = BrokerConfig.parse(others)
+        config = BrokerConfig.parse(others, directories)
     except InvalidConfig as error:
         problems += error.problems
     try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidelog.cleaner.log_cleaner import Machine
@@ -80,8 +79,7 @@ def open_logs(
         UnsupportedPlatform: this platform lacks the locks that writing needs.
     """
     paths = [_absolute(one) for one in (path, *more)]
-    given = {**config, **from_keywords(settings), "log.dirs": ",".join(paths)}
-    broker = replace(broker_config(given), log_dirs=tuple(paths))  # a path may have a comma
+    broker = broker_config({**config, **from_keywords(settings)}, paths)
     if server_properties is not None:
         properties = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
         broker = broker.with_server_properties(properties)

@@ -8,7 +8,7 @@ import pytest
 
 from tidelog.cli.options import DIRECTORY_VARIABLE
 from tidelog.cli.parser import make_parser
-from tidelog.cli.service_settings import given_settings
+from tidelog.cli.service_settings import given_settings, service_config
 
 if TYPE_CHECKING:
     Cli = Any
@@ -96,20 +96,21 @@ def test_a_command_runs_on_a_directory_given_as_an_argument(topic: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "directories"),
     [
-        ([], "/env"),
-        (["/a", "/b"], "/a,/b"),
-        (["-d", "/a", "/b"], "/a,/b"),
-        (["-o", "log.dirs=/a"], "/a"),
-        (["-o", "log.dir=/a"], None),
+        ([], ["/env"]),
+        (["/a", "/b"], ["/a", "/b"]),
+        (["-d", "/a", "/b"], ["/a", "/b"]),
+        (["-o", "log.dirs=/a"], ["/a"]),
+        (["-o", "log.dir=/a"], ["/a"]),
     ],
 )
 def test_the_service_takes_directories_in_the_same_ways(
-    monkeypatch: pytest.MonkeyPatch, words: list[str], directories: str | None
+    monkeypatch: pytest.MonkeyPatch, words: list[str], directories: list[str]
 ) -> None:
     """The variable counts only if nothing else names a directory, and is not a setting itself."""
     monkeypatch.setenv(DIRECTORY_VARIABLE, "/env")
 
-    settings = given_settings(parsed("run", *words))
+    args = parsed("run", *words)
+    settings = given_settings(args)
 
-    assert settings.get("log.dirs") == directories
+    assert list(service_config(args, settings).data_directories) == directories
     assert "dir" not in settings

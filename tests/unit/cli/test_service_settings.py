@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.cli.server_properties import broker_properties
-from tidelog.cli.service_settings import given_settings
+from tidelog.cli.service_settings import given_settings, service_config
 from tidelog.config.sources import broker_config
 from tidelog.errors import InvalidArgument, InvalidConfig
 
@@ -35,7 +35,8 @@ log.retention.check.interval.ms=300000
 
 def args_of(path: Path, **given: object) -> Namespace:
     """Return the arguments of a command that names this file."""
-    names = {"config": str(path), "options": [], "directories": [], "words": []}
+    names: dict[str, object] = {"config": str(path), "server_properties": None}
+    names |= {"options": [], "directories": [], "words": []}
     return Namespace(**{**names, **given})
 
 
@@ -98,3 +99,52 @@ def test_a_file_too_large_for_settings_is_refused_unread(tmp_path: Path, option:
     read = given_settings if option == "config" else broker_properties
     with pytest.raises(InvalidArgument, match="has 1,099,511,627,776 bytes"):
         read(args_of(file, server_properties=str(file)))
+
+
+@pytest.mark.parametrize("by", ["directories", "words", "variable"])
+def test_a_comma_is_part_of_a_directorys_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """As for every command; each option, or word, is one directory."""
+    names = [str(tmp_path / "a,b"), str(tmp_path / "c")]
+    given: dict[str, object] = {by: names, "config": None}
+    if by == "variable":
+        names, given = names[:1], {"config": None}
+        monkeypatch.setenv("TIDELOG_DIR", names[0])
+    args = args_of(tmp_path, **given)
+
+    assert service_config(args, given_settings(args)).data_directories == tuple(names)
+
+
+def test_the_setting_of_directories_is_split_at_commas(tmp_path: Path) -> None:
+    """As by Kafka, wherever it is set; directories that are arguments replace it."""
+    file = tmp_path / "server.properties"
+    file.write_text("log.dirs=/a, b\nlog.dir=/c\n", "utf-8")
+    here = os.path.abspath("b")
+    found = [
+        service_config(args, given_settings(args)).data_directories
+        for args in (
+            args_of(file),
+            args_of(file, options=[("log.dirs", "/d,/e")]),
+            args_of(file, options=[("log.dirs", "/d,/e")], directories=["/f", "b", "/f"]),
+        )
+    ]
+
+    assert found == [("/a", here), ("/d", "/e"), ("/f", here)]
+
+
+def test_cordoned_directories_are_among_those_of_the_command_line(tmp_path: Path) -> None:
+    """A directory that is not one of them is an error."""
+    args = args_of(tmp_path, config=None, words=["/a,b", "/c"])
+
+    assert service_config(args, {"cordoned.log.dirs": "/c"}).cordoned_log_dirs == ("/c",)
+    with pytest.raises(InvalidConfig, match=r"cordoned.log.dirs: not in log.dirs: /b"):
+        service_config(args, {"cordoned.log.dirs": "/b"})
+
+
+def test_an_empty_name_of_a_directory_is_refused(tmp_path: Path) -> None:
+    """It would be the current directory."""
+    args = args_of(tmp_path, config=None, directories=[""])
+
+    with pytest.raises(InvalidArgument, match="empty"):
+        service_config(args, given_settings(args))

@@ -96,6 +96,15 @@ def test_no_setting_of_an_internal_topic_is_reported_as_unknown(
     assert "unknown" not in caplog.text
 
 
+def test_directories_that_get_no_new_logs_are_among_those_opened(tmp_path: Path) -> None:
+    """The setting names paths of this call."""
+    first, second = tmp_path / "a,,b", tmp_path / "c"
+    with tidelog.open(first, second, cordoned_log_dirs=[str(second)]) as logs:
+        logs.create_topic("t", 2)
+
+    assert sorted(one.name for one in first.glob("t-*")) == ["t-0", "t-1"]
+
+
 def test_a_comma_is_part_of_a_path(tmp_path: Path) -> None:
     """It separates directories in ``log.dirs`` only, where each argument here is one."""
     with tidelog.open(tmp_path / "a,b", tmp_path / "c") as logs:

@@ -80,15 +80,13 @@ def run(args: Namespace) -> int:
     A signal while logs are loaded ends that, with what was recovered kept. Returns 1 if the last
     directory has failed.
     """
-    from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.service_settings import given_settings
+    from tidelog.cli.service_settings import given_settings, service_config
     from tidelog.cli.service_status import ServiceStatus
-    from tidelog.config.sources import broker_config
     from tidelog.embedded.doors import start_logs
     from tidelog.env.signals import Signals
 
     given = given_settings(args)
-    config = broker_config(given).with_server_properties(broker_properties(args))
+    config = service_config(args, given)
     levels = _configure_logging()
     levels.apply(config.tidelog_log_levels, args.log_levels)
     lost: list[bool] = []
@@ -160,14 +158,13 @@ def _reload(
     """Apply the settings that changed, all or none; return those in effect."""
     import logging
 
-    from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.service_settings import given_settings
-    from tidelog.config.sources import broker_config, check_dynamic
+    from tidelog.cli.service_settings import given_settings, service_config
+    from tidelog.config.sources import check_dynamic
 
     events = logging.getLogger(_LOGGER)
     try:
         new = given_settings(args)
-        config = broker_config(new).with_server_properties(broker_properties(args))
+        config = service_config(args, new)
         check_dynamic(given, new)
         logs.manager.update_config(config)
     except (TidelogError, OSError) as error:
