@@ -56,7 +56,7 @@ def rename_in_catalogue(data: Path, old: str, new: str) -> None:
 def test_a_link_that_may_lead_into_a_data_directory_is_left_alone(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether another process may write there cannot be told while the disk gives errors."""
+    """Whether another process may write there is unknown while the disk gives errors."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "u-0").symlink_to(data / "t-0")
 

@@ -170,7 +170,7 @@ class FileSystem(Protocol):
     def exists(self, path: str) -> bool:
         """Return whether a file or directory of this name exists; a link to nothing does not.
 
-        Raises OSError if that cannot be told, as on a disk that fails; see ``is_gone``.
+        Raises OSError if that cannot be found out, as on a failing disk; see ``is_gone``.
         """
 
     def is_link(self, path: str) -> bool:

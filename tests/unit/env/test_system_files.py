@@ -81,11 +81,11 @@ def test_an_error_of_looking_for_a_name_does_not_mean_that_nothing_is_there(
 
     def stat(path: str, **how: bool) -> os.stat_result:
         if path == looked_for:
-            raise OSError(number, "not told", path)
+            raise OSError(number, "unreadable", path)
         return found(path, **how)
 
     monkeypatch.setattr(os, "stat", stat)
-    with pytest.raises(OSError, match="not told"):
+    with pytest.raises(OSError, match="unreadable"):
         SYSTEM_FILES.exists(looked_for)
 
     assert not is_gone(SYSTEM_FILES, looked_for)

@@ -154,7 +154,7 @@ def test_a_look_that_keeps_failing_beside_a_writer_ends_under_the_lock() -> None
 
 
 def test_a_log_closed_while_a_look_waits_for_the_lock_is_said_to_be_closed() -> None:
-    """It is no damage, and no failed disk."""
+    """This is neither damage nor a failed disk."""
     home = LogHome()
     log = home.open()
     asked: list[LogView] = []

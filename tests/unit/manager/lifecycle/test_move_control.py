@@ -250,7 +250,7 @@ def test_a_decided_move_is_not_cancelled(home: ManagerHome) -> None:
 
 
 def test_a_move_that_may_be_decided_is_not_cancelled(home: ManagerHome, moving: LogManager) -> None:
-    """Whether the copy has become the log cannot be told while the disk gives errors."""
+    """Whether the copy has become the log is unknown while the disk gives errors."""
     moving.shutdown()
     home.scheduler.forget()
     with brief(home) as manager:
