@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tidelog.cleaner.key_table import KeyTable
 from tidelog.errors import InvalidRecord, TidelogError
 from tidelog.kernels import rows
 from tidelog.kernels.accept import accept_batch
+from tidelog.kernels.compaction import key_rows as keys
 from tidelog.kernels.decode import decode_records
 from tidelog.kernels.encode import cut_batches, write_batches
 from tidelog.kernels.gather import gather
@@ -295,6 +297,32 @@ def test_slices_are_gathered_as_python_slices_them(
     assert (compiled[0] >= 0) == (inside and sum(s for _, s in wanted) <= room)
     if compiled[0] >= 0:
         assert b"".join(data[a : a + s] for a, s in wanted) == compiled[3]
+
+
+def area_with_a_bad_header() -> tuple[bytes, Any]:
+    """Return a record whose only header states a value longer than the record."""
+    area = build_batch([(0, b"k", b"v", [("h", None)])])[rows.HEADER_BYTES : -1] + b"\x7e"
+    return area, np.array([[0], [len(area)], [1], [0], [0], [0], [0]], np.int64)
+
+
+@settings(max_examples=scaled(150), deadline=None)
+@given(damaged_areas(), st.booleans())
+@example(area_with_a_bad_header(), False)
+def test_the_cleaner_finds_the_same_keys(case: tuple[bytes, Any], keyed_only: bool) -> None:
+    """Plain code and the kernel refuse the same areas, with damage in headers, too."""
+    data, areas = case
+    actions = np.full(areas.shape[1], keys.FILTER, np.int64)
+    found: list[Any] = []
+    for with_kernels in (False, True):
+        table = KeyTable(with_kernels=with_kernels)
+        try:
+            table.walk(array(data), areas, actions, keyed_only=keyed_only)
+        except InvalidRecord:
+            found.append(None)
+        else:
+            found.append(table.rows[: keys.LATEST, : table.count].tolist())
+
+    assert found[0] == found[1]
 
 
 @settings(max_examples=scaled(100), deadline=None)

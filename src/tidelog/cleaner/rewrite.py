@@ -19,6 +19,7 @@ from tidelog.kernels.compaction import key_rows as keys
 from tidelog.records.batch import BATCH_HEADER, NO_TIMESTAMP, BatchFlags, TimestampType
 from tidelog.records.builder import BatchSpec, build_batch, empty_batch, pack_batch
 from tidelog.records.memory import BatchColumns
+from tidelog.records.record import wrap_int64
 from tidelog.records.scan import batch_row, header_of_row
 
 if TYPE_CHECKING:
@@ -124,8 +125,9 @@ def _rewritten(
     body = bytearray()
     for record, timestamp in zip(retained, timestamps, strict=True):
         head = bytearray(1)
-        write_varlong(head, timestamp - base_timestamp)
-        write_varint(head, record[keys.OFFSET] - header.base_offset)
+        # The distance may exceed an int64, and the offset may have wrapped; readers undo both.
+        write_varlong(head, wrap_int64(timestamp - base_timestamp))
+        write_varint(head, wrap_int64(record[keys.OFFSET] - header.base_offset))
         rest = data[record[keys.REST_AT] : record[keys.END]]
         write_varint(body, len(head) + len(rest))
         body += head + rest

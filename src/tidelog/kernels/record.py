@@ -104,8 +104,11 @@ def headers_end(at: int, end: int, count: int) -> int:
 
 
 @inlined
-def _headers(at: int, end: int) -> tuple[int, int, int]:
-    """Check all headers; return a status, their number, and the address of the first."""
+def check_headers(at: int, end: int) -> tuple[int, int, int]:
+    """Check all headers, behind which the record must end.
+
+    Return a status, their number, and the address of the first.
+    """
     count, used = read_varint(at, end - at)
     if used == 0:
         return BAD_VARINT, 0, 0
@@ -135,7 +138,7 @@ def read_record(at: int, end: int) -> tuple[int, RecordSpan]:
     status, value_size, value_at = _field(key_at + max(key_size, 0), end, BAD_VALUE_LENGTH)
     if status != OK:
         return status, NO_SPAN
-    status, count, headers_at = _headers(value_at + max(value_size, 0), end)
+    status, count, headers_at = check_headers(value_at + max(value_size, 0), end)
     return status, RecordSpan(
         timestamp_delta, offset_delta, key_at, key_size, value_at, value_size, headers_at, count
     )

@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tidelog.codec.layout import Buffer
-    from tidelog.records.record import Header
+    from tidelog.records.record import Header, RawHeader
 
     RecordFields: TypeAlias = tuple[int, bytes | None, bytes | None, Sequence[Header]]
     """Timestamp in ms (-1 none), key, value and headers of a record that a batch is built from."""
+    RawFields: TypeAlias = tuple[int, bytes | None, bytes | None, Sequence[RawHeader]]
+    """The same with the bytes of the headers' names, which need not be UTF-8."""
 
 NO_PRODUCER_EPOCH: Final = -1
 
@@ -115,7 +117,7 @@ def check_spec(spec: BatchSpec) -> None:
 
 
 def build_batch(
-    records: Iterable[RecordFields],
+    records: Iterable[RecordFields | RawFields],
     spec: BatchSpec = DEFAULT_SPEC,
     *,
     offsets: Iterable[int] | None = None,

@@ -17,14 +17,20 @@ from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.batch import BATCH_HEADER, INT32_MAX, TimestampType
 from tidelog.records.builder import DEFAULT_SPEC, build_batch, check_spec
 from tidelog.records.memory import BatchColumns, walk
-from tidelog.records.record import advance_sequence, read_headers, slice_or_none, write_record
+from tidelog.records.record import (
+    advance_sequence,
+    read_raw_headers,
+    slice_or_none,
+    wrap_int64,
+    write_record,
+)
 from tidelog.records.unpacked import SLACK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tidelog.records.array_rows import Bytes, Ints
-    from tidelog.records.builder import BatchSpec, RecordFields
+    from tidelog.records.builder import BatchSpec, RawFields
     from tidelog.records.record_columns import RecordColumns
 
 BATCH_BYTES: Final = 16384
@@ -174,7 +180,7 @@ def _plain_batches(
     source: RecordSource, spec: BatchSpec, chosen: list[int], batch_bytes: int
 ) -> Iterator[bytes]:
     """Do the same as the encode kernels, one record at a time."""
-    pending: list[RecordFields] = []
+    pending: list[RawFields] = []
     size, offset, sequence = BATCH_HEADER.size, spec.base_offset, spec.base_sequence
     for record in _values(source, chosen):
         record_bytes = _record_bytes(record, len(pending), pending[0][0] if pending else record[0])
@@ -189,14 +195,15 @@ def _plain_batches(
     yield build_batch(pending, spec, base_offset=offset, base_sequence=sequence)
 
 
-def _record_bytes(record: RecordFields, delta: int, base_timestamp: int) -> int:
+def _record_bytes(record: RawFields, delta: int, base_timestamp: int) -> int:
     timestamp, key, value, headers = record
     out = bytearray()
-    write_record(out, timestamp - base_timestamp, delta, key=key, value=value, headers=headers)
+    since = wrap_int64(timestamp - base_timestamp)  # as in build_batch
+    write_record(out, since, delta, key=key, value=value, headers=headers)
     return len(out)
 
 
-def _values(source: RecordSource, chosen: Iterable[int]) -> Iterator[RecordFields]:
+def _values(source: RecordSource, chosen: Iterable[int]) -> Iterator[RawFields]:
     keys, values, headers = (byte_view(buffer) for buffer in source[1:])
     for index in chosen:
         row = source.table[:, index].tolist()
@@ -204,5 +211,5 @@ def _values(source: RecordSource, chosen: Iterable[int]) -> Iterator[RecordField
             row[rows.TIMESTAMP],
             slice_or_none(keys, row[rows.KEY_AT], row[rows.KEY_SIZE]),
             slice_or_none(values, row[rows.VALUE_AT], row[rows.VALUE_SIZE]),
-            read_headers(headers, row[rows.HEADERS_AT], row[rows.HEADERS_COUNT]),
+            read_raw_headers(headers, row[rows.HEADERS_AT], row[rows.HEADERS_COUNT]),
         )

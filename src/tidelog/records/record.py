@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Header: TypeAlias = "tuple[str, bytes | None]"
+RawHeader: TypeAlias = "tuple[bytes, bytes | None]"
 
 MIN_RECORD_BYTES: Final = 7
 """Size of the smallest record: seven one-byte fields, no key, no value, no headers."""
@@ -118,10 +119,16 @@ def read_headers(data: memoryview, at: int, count: int) -> tuple[Header, ...]:
 
     In a name that is not valid UTF-8, invalid bytes are replaced by U+FFFD, as in Java.
     """
+    raw = read_raw_headers(data, at, count)
+    return tuple((text_as_java(name), value) for name, value in raw)
+
+
+def read_raw_headers(data: memoryview, at: int, count: int) -> tuple[RawHeader, ...]:
+    """Return the ``count`` headers that begin at byte ``at``, with the bytes of their names."""
     headers = []
     for _ in range(count):
         name_size, at = read_varint(data, at)
-        name = text_as_java(bytes(data[at : at + name_size]))
+        name = bytes(data[at : at + name_size])
         value_size, at = read_varint(data, at + name_size)
         headers.append((name, slice_or_none(data, at, value_size)))
         at += max(value_size, 0)
@@ -148,7 +155,7 @@ def write_record(
     *,
     key: bytes | None,
     value: bytes | None,
-    headers: Sequence[Header] = (),
+    headers: Sequence[Header | RawHeader] = (),
 ) -> None:
     """Append one record to ``out``. Source: Kafka DefaultRecord.writeTo."""
     body = bytearray(1)  # attributes, always 0
@@ -158,7 +165,7 @@ def write_record(
     _write_sized(body, value)
     write_varint(body, len(headers))
     for name, header_value in headers:
-        _write_sized(body, name.encode())
+        _write_sized(body, name.encode() if isinstance(name, str) else name)
         _write_sized(body, header_value)
     write_varint(out, len(body))
     out += body

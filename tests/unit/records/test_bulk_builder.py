@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -10,11 +10,14 @@ import pytest
 from tidelog.codec.compression import Codec
 from tidelog.errors import InvalidArgument
 from tidelog.kernels.runtime import gate
-from tidelog.records.batch import TimestampType
-from tidelog.records.builder import BatchSpec, build_batch
+from tidelog.records.batch import BATCH_HEADER, TimestampType
+from tidelog.records.builder import BatchSpec, build_batch, pack_batch
 from tidelog.records.bulk_builder import RecordSource, build_batches, rebuild
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import decode
+
+if TYPE_CHECKING:
+    from tidelog.records.builder import RecordFields
 
 RECORDS = [
     (
@@ -24,6 +27,11 @@ RECORDS = [
         () if i % 3 else (("h", b"x"), ("\u00e9", None)),
     )
     for i in range(200)
+]
+ODD_RECORDS: list[RecordFields] = [
+    (-1, b"k", b"v", [("h", b"1")]),
+    (2**63 - 1, b"k", b"v", [("name", None)]),
+    (0, None, None, ()),
 ]
 DATA = build_batch(RECORDS, base_offset=77)
 PRODUCER = BatchSpec(
@@ -79,6 +87,30 @@ def test_kernels_and_plain_code_write_the_same_bytes(spec: BatchSpec, codec: Cod
 
     assert written[0].data.tobytes() == written[1].data.tobytes()
     assert np.array_equal(written[0].batches.array, written[1].batches.array)
+
+
+@pytest.mark.parametrize("spec", [BatchSpec(), PRODUCER, APPENDED])
+@pytest.mark.parametrize("batch_bytes", [80, 2000])
+def test_odd_records_are_the_same_bytes_by_kernels_and_plain_code(
+    spec: BatchSpec, batch_bytes: int
+) -> None:
+    """Distances of timestamps wrap; a header name that is not valid UTF-8 keeps its bytes."""
+    area = build_batch(ODD_RECORDS)[BATCH_HEADER.size :].replace(b"name", b"n\xff\xedn")
+    header = BATCH_HEADER.unpack(build_batch(ODD_RECORDS))
+    odd = pack_batch(header, area)
+    written = []
+    for way in (False, True):
+        gate.force(way)
+        columns = decode(odd, walk(odd).batches)
+        built = build_batches(RecordSource.of(columns), spec, batch_bytes=batch_bytes)
+        written.append((bytes(built.data), bytes(rebuild(columns, spec))))
+    gate.force(None)
+
+    assert written[0] == written[1]
+    assert all(b"n\xff\xedn" in data for data in written[0])
+    found = decode(written[0][0], walk(written[0][0]).batches)
+    timestamps = [77, 77, 77] if spec is APPENDED else [-1, 2**63 - 1, 0]
+    assert found.timestamp.tolist() == timestamps
 
 
 @pytest.mark.usefixtures("engine")

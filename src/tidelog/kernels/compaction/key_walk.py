@@ -38,7 +38,7 @@ from tidelog.kernels.compaction.key_rows import (
     VERDICT,
 )
 from tidelog.kernels.hashing.siphash import siphash128
-from tidelog.kernels.record import area_status, record_bounds
+from tidelog.kernels.record import area_status, check_headers, record_bounds
 from tidelog.kernels.rows import (
     AREA_ATTRIBUTES,
     AREA_BASE_OFFSET,
@@ -82,7 +82,7 @@ DELETE_HORIZON: Final = 0x40
 
 
 class _Keyed(NamedTuple):
-    """A record parsed up to its value; ``_at`` are addresses, and a size of -1 is null."""
+    """A record without its headers; ``_at`` are addresses, and a size of -1 is null."""
 
     timestamp_delta: int
     offset_delta: int
@@ -116,7 +116,8 @@ def _keyed_record(at: int, end: int) -> tuple[int, _Keyed]:
     if used == 0 or value_size > end - at - used:
         return BAD_VALUE_LENGTH, _NOTHING
     value_size = max(value_size, -1)
-    return OK, _Keyed(timestamp_delta, offset_delta, rest_at, key_at, key_size, value_size)
+    status, _count, _headers_at = check_headers(at + used + max(value_size, 0), end)
+    return status, _Keyed(timestamp_delta, offset_delta, rest_at, key_at, key_size, value_size)
 
 
 @called
@@ -174,7 +175,7 @@ def walk_keys(
 
     Records below ``min_offset`` are omitted, and with ``keyed_only`` also records without a key.
     Returns the number of records, a status, and the area where the walk stopped. ``out`` must have
-    room for all records that the areas state. Record headers are not parsed.
+    room for all records that the areas state.
     """
     if areas.shape[0] < AREA_COLUMNS or out.shape[0] < KEY_COLUMNS or actions.size < areas.shape[1]:
         return 0, BAD_ARGUMENT, 0

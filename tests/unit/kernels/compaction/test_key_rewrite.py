@@ -14,10 +14,11 @@ from tidelog.kernels import rows
 from tidelog.kernels.compaction import key_rows as keys
 from tidelog.kernels.compaction.key_rewrite import rewrite_batches
 from tidelog.kernels.compaction.key_walk import walk_keys
-from tidelog.records.batch import TimestampType
+from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.builder import BatchSpec, build_batch
 from tidelog.records.memory import walk
 from tidelog.records.record_areas import areas_of
+from tidelog.records.record_columns import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,10 +30,13 @@ HOSTILE = (-(2**63), -(2**31), -1, 0, 1, 60, 61, 2**31, 2**62, 2**63 - 1)
 
 
 def some_batch(rng: random.Random, base_offset: int) -> bytes:
-    """Make a batch of any kind: append times, horizons, tombstones, long values, no record."""
+    """Make a batch of any kind: append times, horizons, tombstones, long values, no record.
+
+    The greatest timestamp is among those chosen: its distance from -1 exceeds an int64.
+    """
     records = [
         (
-            rng.choice((-1, rng.randrange(10**12, 10**12 + 10**6))),
+            rng.choice((-1, rng.randrange(10**12, 10**12 + 10**6), 2**63 - 1)),
             rng.choice((b"", rng.randbytes(9))),
             rng.choice((None, b"", rng.randbytes(rng.randrange(40)), rng.randbytes(1_500))),
             [("h", rng.choice((None, b"x")))] * rng.randrange(2),
@@ -57,17 +61,21 @@ def some_batch(rng: random.Random, base_offset: int) -> bytes:
 class Case:
     """Some batches with random actions and verdicts, as the cleaner passes them to the kernel."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, data: bytes | None = None) -> None:
         rng = random.Random(seed)
-        data = b"".join(some_batch(rng, 100 * n) for n in range(rng.randrange(1, 6)))
-        self.data = np.frombuffer(data, np.uint8)
+        some = (some_batch(rng, 100 * n) for n in range(rng.randrange(1, 6)))
+        self.data = np.frombuffer(b"".join(some) if data is None else data, np.uint8)
         self.batches = walk(self.data).batches
-        choices = (keys.FILTER, keys.FILTER | keys.RETAIN_EMPTY, keys.KEEP | keys.MARK_EMPTIED, 0)
+        choices = [keys.FILTER]
+        if data is None:
+            choices += [keys.FILTER | keys.RETAIN_EMPTY, keys.KEEP | keys.MARK_EMPTIED, 0]
         count = len(self.batches)
         self.actions = np.array([rng.choice(choices) for _ in range(count)], np.int64)
         self.areas = areas_of(self.batches)
         self.rows = np.zeros((keys.KEY_COLUMNS, int(self.areas[rows.AREA_COUNT].sum())), np.int64)
-        self.count, status, _ = walk_keys(self.data, self.areas, self.actions, 0, False, self.rows)
+        self.count, status, _ = walk_keys(
+            self.data, self.areas, self.actions, -(2**63), False, self.rows
+        )
         assert status == rows.OK
         verdicts = keys.STAYS, keys.STAYS, keys.SUPERSEDED
         self.rows[keys.VERDICT, : self.count] = [rng.choice(verdicts) for _ in range(self.count)]
@@ -116,6 +124,24 @@ def test_the_kernel_writes_what_plain_code_writes(run: Run, seed: int) -> None:
     found = walk(data, check_crc=True)
     assert (found.error, found.next_position) == (None, len(data))
     assert headers == found.batches.array.tolist()
+
+
+@pytest.mark.parametrize("base_offset", [0, 2**63 - 2])
+def test_distances_wrap(run: Run, base_offset: int) -> None:
+    """Between timestamps, and between offsets of a batch that goes beyond the greatest."""
+    times = (0, -1, 2**63 - 1, 5)
+    data = build_batch([(time, b"k", b"v", ()) for time in times])
+    header = BATCH_HEADER.unpack(data)._replace(base_offset=base_offset)
+    case = Case(0, BATCH_HEADER.pack(header) + data[BATCH_HEADER.size :])
+    case.rows[keys.VERDICT] = keys.SUPERSEDED, keys.STAYS, keys.STAYS, keys.STAYS
+
+    status, data, headers, results = case.by_kernel(run)
+
+    assert (status, results) == (rows.OK, [keys.REWRITTEN])
+    assert (data, headers, results) == case.plain()
+    found = decode(data, walk(data).batches)
+    assert found.timestamp.tolist() == [-1, 2**63 - 1, 5]
+    assert found.offset.tolist() == case.rows[keys.OFFSET, 1:4].tolist()
 
 
 def test_whole_batches_may_be_noted_only(run: Run) -> None:

@@ -87,6 +87,31 @@ def test_a_record_cut_short_has_a_negative_status(
     assert status < 0
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        (b"", rows.BAD_VARINT),
+        (b"\x01", rows.BAD_HEADERS_COUNT),
+        (b"\x08", rows.BAD_HEADERS_COUNT),
+        (b"\x02\x01\x00", rows.BAD_HEADER),
+        (b"\x02\x02h\x7e", rows.BAD_HEADER),
+        (b"\x00\x00", rows.BAD_RECORD_END),
+        (b"\x02\x02h\x02x", rows.OK),
+    ],
+)
+def test_headers_are_checked(
+    run: Run,
+    record: Callable[..., bytes],
+    areas_of: Callable[..., Any],
+    headers: bytes,
+    status: int,
+) -> None:
+    """Their number, names and sizes are, and that the record ends behind them, as readers do."""
+    data, areas = areas_of([(1, record(0, 0, b"k", b"v", headers=headers))])
+
+    assert run(walk_keys)(data, areas, actions(1), 0, False, table(4))[1] == status
+
+
 def test_arrays_that_do_not_fit_are_refused(run: Run) -> None:
     """Positions outside the data and tables that are too small give a status, not a crash."""
     data, state = np.zeros(10, np.uint8), np.zeros(keys.STATE_WORDS, np.int64)
