@@ -13,14 +13,12 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
-from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.env.files import is_gone
-from tidelog.errors import CorruptFile, InvalidArgument, InvalidTopic, KafkaStorageError
+from tidelog.errors import CorruptFile, InvalidArgument, InvalidTopic
 from tidelog.segment.filenames import check_topic_name, log_directory_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
-    from uuid import UUID
 
     from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.env.files import FileSystem
@@ -56,8 +54,7 @@ class DirectoryCheckpoints:
     ``_lock`` guards the lines and the files. Raises KafkaStorageError if a file is unreadable.
     With ``is_tolerant`` a number that is none makes all offsets of its file 0, as in Kafka: who
     loads every log may do so, since that is where each is looked at. A writer that loads a few
-    would write the zeros down for all. ``directory_id`` is that of the data directory, by which its
-    catalogue says what lies in it.
+    would write the zeros down for all.
     """
 
     def __init__(
@@ -66,11 +63,11 @@ class DirectoryCheckpoints:
         data_dir: str,
         *,
         is_tolerant: bool = False,
-        directory_id: UUID | None = None,
     ) -> None:
         self._fs = fs
         self._data_dir = data_dir
-        self._directory_id = directory_id
+        self.is_placed_here: Callable[[tuple[str, int]], bool] = lambda _: False
+        """Whether the catalogue places a partition in this data directory."""
         self._lock = RLock()
         self._is_closed = False
         read = _read_tolerantly if is_tolerant else read_offsets
@@ -152,13 +149,19 @@ class DirectoryCheckpoints:
             others = {
                 key: offset for key, offset in self._lines[name].items() if key not in replaced
             }
-            missing = {key for key in others if not self._has_directory(key)}
-            dead = missing - self._listed() if missing else missing
-            kept = {key: offset for key, offset in others.items() if key not in dead}
+            kept = {key: offset for key, offset in others.items() if self._may_lie_here(key)}
             merged = dict(sorted({**kept, **lines}.items()))
             if merged != self._lines[name] or not self._fs.exists(self._path(name)):
                 write_checkpoint(self._fs, self._path(name), merged)
                 self._lines[name] = merged
+
+    def _may_lie_here(self, key: tuple[str, int]) -> bool:
+        """Return whether a line is still needed.
+
+        The directory of a listed partition may be away for a moment, as one on a disk that is not
+        mounted is.
+        """
+        return self.is_placed_here(key) or self._has_directory(key)
 
     def _has_directory(self, key: tuple[str, int]) -> bool:
         """Return whether a line's partition lies here; True if in doubt.
@@ -171,23 +174,6 @@ class DirectoryCheckpoints:
             return False
         path = self._path(log_directory_name(*key))
         return not is_gone(self._fs, path) or self._fs.is_link(path)
-
-    def _listed(self) -> set[tuple[str, int]]:
-        """Return the partitions that the catalogue places here; none if it is unreadable.
-
-        A directory may be away for a moment, as one on a disk that is not mounted is.
-        """
-        try:
-            catalogue = read_catalogue_in_force(self._fs, self._data_dir)
-        except KafkaStorageError as error:
-            _log.warning("catalogue-unreadable directory=%s reason=%s", self._data_dir, error)
-            return set()
-        return {
-            (topic.name, number)
-            for topic in catalogue.topics.values()
-            for number, directory_id in topic.partitions.items()
-            if directory_id == self._directory_id
-        }
 
     def _path(self, name: str) -> str:
         return os.path.join(self._data_dir, name)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import errno
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
 
 import pytest
 
-from tidelog.datadir.catalogue import Catalogue, Topic, write_catalogue
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES, DirectoryCheckpoints
 from tidelog.errors import KafkaStorageError
 from tidelog.testing.directory_home import DataHome
@@ -112,12 +110,10 @@ def test_lines_of_partitions_that_the_catalogue_places_here_stay() -> None:
 
     One that has moved to another data directory has its lines there.
     """
-    here, there = UUID(int=1), UUID(int=2)
     home = home_with("away 0 7,away 1 8,gone 3 9,t 0 1", "t-0")
-    topic = Topic("away", UUID(int=3), {0: here, 1: there}, {})
-    write_catalogue(home.fs, home.path, Catalogue().with_topic(topic))
     log: Any = Offsets(5, 0, 6)
-    known = DirectoryCheckpoints(home.fs, home.path, directory_id=here)
+    known = checkpoints(home)
+    known.is_placed_here = lambda key: key == ("away", 0)
     known.write({("t", 0): log})
     kept = lines(home, WATERMARKS), lines(home, STARTS)
     known.forget([("away", 0)])

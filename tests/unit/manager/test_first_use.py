@@ -161,6 +161,42 @@ def test_lines_of_logs_not_loaded_are_kept_while_their_directory_exists() -> Non
     assert {"t 0 2", "t 1 0"} == set(lines(home, WATERMARKS))
 
 
+def test_the_lines_of_a_partition_that_is_away_are_kept_without_reading_the_catalogue_again() -> (
+    None
+):
+    """What it says is known; read anew for each file, it would be read every few seconds."""
+    home = home_with_topic(b"a")
+    with home.open() as directory:
+        append(directory, b"b", partition=1)
+    home.fs.rename("/data/t-1", "/away")
+    with home.open() as directory:
+        done = home.fs.trace()
+        for _ in range(3):
+            append(directory, b"b")
+            directory.flush()
+        read = [one for one in done if one.path.endswith("tidelog.topics.json")]
+
+        assert read == []
+    assert {"t 0 4", "t 1 1"} == set(lines(home, RECOVERY)) == set(lines(home, WATERMARKS))
+
+
+def test_lines_of_partitions_that_were_deleted_or_lie_elsewhere_go() -> None:
+    """The catalogue is taken as it is now, changed by this process."""
+    home = home_with_topic(b"a")
+    with home.open() as directory:
+        append(directory, b"b", partition=1)
+        directory.create_topic("u")
+        append(directory, b"b")
+    home.fs.rename("/data/t-1", "/away")
+    with home.open() as directory:
+        directory.create_topic("v")
+        directory.delete_topic("t")
+        directory.partition("v", 0).append_records([record(b"v")])
+
+    assert {"u 0 0", "v 0 1"} >= set(lines(home, RECOVERY))
+    assert not [line for line in lines(home, WATERMARKS) if line.startswith("t ")]
+
+
 def test_an_unknown_partition_is_said_to_be_so() -> None:
     """Neither a topic nor a partition is made by asking for it."""
     with home_with_topic().open() as directory:

@@ -86,9 +86,7 @@ class LogDir:
             self._is_marked = shutdown is not None
             self.is_changing = False
             self.meta = self._identify(rng, like)
-            self.checkpoints = DirectoryCheckpoints(
-                fs, path, is_tolerant=has_all_logs, directory_id=self.directory_id
-            )
+            self.checkpoints = DirectoryCheckpoints(fs, path, is_tolerant=has_all_logs)
         except BaseException:
             with suppress(OSError):
                 self._unlock(lock)

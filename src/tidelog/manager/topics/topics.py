@@ -9,6 +9,7 @@ import logging
 import os
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
@@ -86,6 +87,8 @@ class Topics:
         self._configs: dict[str, tuple[object, LogConfig]] = {}
         self._recorded = Catalogue()
         self._catalogue = self._read()
+        for one in dirs:
+            one.checkpoints.is_placed_here = partial(self._is_placed, one.directory_id)
 
     def __contains__(self, name: str) -> bool:
         return name in self._catalogue.topics
@@ -115,6 +118,10 @@ class Topics:
     def is_deleted(self, topic_id: UUID | None) -> bool:
         """Say whether this was the id of a topic that was deleted."""
         return topic_id in self._catalogue.deleted
+
+    def _is_placed(self, directory_id: UUID, key: tuple[str, int]) -> bool:
+        topic = self._catalogue.topics.get(key[0])
+        return topic is not None and topic.partitions.get(key[1]) == directory_id
 
     def recorded_home(self, name: str, partition: int) -> UUID | None:
         """Return the directory that the files named for a partition when they were read."""
