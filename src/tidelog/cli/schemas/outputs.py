@@ -132,6 +132,9 @@ _REPARTITIONED: Final = line(
             integer("Where the read of a partition ended, exclusive."),
             "By partition of the topic that is read.",
         ),
+        "retentionBytes": nullable(
+            integer("The new topic's `retention.bytes`, if enlarged for fewer partitions, or null.")
+        ),
         "isDryRun": boolean("Whether nothing was to be written."),
         "wasDone": boolean("Whether the transaction was committed before."),
     },

@@ -46,8 +46,9 @@ class Repartitioned:
     ``records`` are those of the source that are visible to the isolation level; ``keyless``: how
     many of them have no key, None: they were not counted, as only a dry run does. ``size_bytes`` is
     about the size of the offsets read in the source's logs. ``next_offsets`` is where a later read
-    of the source starts, in the form of the option ``startingOffsets``. ``was_done``: the same
-    transaction was committed before, so nothing was written.
+    of the source starts, in the form of the option ``startingOffsets``. ``retention_bytes``: the
+    ``retention.bytes`` of the new topic, if they are more than the source's since it has fewer
+    partitions. ``was_done``: the same transaction was committed before, so nothing was written.
     """
 
     topic: str
@@ -59,6 +60,7 @@ class Repartitioned:
     size_bytes: int
     txn_id: str
     next_offsets: str
+    retention_bytes: int | None = None
     is_dry_run: bool = False
     was_done: bool = False
 
@@ -93,6 +95,7 @@ def repartition(
         path: the data directory.
         topic: the topic to read; it is not changed.
         to: the topic to write; it is created if it does not exist, with the settings of ``topic``.
+            If it gets fewer partitions, each has a greater ``retention.bytes``.
         partitions: number of partitions of the new topic.
         to_path: the data directory to write to; the same by default.
         txn_id: the transaction's id; by default made of the topics and ``partitions``. The ids of
@@ -152,6 +155,7 @@ def _outcome(request: RepartitionRequest, plan: RepartitionPlan) -> Repartitione
         size_bytes=plan.size_bytes,
         txn_id=plan.txn_id,
         next_offsets=offsets_json(request.topic, plan.ends),
+        retention_bytes=plan.retention_bytes,
     )
 
 

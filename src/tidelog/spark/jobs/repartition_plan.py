@@ -16,6 +16,7 @@ from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.records.batch import INT64_MAX
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import check_topic_name
 from tidelog.spark.options.option_values import local_path
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 KEYLESS: Final = ("spread", "source")
 """Where records without a key go: see ``repartition``."""
 
+_RETENTION_BYTES: Final = "retention.bytes"
 _NOT_COPIED: Final = "message.timestamp.type"
 
 
@@ -84,8 +86,9 @@ class RepartitionPlan:
 
     ``read`` are the options of the read, and ``tasks`` its tasks, in order of partitions and
     offsets. ``size_bytes`` is about the size of these offsets in the logs of the source.
-    ``config``: the settings of the new topic, empty if it exists. ``committed``: the same
-    repartition as it was committed before, None: it was not.
+    ``config``: the settings of the new topic, empty if it exists. ``retention_bytes``: those of a
+    partition of the new topic, if they are more than the source's since it has fewer partitions.
+    ``committed``: the same repartition as it was committed before, None: it was not.
     """
 
     read: ReadOptions
@@ -94,6 +97,7 @@ class RepartitionPlan:
     ends: Mapping[int, int]
     size_bytes: int
     config: Mapping[str, str]
+    retention_bytes: int | None
     txn_id: str
     committed: CommittedTransaction | None
 
@@ -145,21 +149,42 @@ def plan_repartition(request: RepartitionRequest, config: Mapping[str, str]) -> 
         starts={each.log.partition: each.start_offset for each in ranges},
         ends={each.log.partition: each.end_offset for each in ranges},
         size_bytes=sum(part.size_bytes for task in tasks for part in task),
-        config={} if target.exists else config_of_copy(topic, config),
+        config={} if target.exists else config_of_copy(topic, config, request.partitions),
+        retention_bytes=None
+        if target.exists or _RETENTION_BYTES in config
+        else enlarged_retention_bytes(topic, request.partitions),
         txn_id=txn_id,
         committed=target.committed,
     )
 
 
-def config_of_copy(topic: ReadOnlyTopic, config: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a topic that gets the records of ``topic``.
+def config_of_copy(
+    topic: ReadOnlyTopic, config: Mapping[str, str], partitions: int
+) -> dict[str, str]:
+    """Return the settings of a topic of so many ``partitions`` that gets the records of ``topic``.
 
-    They are those of ``topic``, replaced by ``config``; see ``settings_of_copy``. The timestamp
-    type is not copied: records would get the time of the copy.
+    They are those of ``topic``, replaced by ``config``; see ``settings_of_copy``. With fewer
+    partitions each keeps more bytes. The timestamp type is not copied: records would get the time
+    of the copy.
     """
     kept = topic.settings_of_copy().config
     kept.pop(_NOT_COPIED, None)
-    return kept | dict(config)
+    size = enlarged_retention_bytes(topic, partitions)
+    enlarged = {} if size is None else {_RETENTION_BYTES: str(size)}
+    return kept | enlarged | dict(config)
+
+
+def enlarged_retention_bytes(topic: ReadOnlyTopic, partitions: int) -> int | None:
+    """Return what a partition must keep if so many are fewer than ``topic`` has; None: as before.
+
+    All of them together keep as many bytes as those of ``topic``.
+    """
+    try:
+        size = int(topic.settings_of_copy().config.get(_RETENTION_BYTES, "-1"))
+    except ValueError:
+        return None  # the creation of the topic refuses it
+    enlarged = min(-(-size * len(topic.partitions) // partitions), INT64_MAX)
+    return enlarged if size > 0 and enlarged > size else None
 
 
 def _txn_of(request: RepartitionRequest, topic: ReadOnlyTopic) -> str:

@@ -57,6 +57,43 @@ def test_offsets_and_settings_are_fixed_at_the_start(data: str) -> None:
     assert plan.committed is None
 
 
+@pytest.mark.parametrize(
+    ("partitions", "own", "expected"),
+    [
+        (5, "1001", "1001"),
+        (2, "1001", "1001"),
+        (1, "1001", "2002"),
+        (1, "-1", "-1"),
+        (1, str(2**63 - 1), str(2**63 - 1)),
+        (1, str(2**62), str(2**63 - 1)),
+        (1, "many", "many"),
+    ],
+)
+def test_fewer_partitions_together_keep_as_many_bytes(
+    partitions: int, own: str, expected: str
+) -> None:
+    """The setting is one partition's, so retention would delete what has just been written."""
+    own_config = {"retention.bytes": own}
+    topic = ReadOnlyTopic("t", None, (0, 1), (), own_config, is_listed=True, is_adopted=False)
+
+    assert config_of_copy(topic, {}, partitions) == {"retention.bytes": expected}
+    assert config_of_copy(topic, {"retention.bytes": "7"}, 1) == {"retention.bytes": "7"}
+
+
+def test_the_plan_says_that_partitions_keep_more_bytes(tmp_path: Path) -> None:
+    """Three partitions of 1,000 bytes become two of 1,500."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t", 3, {"retention.bytes": "1000"})
+    data = str(tmp_path)
+
+    fewer, more = planned(data, partitions=2), planned(data, partitions=4)
+    given = planned(data, {"retention.bytes": "5"}, partitions=2)
+
+    assert [each.retention_bytes for each in (fewer, more, given)] == [1500, None, None]
+    kept = [each.config["retention.bytes"] for each in (fewer, more, given)]
+    assert kept == ["1500", "1000", "5"]
+
+
 def test_the_derived_transaction_is_that_of_a_repeat(data: str) -> None:
     """Whatever was appended since; another source, target or number makes another one."""
     first = planned(data)
@@ -147,5 +184,5 @@ def test_the_time_of_appending_is_not_copied() -> None:
     config = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
     topic = ReadOnlyTopic("t", None, (0,), (), config, is_listed=True, is_adopted=False)
 
-    assert config_of_copy(topic, {}) == {"cleanup.policy": "compact"}
-    assert config_of_copy(replace(topic, config={}), config) == config
+    assert config_of_copy(topic, {}, 1) == {"cleanup.policy": "compact"}
+    assert config_of_copy(replace(topic, config={}), config, 1) == config

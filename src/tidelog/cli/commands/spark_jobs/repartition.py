@@ -126,6 +126,9 @@ def _print(done: Repartitioned, *, as_json: bool) -> None:
     print_line(f"{route}: {counted(done.records, 'record')} {verb}, about {size} in the log")
     if done.keyless:
         print_line(f"  {counted(done.keyless, 'record')} without a key")
+    if done.retention_bytes is not None:
+        more = f"retention.bytes={done.retention_bytes}"
+        print_line(f"  each partition of {done.to} gets {more}, since there are fewer of them")
     print_line(f"  transaction {done.txn_id}; {done.topic} was read up to {done.next_offsets}")
 
 
@@ -142,6 +145,7 @@ def _row(done: Repartitioned) -> dict[str, Any]:
         "sizeBytes": done.size_bytes,
         "txn": done.txn_id,
         "nextOffsets": json.loads(done.next_offsets)[done.topic],
+        "retentionBytes": done.retention_bytes,
         "isDryRun": done.is_dry_run,
         "wasDone": done.was_done,
     }
