@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import CorruptMessage, InvalidRecord, TidelogError
+from tidelog.records.bounded_decode import decode_bounded
 from tidelog.records.record_columns import decode_groups
 
 if TYPE_CHECKING:
@@ -40,6 +41,33 @@ def decoded(
             yield group.select(chosen)
 
 
+def undecodable(piece: Piece) -> dict[int, str]:
+    """Return why batches of a piece do not decode, by index; the memory that it takes is bounded.
+
+    Control batches count as well, as for readers of Arrow.
+    """
+    batches = piece.batches_in_data
+    found = _reason(piece, batches) and {
+        at: _reason(piece, batches.slice(at, at + 1)) for at in range(len(batches))
+    }
+    return {at: reason for at, reason in (found or {}).items() if reason}
+
+
+def _reason(piece: Piece, batches: BatchColumns) -> str:
+    """Return what keeps batches from being decoded; empty if they can be."""
+    try:
+        for _ in decode_bounded(piece.data, batches):
+            pass
+    except TidelogError as error:
+        return _text(error)
+    return ""
+
+
+def _text(error: TidelogError) -> str:
+    reason = error.reason if isinstance(error, InvalidRecord | CorruptMessage) else str(error)
+    return f"a batch does not decode: {reason}"
+
+
 def _groups(path: str, piece: Piece, batches: BatchColumns) -> Iterator[RecordColumns]:
     done = 0
     try:
@@ -58,6 +86,5 @@ def _one_by_one(path: str, piece: Piece, batches: BatchColumns) -> Iterator[Reco
             yield group
             at += len(group.batches)
     except TidelogError as error:
-        reason = error.reason if isinstance(error, InvalidRecord | CorruptMessage) else str(error)
         position = int(batches.position[at]) + piece.data_position
-        raise CorruptMessage(f"a batch does not decode: {reason}", position, path) from error
+        raise CorruptMessage(_text(error), position, path) from error

@@ -20,7 +20,7 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.log.committed import AbortedFilter
-from tidelog.log.decoded import decoded
+from tidelog.log.decoded import decoded, undecodable
 from tidelog.log.record_count import check_range, count_shown
 from tidelog.readonly.batch_walk import walk_range
 from tidelog.readonly.checkpoints import Checkpoints
@@ -347,6 +347,26 @@ class ReadOnlyLog:
         for _, piece in self._located_pieces(start, end, committed=committed, check_crc=check_crc):
             yield piece
 
+    def decodable_pieces(
+        self, start_offset: int, end_offset: int, *, committed: bool = False, check_crc: bool = True
+    ) -> Iterator[Piece]:
+        """Yield what ``pieces`` yields, without batches that do not decode if damage is skipped.
+
+        To find them each batch is decoded. Arguments and errors as ``pieces``.
+        """
+        start, end = self._range(start_offset, end_offset, committed=committed)
+        found = self._located_pieces(start, end, committed=committed, check_crc=check_crc)
+        for path, piece in found:
+            bad = {} if self._on_damage is None else undecodable(piece)
+            for at, reason in bad.items():
+                self._report_batch(path, piece, at, reason)
+            good = np.ones(len(piece.batches), np.bool_)
+            good[list(bad)] = False
+            if not bad:
+                yield piece
+            elif good.any():
+                yield piece._replace(batches=piece.batches.select(good))
+
     def pieces_with_visibility(
         self, start_offset: int, end_offset: int, *, committed: bool = False
     ) -> Iterator[tuple[Piece, Bools]]:
@@ -404,13 +424,19 @@ class ReadOnlyLog:
                 if self._on_damage is None:
                     raise
                 at = piece.batches.position.tolist().index(bad.position)
-                first, last = piece.batches.base_offset.item(at), piece.batches.last_offset.item(at)
-                where = path, bad.position or 0, int(piece.batches.end[at])
-                self._on_damage(DamagedRange(*where, first, last + 1, bad.reason))
+                self._report_batch(path, piece, at, bad.reason)
                 behind = piece.batches.slice(at + 1, len(piece.batches))
                 piece = piece._replace(batches=behind)
             else:
                 return
+
+    def _report_batch(self, path: str, piece: Piece, at: int, reason: str) -> None:
+        """Report that a batch is skipped."""
+        batches = piece.batches
+        first, last = batches.base_offset.item(at), batches.last_offset.item(at)
+        if self._on_damage is not None:
+            where = path, int(batches.position[at]), int(batches.end[at])
+            self._on_damage(DamagedRange(*where, first, last + 1, reason))
 
     def count_records(
         self, start_offset: int | None = None, end_offset: int | None = None

@@ -80,7 +80,7 @@ class RangeReader:
                 return
             start, end = self._policy.available(log, start, part.end_offset)
             if start < end:
-                yield from log.pieces(
+                yield from log.decodable_pieces(
                     start,
                     end,
                     committed=self._options.committed,

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidelog.codec.compression import Codec
 from tidelog.errors import CorruptMessage, DataLoss
+from tidelog.records.batch import BATCH_HEADER
+from tidelog.records.builder import pack_batch
 from tidelog.records.record_columns import decode_groups
 from tidelog.spark.options.source_options import ReadOptions, TopicChoice
 from tidelog.spark.read.live_batches import RangeReader
@@ -143,3 +146,21 @@ def test_damage_is_skipped_on_request(caplog: pytest.LogCaptureFixture) -> None:
 
     assert offsets(reader(home, skip_damage=True), 0, 3) == [0, 2]
     assert "offsets 1 to 1" in caplog.records[-1].getMessage()
+
+
+@pytest.mark.parametrize("verify_checksums", [True, False])
+def test_a_batch_that_does_not_decode_is_skipped_on_request(
+    caplog: pytest.LogCaptureFixture, *, verify_checksums: bool
+) -> None:
+    """Its CRC is right; the batches around it are read, and the warning is that of other damage."""
+    header = BATCH_HEADER.unpack(BATCHES[1])._replace(attributes=int(Codec.ZSTD))
+    undecodable = pack_batch(header, BATCHES[1][BATCH_HEADER.size :])
+    home = home_with([BATCHES[0], undecodable, *BATCHES[2:]])
+
+    skipping = reader(home, skip_damage=True, verify_checksums=verify_checksums)
+
+    assert offsets(skipping, 0, 6) == [0, 2, 3, 4, 5]
+    (warning,) = [each.getMessage() for each in caplog.records]
+    assert "offsets 1 to 1: a batch does not decode" in warning
+    with pytest.raises(CorruptMessage):
+        offsets(reader(home), 0, 6)
