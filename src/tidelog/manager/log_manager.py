@@ -738,7 +738,11 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
         return closer.close()
 
     def _tidy_up(self, closed: Collection[LogDir]) -> None:
-        """Delete what waits to be deleted; a service leaves that to the next start."""
+        """Undo changes that failed, where that is left to do, and delete what waits for it.
+
+        A service leaves deletions to the next start.
+        """
+        self._topics.write_where_not_undone()
         changed = [one for one in closed if one.is_changing]
         if self._is_service or not changed:
             return

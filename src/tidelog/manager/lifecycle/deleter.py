@@ -261,8 +261,12 @@ class LogDeleter:
             self._topics.forget_deleted()
 
     def finish_if_unfinished(self) -> None:
-        """Rename the directories of deleted topics that could not be renamed before."""
+        """Rename the directories of deleted topics that could not be renamed before.
+
+        Catalogues of changes that failed are replaced first, where that did not work before.
+        """
         with self._registry.change_lock:
+            self._topics.write_where_not_undone()
             if self._is_unfinished:
                 self.finish_deleted_topics()
                 self._is_unfinished = False

@@ -297,6 +297,12 @@ class Topics:
         with self._lock:
             self._write(self._catalogue)
 
+    def write_where_not_undone(self) -> None:
+        """Write the catalogue if some directory may still have that of a change that failed."""
+        with self._lock:
+            if any(one.path not in self._written for one in self._dirs):
+                self._write(self._catalogue)
+
     def _check_links(self, name: str, partitions: Mapping[int, UUID]) -> None:
         """Raise KafkaStorageError if new partitions would lie where a link shares a directory."""
         for number, home in partitions.items():
@@ -368,28 +374,34 @@ class Topics:
             before = self._written.get(one.path)
             if before == catalogue:
                 continue
+            stood = self._catalogue if before is None else before
             try:
                 write_catalogue(self._fs, one.path, catalogue)
             except OSError as error:
                 if error.errno not in PASSING:
                     self._dirs.take_offline(one.path, error)
-                elif error.errno in NO_RESOURCES and before is not None:
-                    del self._written[one.path]  # perhaps in place, and only not synced
-                    replaced.append((one.path, before))
+                elif error.errno in NO_RESOURCES:  # perhaps in place, and only not synced
+                    replaced.append((one.path, stood))
                 self._restore(replaced)
                 raise KafkaStorageError(f"writing the topics of {one.path}: {error}") from error
             self._written[one.path] = catalogue
-            if before is not None:
-                replaced.append((one.path, before))
+            replaced.append((one.path, stood))
         self._catalogue = catalogue
         for one in self._dirs:
             self._delete_marks(one.path, self._marked.get(one.path, frozenset()))
 
     def _restore(self, replaced: Sequence[tuple[str, Catalogue]]) -> None:
+        """Write what stood in directories before; one where that fails is left to the next write.
+
+        Until then either may stand there.
+        """
         for path, catalogue in replaced:
+            self._written.pop(path, None)
             try:
                 write_catalogue(self._fs, path, catalogue)
             except OSError as error:
                 _log.warning("topics-not-restored directory=%s reason=%s", path, error)
+                if error.errno not in PASSING:
+                    self._dirs.take_offline(path, error)
             else:
                 self._written[path] = catalogue

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from errno import EMFILE
+from errno import EIO, EMFILE
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tidelog.errors import InvalidConfig, KafkaStorageError, UnknownTopicOrPartition
-from tidelog.testing.manager_home import ManagerHome, fill
+from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -172,16 +172,7 @@ def test_a_change_whose_name_could_not_be_synced_did_not_happen(
     manager = home.open()
     manager.create_topic("t")
     before = manager.topics()
-    rename = home.fs.rename
-
-    def renamed(source: str, target: str) -> None:
-        rename(source, target)
-        if target.endswith("tidelog.topics.json"):
-            monkeypatch.undo()
-            home.fs.fail("sync_directory", "/data", OSError(EMFILE, "too many open files"))
-            home.fs.fail("open", "topics.json.tmp", OSError(EMFILE, "too many"), failures - 1)
-
-    monkeypatch.setattr(home.fs, "rename", renamed)
+    fail_sync(home, monkeypatch, unrestored=failures - 1)
     with pytest.raises(KafkaStorageError):
         change(manager)
     assert (manager.topics(), manager.live_dirs) == (before, ["/data"])
@@ -192,3 +183,83 @@ def test_a_change_whose_name_could_not_be_synced_did_not_happen(
 
     with home.open() as manager:
         assert manager.topics() == before
+
+
+@pytest.mark.parametrize("later", ["a pass", "the end"])
+def test_a_refused_deletion_that_was_not_undone_is_undone_later(
+    later: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the next pass of retention, or at the end: no start deletes what was appended since."""
+    home = ManagerHome("/a", "/b")
+    manager = home.open()
+    manager.create_topic("t", path="/a")
+    fail_sync(home, monkeypatch, unrestored=1)
+    with pytest.raises(KafkaStorageError):
+        manager.delete_topic("t")
+    fill(manager, "t", 0, 3)
+    if later == "a pass":
+        manager.tasks.cleanup_logs()
+        home.restart()
+    else:
+        manager.shutdown()
+        home.scheduler.forget()
+
+    with home.open() as manager:
+        assert values(manager, "t", 0) == [b"value 0", b"value 1", b"value 2"]
+
+
+def test_a_catalogue_that_was_not_put_back_twice_is_put_back_by_the_third_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Though nothing is known of what stands in the directory."""
+    home = ManagerHome("/a", "/b")
+    manager = home.open()
+    manager.create_topic("t", path="/a")
+    for _ in range(2):
+        fail_sync(home, monkeypatch, unrestored=1)
+        with pytest.raises(KafkaStorageError):
+            manager.delete_topic("t")
+    home.fs.fail("open", "/b/tidelog.topics.json.tmp", OSError(EMFILE, "too many open files"))
+    with pytest.raises(KafkaStorageError):
+        manager.create_topic("new")
+    home.restart()
+
+    with home.open() as manager:
+        assert list(manager.topics()) == ["t"]
+
+
+def test_a_directory_that_fails_while_a_change_is_undone_goes_offline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its catalogue may say what was refused, and a later start would go by it."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", path="/a")
+        home.fs.fail("open", "/b/tidelog.topics.json.tmp", OSError(EMFILE, "too many open files"))
+        rename = home.fs.rename
+
+        def renamed(source: str, target: str) -> None:
+            rename(source, target)
+            monkeypatch.undo()
+            home.fs.fail("open", "/a/tidelog.topics.json.tmp", OSError(EIO, "bad disk"))
+
+        monkeypatch.setattr(home.fs, "rename", renamed)
+        with pytest.raises(KafkaStorageError):
+            manager.delete_topic("t")
+
+        assert manager.live_dirs == ["/b"]
+
+
+def fail_sync(home: ManagerHome, monkeypatch: pytest.MonkeyPatch, *, unrestored: int) -> None:
+    """Let the next catalogue be in place but not synced, and let attempts to undo that fail."""
+    rename = home.fs.rename
+
+    def renamed(source: str, target: str) -> None:
+        rename(source, target)
+        if target.endswith("tidelog.topics.json"):
+            monkeypatch.undo()
+            parent = target.rpartition("/")[0]
+            home.fs.fail("sync_directory", parent, OSError(EMFILE, "too many open files"))
+            home.fs.fail("open", "topics.json.tmp", OSError(EMFILE, "too many"), unrestored)
+
+    monkeypatch.setattr(home.fs, "rename", renamed)
