@@ -546,8 +546,11 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
         Raises:
             KafkaStorageError: it may lie in an offline directory, or no directory accepts it.
             InconsistentTopicId: it belongs to another topic.
+            UnknownTopicOrPartition: on first use, a directory that is not open here holds it.
+            InvalidArgument: no move was requested; or a copy on first use, where nothing moves.
         """
-        return self._creator.get_or_create_log(
+        logs = self._creator if self._is_service else self._first_use
+        return logs.get_or_create_log(
             TopicPartition(topic, partition),
             is_new=is_new,
             is_future=is_future,

@@ -9,7 +9,7 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import PASSING
 from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_end
 from tidelog.segment.filenames import (
@@ -19,6 +19,8 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.datadir.catalogue import Topic
     from tidelog.log.loading.load_watch import LoadWatcher
@@ -86,6 +88,29 @@ class FirstUseLoader:
             if not made and warn_of_lost_end(log_dir.checkpoints, key, log):
                 self._registry.lost.add(key)
             return self._registry.serve(key, log)
+
+    def get_or_create_log(
+        self,
+        key: TopicPartition,
+        *,
+        is_new: bool = False,
+        is_future: bool = False,
+        topic_id: UUID | None = None,
+        target_directory_id: UUID | None = None,
+    ) -> Log:
+        """Return the log of a partition, loaded or created; see ``LogManager``.
+
+        A partition that the catalogue lists has a log, open or not.
+        """
+        if is_future:
+            raise InvalidArgument("no service runs here, so nothing is being moved")
+        with self._registry.change_lock:
+            topic = self._topics.all().get(key.topic)
+            if topic is not None and key.partition in topic.partitions:
+                self.load(*key)
+            return self._creator.get_or_create_log(
+                key, is_new=is_new, topic_id=topic_id, target_directory_id=target_directory_id
+            )
 
     def _prepare(self, log_dir: LogDir, key: TopicPartition) -> None:
         """Mark the directory as being changed, and finish a move that the catalogue has decided.

@@ -5,7 +5,11 @@ from __future__ import annotations
 from errno import ENOSPC
 from uuid import UUID
 
+import pytest
+
+from tidelog.errors import InconsistentTopicId, InvalidArgument
 from tidelog.manager.log_manager import Loading
+from tidelog.segment.filenames import TopicPartition
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
 FIRST_USE = {"loading": Loading.FIRST_USE}
@@ -53,3 +57,57 @@ def test_a_log_created_in_the_second_directory_leaves_nothing_in_the_first() -> 
 
         assert log.directory == "/b/t-0"
         assert "t-0" not in home.files("/a")
+
+
+@pytest.mark.parametrize("paths", [("/a",), ("/a", "/b")])
+def test_a_log_that_is_not_loaded_yet_is_not_created_a_second_time(paths: tuple[str, ...]) -> None:
+    """It keeps its place, its records and its log start, whichever directory has fewer logs."""
+    home = ManagerHome(*paths)
+    with home.open() as manager:
+        topic = manager.create_topic("t", path=paths[-1])
+        manager.create_topic("other", path=paths[-1])
+        fill(manager, "t", 0, 10)
+        manager.delete_records(TopicPartition("t", 0), 4)
+    with home.open(how=FIRST_USE) as manager:
+        log = manager.get_or_create_log("t", 0, is_new=True, topic_id=topic.topic_id)
+        offsets = (log.log_start_offset, log.log_end_offset)
+
+        assert (log.directory, *offsets) == (f"{paths[-1]}/t-0", 4, 10)
+        assert manager.topics()["t"] == topic
+    with home.open() as manager:
+        assert len(values(manager, "t", 0)) == 6
+
+
+def test_a_log_that_is_not_loaded_yet_has_the_id_that_the_catalogue_has() -> None:
+    """One of another id is not created beside it."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", path="/b")
+    with home.open(how=FIRST_USE) as manager:
+        with pytest.raises(InconsistentTopicId):
+            manager.get_or_create_log("t", 0, topic_id=UUID(int=5))
+
+        assert "t-0" not in home.files("/a")
+
+
+def test_a_process_that_loads_logs_on_first_use_creates_no_copy() -> None:
+    """Nothing there would move the partition to it."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", path="/a")
+    with home.open(how=FIRST_USE) as manager:
+        manager.maybe_update_preferred_log_dir("t", 0, "/b")
+        with pytest.raises(InvalidArgument, match="no service runs here"):
+            manager.get_or_create_log("t", 0, is_future=True)
+
+        assert [name for name in home.files("/b") if name.startswith("t-")] == []
+
+
+def test_a_log_that_no_catalogue_lists_is_created_on_first_use() -> None:
+    """As in a service; the second call returns it."""
+    home = ManagerHome()
+    with home.open(how=FIRST_USE) as manager:
+        log = manager.get_or_create_log("t", 0, topic_id=UUID(int=5))
+
+        assert manager.get_or_create_log("t", 0, topic_id=UUID(int=5)) is log
+        assert manager.topics()["t"].partitions == {0: manager.directory_id("/data")}
