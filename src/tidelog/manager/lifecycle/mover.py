@@ -119,7 +119,8 @@ class PartitionMover:
             InvalidTopic: the name of the copy would be too long.
             InvalidReplicaAssignment: the directory gets no new logs.
             LogDirNotFound: it is not one of the data directories.
-            KafkaStorageError: it, or another one, is offline.
+            KafkaStorageError: it, or another one, is offline; or the copy that an earlier move has
+                left cannot be deleted.
         """
         log_future_directory_name(*key, _SAMPLE_ID)
         if not self._log_dirs.is_online(path):
@@ -147,14 +148,20 @@ class PartitionMover:
                 raise KafkaStorageError(
                     f"nothing is moved while directories are offline: {offline}"
                 )
-            copy = self._creator.get_or_create_log(key, is_future=True, topic_id=current.topic_id)
-            try:
-                copy.truncate_fully_and_start_at(current.log_start_offset)
-            except KafkaStorageError:
-                self._give_up(key, "its copy could not be made")  # no step would continue it
-                raise
+            self._make_copy(key, current)
             self._resume(key)
         return True
+
+    def _make_copy(self, key: TopicPartition, current: Log) -> None:
+        """Create an empty copy; one that an earlier move has left is deleted before."""
+        for log_dir, left in self._unopened_copies(key):
+            self._deleter.remove_unopened_copy(key, log_dir, left)
+        copy = self._creator.get_or_create_log(key, is_future=True, topic_id=current.topic_id)
+        try:
+            copy.truncate_fully_and_start_at(current.log_start_offset)
+        except KafkaStorageError:
+            self._give_up(key, "its copy could not be made")  # no step would continue it
+            raise
 
     def _check_not_held(self, key: TopicPartition) -> None:
         """Raise CommitPending while a journal of the source directory names the partition."""
@@ -215,10 +222,10 @@ class PartitionMover:
         """
         home_id = self._topics.get(key.topic).partitions.get(key.partition)
         with self._registry.change_lock:
-            copies = [one for one in self._unopened_copies() if one[1] == key]
+            copies = self._unopened_copies(key)
             if not copies:
                 raise InvalidArgument(f"{key} is not being moved")
-            for log_dir, _, path in copies:
+            for log_dir, path in copies:
                 current = os.path.join(log_dir.path, log_directory_name(*key))
                 with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
                     is_there = self._machine.fs.exists(current)
@@ -228,15 +235,18 @@ class PartitionMover:
                     )
                 self._deleter.remove_unopened_copy(key, log_dir, path)
 
-    def _unopened_copies(self) -> list[tuple[LogDir, TopicPartition, str]]:
-        """Return the copies in all directories, with their paths; KafkaStorageError."""
+    def _unopened_copies(self, key: TopicPartition) -> list[tuple[LogDir, str]]:
+        """Return the copies of a partition with their directories; KafkaStorageError.
+
+        None of them is open.
+        """
         fs, found = self._machine.fs, []
         for log_dir in self._log_dirs:
             try:
                 copies = list(find_copies(fs, log_dir.path))
             except OSError as error:
                 raise KafkaStorageError(f"{log_dir.path} cannot be listed: {error}") from error
-            found += [(log_dir, key, path) for key, path in copies]
+            found += [(log_dir, path) for of, path in copies if of == key]
         return found
 
     def unopened_moves(self) -> list[MoveStatus]:

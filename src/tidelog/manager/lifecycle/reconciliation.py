@@ -71,7 +71,7 @@ class Reconciler:
                 self._registry.lost.add(found.key)
             self._registry.serve(found.key, found.log)
             self._note_place(found)
-        for found in futures:
+        for found in self._longest(futures):
             self._registry.add_future(found.key, found.log)
         for topic in self._topics.all().values():
             self._creator.create_missing(topic)
@@ -144,6 +144,32 @@ class Reconciler:
             kept.append(chosen)
             for other in rivals:
                 if other is not chosen:
+                    self._deleter.put_away(key, other.log)
+        return kept
+
+    def _longest(self, copies: Sequence[FoundLog]) -> list[FoundLog]:
+        """Of several copies of a partition keep the one that has most; the others are deleted.
+
+        A move that could not be cancelled for good leaves one, or a directory that is not
+        configured for a while. Where the log itself is not in service they stay: one of them may be
+        all that is left.
+        """
+        by_key: dict[TopicPartition, list[FoundLog]] = {}
+        for found in copies:
+            by_key.setdefault(found.key, []).append(found)
+        kept = []
+        for key, rivals in by_key.items():
+            chosen = max(rivals, key=lambda one: one.log.log_end_offset)
+            kept.append(chosen)
+            for other in rivals:
+                if other is chosen:
+                    continue
+                text = "future-log-superseded directory=%s by=%s"
+                _log.warning(text, other.log.directory, chosen.log.directory)
+                if self._registry.partition(key) is None:
+                    other.log_dir.is_in_doubt = True
+                    other.log.close_handlers()
+                else:
                     self._deleter.put_away(key, other.log)
         return kept
 

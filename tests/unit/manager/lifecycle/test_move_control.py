@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from errno import EIO
+from errno import EIO, ENOSPC
 from typing import TYPE_CHECKING
 
 import pytest
@@ -210,6 +210,79 @@ def test_what_does_not_move_cannot_be_cancelled(home: ManagerHome, moving: LogMa
     home.clock.advance(2_000)
     with pytest.raises(InvalidArgument, match="t-0 is not being moved"):
         moving.cancel_move(*KEY)
+
+
+def test_a_copy_that_a_cancelled_move_has_left_is_deleted_by_the_next_move() -> None:
+    """It could not be renamed for lack of space; a later start would continue the wrong move."""
+    home = ManagerHome("/a", "/b", "/c", retention_ms=-1)
+    manager = home.open()
+    manager.create_topic("t", path="/a")
+    fill(manager, "t", 0, RECORDS)
+    manager.flush()
+    manager.throttle_moves(RATE)
+    manager.move_partition(*KEY, "/b")
+    home.fs.fail("rename", "-future", OSError(ENOSPC, "full"))
+    with pytest.raises(KafkaStorageError):
+        manager.cancel_move(*KEY)
+    manager.move_partition(*KEY, "/c")
+    home.restart()
+
+    with home.open() as manager:
+        assert [move.target for move in manager.moves()] == ["/c"]
+        home.clock.advance(120_000)
+
+        assert manager.partition(*KEY).log.directory == "/c/t-0"
+        assert [values(manager, *KEY), copies(home, "/b")] == [EXPECTED, []]
+
+
+def two_copies() -> ManagerHome:
+    """Return directories with a copy in /b, of all records, and a new, empty one in /c.
+
+    That of /b was not configured when the second move began.
+    """
+    home = ManagerHome("/a", "/b", "/c", retention_ms=-1)
+    with home.open() as manager:
+        manager.create_topic("t", path="/a")
+        fill(manager, "t", 0, RECORDS)
+        manager.create_topic("other", path="/c")
+        fill(manager, "other", 0, 1)
+        manager.throttle_moves(RATE)
+        manager.move_partition(*KEY, "/b")
+        home.clock.advance(2_000)
+    home.scheduler.forget()
+    home.paths = ("/a", "/c")
+    with home.open() as manager:
+        manager.throttle_moves(1)
+        manager.move_partition(*KEY, "/c")
+    home.scheduler.forget()
+    home.paths = ("/a", "/b", "/c")
+    return home
+
+
+def test_of_two_copies_a_start_continues_the_longer_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Neither is the only log: the other is deleted, and everything else is served."""
+    home = two_copies()
+    with home.open() as manager:
+        targets = [move.target for move in manager.moves()]
+        home.clock.advance(120_000)
+
+        assert (targets, manager.partition(*KEY).log.directory) == (["/b"], "/b/t-0")
+        assert [values(manager, *KEY), copies(home, "/c")] == [EXPECTED, []]
+        assert values(manager, "other", 0) == [b"value 0"]
+        assert "future-log-superseded directory=/c/t-0." in caplog.text
+
+
+def test_two_copies_of_a_log_that_is_offline_are_kept() -> None:
+    """One of them may be all that is left."""
+    home = two_copies()
+    with home.open(how={"offline": ["/a"]}) as manager:
+        home.clock.advance(120_000)
+
+        assert values(manager, "other", 0) == [b"value 0"]
+        assert [len(copies(home, path)) for path in ("/b", "/c")] == [1, 1]
+    assert [home.is_marked(path) for path in ("/b", "/c")] == [True, False]
 
 
 # Cancelling without a service
