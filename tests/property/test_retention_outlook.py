@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tidelog.explain.plans.disk_share_plan import plan_disk_share
@@ -103,6 +103,7 @@ SHARES = st.tuples(
 
 @settings(max_examples=scaled(40), deadline=None)
 @given(case=SHARES)
+@example(case=([[0, 0, 21], [0, 0, 0]], 50, 0))  # one log has expired but for its first segment
 def test_the_share_of_the_disk_deletes_what_its_plan_names(
     case: tuple[list[list[int]], int, int],
 ) -> None:

@@ -52,20 +52,25 @@ def plan_disk_share(
     while excess > 0 and heap:
         _, number = heapq.heappop(heap)
         member = members[number]
-        excess -= member.kept[0].size_bytes
+        before = member.size_bytes
         member.delete(reason)
         member.delete_expired(now_ms)
+        excess -= before - member.size_bytes
         if member.may_give:
             heapq.heappush(heap, (member.oldest_ms, number))
     return SharePlan([member.shrunk() for member in members], max(excess, 0))
 
 
 class _Member:
-    """A log of the directory; ``limit_ms`` is None where the policy does not delete."""
+    """A log of the directory with what is left of it.
+
+    ``limit_ms`` is None where the policy does not delete.
+    """
 
     def __init__(self, log: ShrunkLog, limit_ms: int | None) -> None:
         self.log = log
         self.kept = deque(log.kept)
+        self.size_bytes = log.size_bytes
         self._limit_ms = limit_ms
         self._deleted: list[DeletedSegment] = []
 
@@ -81,7 +86,9 @@ class _Member:
 
     def delete(self, reason: str) -> None:
         """Delete the oldest segment."""
-        self._deleted.append(DeletedSegment(*self.kept.popleft()[:3], reason))
+        gone = DeletedSegment(*self.kept.popleft()[:3], reason)
+        self._deleted.append(gone)
+        self.size_bytes -= gone.size_bytes
 
     def delete_expired(self, now_ms: int) -> None:
         """Delete what has expired, now that no older segment is in its way."""
@@ -98,7 +105,7 @@ class _Member:
         return replace(
             self.log,
             log_start_offset=max(self.log.log_start_offset, self._deleted[-1].end_offset),
-            size_bytes=self.log.size_bytes - sum(one.size_bytes for one in self._deleted),
+            size_bytes=self.size_bytes,
             deleted=(*self.log.deleted, *self._deleted),
             kept=tuple(self.kept),
         )

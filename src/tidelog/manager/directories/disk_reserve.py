@@ -107,7 +107,6 @@ class _Oldest(NamedTuple):
     largest_timestamp: int
     key: Key
     log: Log
-    size_bytes: int
     end_offset: int
 
 
@@ -138,11 +137,12 @@ def retain_by_percent(
     deleted = 0
     while excess > 0 and heap:
         oldest = heapq.heappop(heap)
+        before = oldest.log.size_bytes
         with exclusive_if_free(oldest.key) as is_free:
             gone = _delete(oldest, now_ms) if is_free else 0
+        excess -= before - oldest.log.size_bytes
         if gone:
             deleted += gone
-            excess -= oldest.size_bytes
             if (following := _oldest_of(oldest.key, oldest.log)) is not None:
                 heapq.heappush(heap, following)
     if excess > 0:
@@ -168,4 +168,4 @@ def _oldest_of(key: Key, log: Log) -> _Oldest | None:
     oldest, after = segments[:2]
     if after.base_offset > log.high_watermark:
         return None
-    return _Oldest(oldest.largest_timestamp(), key, log, oldest.size_bytes, after.base_offset)
+    return _Oldest(oldest.largest_timestamp(), key, log, after.base_offset)

@@ -198,6 +198,24 @@ def test_logs_keep_to_their_share_of_the_disk() -> None:
         assert (old.log_start_offset > 0, new.log_start_offset) == (True, 0)
 
 
+def test_what_has_expired_counts_towards_the_share_of_the_disk() -> None:
+    """Once it is gone and the share is kept, no segment of another log has to go."""
+    home = ManagerHome(retention_ms=-1)
+    with home.open(tidelog_retention_disk_percent=50) as manager:
+        config = {"cleanup.policy": "compact,delete", "retention.ms": "1000"}
+        manager.create_topic("expired", config=config)
+        manager.create_topic("kept")
+        fill(manager, "expired", 0, 100)
+        home.clock.advance(2000)
+        fill(manager, "kept", 0, 100)
+        expired, kept = manager.partition("expired", 0).log, manager.partition("kept", 0).log
+        total, excess = expired.size_bytes + kept.size_bytes, expired.size_bytes // 2
+        home.fs.set_free_bytes(total - 2 * excess)
+        manager.tasks.cleanup_logs()
+
+        assert (expired.size_bytes, kept.log_start_offset) == (0, 0)
+
+
 def test_a_share_of_the_disk_spares_compacted_logs() -> None:
     """Nothing of theirs is the oldest: it is the last word on its keys."""
     home = ManagerHome(retention_ms=-1, cleanup_policy=("compact",))
