@@ -161,7 +161,7 @@ def plan_repartition(request: RepartitionRequest, config: Mapping[str, str]) -> 
 def config_of_copy(
     topic: ReadOnlyTopic, config: Mapping[str, str], partitions: int
 ) -> dict[str, str]:
-    """Return the settings of a topic of so many ``partitions`` that gets the records of ``topic``.
+    """Return the settings of a topic of ``partitions`` partitions that gets ``topic``'s records.
 
     They are those of ``topic``, replaced by ``config``; see ``settings_of_copy``. With fewer
     partitions each keeps more bytes. The timestamp type is not copied: records would get the time
@@ -175,7 +175,7 @@ def config_of_copy(
 
 
 def enlarged_retention_bytes(topic: ReadOnlyTopic, partitions: int) -> int | None:
-    """Return what a partition must keep if so many are fewer than ``topic`` has; None: as before.
+    """Return what each of fewer ``partitions`` than ``topic`` has must keep; None: as before.
 
     All of them together keep as many bytes as those of ``topic``.
     """
