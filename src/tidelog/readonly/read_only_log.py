@@ -7,6 +7,7 @@ files.
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -41,6 +42,7 @@ from tidelog.readonly.replayed_transactions import (
 from tidelog.readonly.splits import CutPoints, Split, cut, cut_points
 from tidelog.readonly.time_lookup import find_offset, first_batch_timestamp, largest_timestamp
 from tidelog.records.batch import INT64_MAX
+from tidelog.records.record_columns import DECODE_ERRORS
 from tidelog.segment.filenames import (
     log_directory_name,
     offset_from_file_name,
@@ -48,7 +50,7 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from typing import Self
     from uuid import UUID
 
@@ -450,17 +452,43 @@ class ReadOnlyLog:
 
         Raises:
             OffsetOutOfRange: the range does not lie between log start and log end.
-            CorruptMessage, KafkaStorageError: as ``pieces``.
+            CorruptMessage, KafkaStorageError: as ``pieces``; also where damage ends the log before
+                the range ends, and for a batch that reaches out of the range, or has an old format,
+                and does not decode.
         """
         start = self.log_start_offset if start_offset is None else start_offset
         end = self.high_watermark if end_offset is None else end_offset
         try:
             check_range(start, end, self.log_start_offset, self.log_end_offset)
         except OffsetOutOfRange as error:
+            is_behind = max(start, end) > self.log_end_offset and start >= self.log_start_offset
+            if self.damage is not None and is_behind:
+                raise self.damage from error
             error.of_log(f"{self.topic}-{self.partition}")
             raise
-        found = self.pieces_with_visibility(start, end, committed=True)
-        return count_shown(found, start, end)
+        return self._count(start, end)
+
+    def _count(self, start: int, end: int) -> RecordCount:
+        """Count; the error about a batch that does not decode names file and byte."""
+        at_hand: tuple[str, Piece] | None = None
+
+        def found() -> Generator[tuple[Piece, Bools]]:
+            nonlocal at_hand
+            for path, piece, is_shown in self._pieces_and_shown(start, end, committed=True):
+                at_hand = path, piece
+                yield piece, is_shown
+
+        with closing(found()) as pieces:
+            try:
+                return count_shown(pieces, start, end)
+            except DECODE_ERRORS as error:
+                if at_hand is None or getattr(error, "path", None) is not None:
+                    raise
+                path, piece = at_hand
+                for at, reason in undecodable(piece).items():
+                    position = int(piece.batches.position[at])
+                    raise CorruptMessage(reason, position, path) from error
+                raise
 
     def splits(self, start_offset: int, end_offset: int, target_bytes: int) -> list[Split]:
         """Cut offsets ``[start, end)`` into shares of about ``target_bytes``, at index entries.

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 GROUP_BYTES: Final = 4 << 20
 """Bytes of records that ``decode_groups`` yields at a time, unless a batch is larger."""
-_DECODE_ERRORS: Final = (
+DECODE_ERRORS: Final = (
     CorruptMessage,
     InvalidRecord,
     MessageTooLarge,
@@ -211,7 +211,7 @@ def decode_to_damage(
         for group in decode_groups(source, batches, limit=limit, group_bytes=group_bytes):
             yield group
             start += len(group.batches)
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         yield from _one_by_one(source, batches.slice(start), limit)
         raise
 

@@ -11,7 +11,7 @@ from tidelog.errors import (
 )
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.batch import BATCH_HEADER
-from tidelog.records.builder import pack_batch
+from tidelog.records.builder import build_batch, pack_batch
 from tidelog.testing.stored_log import (
     BATCHES,
     SIZE,
@@ -215,3 +215,17 @@ def test_a_bad_header_before_a_read_is_not_taken_for_a_hole() -> None:
     values, error = read(log, 3, 6)
 
     assert (values, type(error)) == ([], CorruptMessage)
+
+
+def test_a_count_names_the_batch_that_does_not_decode() -> None:
+    """Only a batch that reaches out of the range is decoded; its CRC is right."""
+    full = build_batch([(1, None, b"v", ())] * 2)
+    header = BATCH_HEADER.unpack(full)._replace(attributes=6)
+    home = home_with([pack_batch(header, full[BATCH_HEADER.size :])])
+
+    with home.read_only("t-0") as log:
+        assert log.count_records(0, 2).records == 2
+        with pytest.raises(CorruptMessage, match="a batch does not decode") as caught:
+            log.count_records(1, 2)
+
+    assert (caught.value.path, caught.value.position) == (f"{home.path}/{name_of(0)}", 0)

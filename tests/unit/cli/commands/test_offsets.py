@@ -108,3 +108,19 @@ def test_damage_leaves_the_count_out(timed: Cli) -> None:
     outcome = timed.on("offsets", "t", "--count")
 
     assert (outcome.code, outcome.rows[0]["count"]) == (1, None)
+
+
+@pytest.mark.parametrize("bounds", [("2", "3"), ("3", "3"), ("0", "3")])
+def test_a_count_behind_damage_names_its_place(timed: Cli, bounds: tuple[str, str]) -> None:
+    """The range lies in the log as it was, so the damage is what keeps it from being counted."""
+    log = timed.log_file()
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1
+    log.write_bytes(data)
+
+    outcome = timed.on("offsets", "t", "--count", "--from", bounds[0], "--to", bounds[1])
+    to_end = timed.on("offsets", "t", "--count", "--from", bounds[0])
+
+    assert (outcome.code, outcome.rows[0]["count"]) == (1, None)
+    assert (to_end.code, to_end.err) == (outcome.code, outcome.err)
+    assert f"at byte 0 of {log}" in outcome.err
