@@ -35,13 +35,16 @@ class LogRegistry:
     """Current logs, as partitions, and future logs: copies that will replace a current log.
 
     ``_lock`` guards both maps. A partition is at most once in each, in different directories.
-    ``change_lock`` is held while a log is created, deleted or replaced by another. ``bell`` rings
-    when readers may see more, or less.
+    ``change_lock`` is held while a log is created, deleted or replaced by another. ``copying`` is
+    held while a future log takes records, and while a current log loses some: the future one never
+    keeps what the current one has dropped. The locks are taken in this order: ``change_lock``, that
+    of a partition, ``copying``. ``bell`` rings when readers may see more, or less.
     """
 
     def __init__(self, counters: Counters, reserve: DiskReserve, bell: Bell) -> None:
         self.bell = bell
         self.change_lock = RLock()
+        self.copying = Lock()
         self.is_closed = False
         """Set under ``change_lock`` when the manager closes; no log is opened from then on."""
         self.lost: set[TopicPartition] = set()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from contextlib import AbstractContextManager
 
     from tidelog.log.log import Log
@@ -40,36 +40,78 @@ class LogTruncation:
 
     def truncate_to(self, offsets: Mapping[tuple[str, int], int], *, is_future: bool) -> None:
         """Truncate logs so that each ends at its offset; one that is not open is left out."""
-        find = self._registry.future if is_future else self._registry.current
         changed: dict[str, LogDir] = {}
         for (topic, number), offset in offsets.items():
-            key = TopicPartition(topic, number)
-            log = find(key)
-            if log is None:
-                continue
-            with self._cleaning_paused(key, log, offset, is_future=is_future):
-                if log.truncate_to(offset):
-                    log_dir = self._log_dirs.of(log)
-                    changed[log_dir.path] = log_dir
+            log = self._truncate_to(TopicPartition(topic, number), offset, is_future=is_future)
+            if log is not None:
+                log_dir = self._log_dirs.of(log)
+                changed[log_dir.path] = log_dir
         self._write_checkpoints(changed.values())
 
     def truncate_fully_and_start_at(
         self, key: TopicPartition, offset: int, *, is_future: bool
     ) -> None:
         """Empty a log and continue at ``offset``; nothing if it is not open."""
-        log = self._registry.future(key) if is_future else self._registry.current(key)
-        if log is None:
-            return
-        pauses = self._cleaning.paused_for_truncation(key, log, lambda: offset)
-        with nullcontext() if is_future else pauses:
+
+        def truncate(log: Log) -> bool:
             log.truncate_fully_and_start_at(offset)
-        self._write_checkpoints([self._log_dirs.of(log)])
+            return True
+
+        def pausing(log: Log) -> AbstractContextManager[None]:
+            return self._cleaning.paused_for_truncation(key, log, lambda: offset)
+
+        if is_future:
+            log = self._truncate_future(key, truncate)
+        else:
+            log = self._truncate_current(key, truncate, pausing)
+        if log is not None:
+            self._write_checkpoints([self._log_dirs.of(log)])
+
+    def _truncate_to(self, key: TopicPartition, offset: int, *, is_future: bool) -> Log | None:
+        """Truncate a log to ``offset``; return it if it is open and anything went."""
+
+        def truncate(log: Log) -> bool:
+            return log.truncate_to(offset)
+
+        if is_future:
+            return self._truncate_future(key, truncate)
+        return self._truncate_current(
+            key, truncate, lambda log: self._cleaning_paused(key, log, offset)
+        )
+
+    def _truncate_future(self, key: TopicPartition, truncate: Callable[[Log], bool]) -> Log | None:
+        copy = self._registry.future(key)
+        return copy if copy is not None and truncate(copy) else None
+
+    def _truncate_current(
+        self,
+        key: TopicPartition,
+        truncate: Callable[[Log], bool],
+        pausing: Callable[[Log], AbstractContextManager[None]],
+    ) -> Log | None:
+        """Truncate a log behind the copy of it that a move makes; return it if anything went.
+
+        The copy goes first, durably, and takes nothing meanwhile: wherever this stops, it has no
+        record that the log has dropped. Kafka: ``Partition.truncateTo`` and
+        ``ReplicaAlterLogDirsManager.markPartitionsForTruncation``.
+        """
+        while (partition := self._registry.partition(key)) is not None:
+            log = partition.log
+            with pausing(log), partition.lock:
+                if partition.log is not log:  # moved, or opened anew, meanwhile
+                    continue
+                with self._registry.copying:
+                    copy = self._truncate_future(key, truncate)
+                    if copy is not None:
+                        self._checkpointing.write(self._log_dirs.of(copy))
+                    return log if truncate(log) else None
+        return None
 
     def _cleaning_paused(
-        self, key: TopicPartition, log: Log, offset: int, *, is_future: bool
+        self, key: TopicPartition, log: Log, offset: int
     ) -> AbstractContextManager[None]:
         """Return the context for truncating a log to ``offset``, which may stay in one segment."""
-        if is_future or offset >= log.segments.active.base_offset:
+        if offset >= log.segments.active.base_offset:
             return nullcontext()
         return self._cleaning.paused_for_truncation(key, log, lambda: _base_at(log, offset))
 

@@ -176,14 +176,17 @@ class PartitionMover:
         """Continue the moves that the previous process began.
 
         After an unclean end a copy keeps only what was flushed: of what was not, any part may be
-        missing, also in the middle.
+        missing, also in the middle. The log may have lost its end as well: the copy loses what lies
+        behind it before anything is appended there.
         """
         for key, log in self._registry.futures().items():
-            if self._registry.partition(key) is None:
+            partition = self._registry.partition(key)
+            if partition is None:
                 _log.warning("future-log-abandoned topic=%s partition=%d", *key)
                 continue
             if not self._log_dirs.of(log).was_clean:
                 log.truncate_to(max(log.recovery_point, log.log_start_offset))
+            _align(partition.log, log)
             self._resume(key)
 
     def cancel_on_request(self, key: TopicPartition) -> None:
@@ -348,10 +351,9 @@ class PartitionMover:
             return
         self._throttled.discard(key)
         try:
-            current = partition.log
-            _align(current, copy)
-            if _left_bytes(current, copy) > NEAR_BYTES:
-                self._count(key, _copy_piece(current, copy))
+            copied = self._copy_unless_near(partition, copy)
+            if copied:
+                self._count(key, copied)
                 self._attempts.pop(key, None)
                 self._reasons.pop(key, None)
                 self._schedule(key)
@@ -360,6 +362,13 @@ class PartitionMover:
                 self._abandon(key, "its log is gone")
         except Exception as error:  # noqa: BLE001 - no error may leave the partition paused
             self._failed(key, error)
+
+    def _copy_unless_near(self, partition: Partition, copy: Log) -> int:
+        """Copy one piece and return its size in bytes; nothing, and 0, when little is left."""
+        with self._registry.copying:
+            current = partition.log
+            _align(current, copy)
+            return _copy_piece(current, copy) if _left_bytes(current, copy) > NEAR_BYTES else 0
 
     def _count(self, key: TopicPartition, size_bytes: int) -> None:
         self._rates.count(key, size_bytes)
@@ -547,9 +556,11 @@ def _left_bytes(current: Log, copy: Log) -> int:
 
 
 def _copy_rest(current: Log, copy: Log) -> None:
-    """Copy what the copy lacks, while nothing is appended."""
+    """Copy what the copy lacks, while nothing is appended or deleted."""
+    _align(current, copy)
     while copy.log_end_offset < current.log_end_offset:
         _copy_piece(current, copy)
+    _align(current, copy)
 
 
 def _check_length(current: Log, copy: Log) -> None:

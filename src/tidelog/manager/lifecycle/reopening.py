@@ -59,6 +59,19 @@ class LogReopener:
             if not (is_current and is_alone and log.needs_reopening):
                 return False
             log.close_handlers()
-            partition.use(self._opener.reopen(key, log))
+            reopened = self._opener.reopen(key, log)
+            with self._registry.copying:
+                try:
+                    self._cut_copy(key, reopened.log_end_offset)
+                except BaseException:
+                    reopened.close_handlers()  # tried again by the next pass
+                    raise
+                partition.use(reopened)
         _log.info("log-reopened directory=%s", log.directory)
         return True
+
+    def _cut_copy(self, key: TopicPartition, end: int) -> None:
+        """Let the copy that a move makes of a log end no later than the log, opened anew, does."""
+        copy = self._registry.future(key)
+        if copy is not None:
+            copy.truncate_to(end)

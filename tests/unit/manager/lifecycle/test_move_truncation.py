@@ -1,0 +1,308 @@
+"""A log loses records while a move copies it: the copy loses them, too."""
+
+from __future__ import annotations
+
+from errno import EIO, EMFILE, ENOSPC
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.errors import KafkaStorageError
+from tidelog.manager.lifecycle import mover
+from tidelog.manager.requests.carry_out import Home, carry_out
+from tidelog.records.builder import build_batch
+from tidelog.records.isolation import Isolation
+from tidelog.segment.filenames import TopicPartition
+from tidelog.testing.manager_home import ManagerHome
+
+if TYPE_CHECKING:
+    from tidelog.log.log import Log
+    from tidelog.manager.log_manager import LogManager
+
+KEY = TopicPartition("t", 0)
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a step copy some ten records."""
+    monkeypatch.setattr(mover, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(mover, "NEAR_BYTES", 1000)
+
+
+def two_directories() -> ManagerHome:
+    """Return a home of two data directories."""
+    return ManagerHome("/a", "/b")
+
+
+def begun(home: ManagerHome, *, steps: int = 3) -> LogManager:
+    """Return a manager that has copied the first of 60 records."""
+    manager = home.open()
+    manager.create_topic("t", path="/a")
+    put(manager, b"old", 60)
+    manager.move_partition(*KEY, "/b")
+    for _ in range(steps):
+        manager._mover.step(KEY)
+    return manager
+
+
+def put(manager: LogManager, text: bytes, count: int) -> None:
+    """Append records that name what they belong to."""
+    for number in range(count):
+        record = (manager.machine.clock.now_ms(), b"k", b"%s %03d" % (text, number), ())
+        manager.partition(*KEY).append_records([record])
+
+
+def all_values(manager: LogManager) -> list[bytes | None]:
+    """Return the values of all records of the log."""
+    return [one.value for one in manager.partition(*KEY).log.records()]
+
+
+def copy_of(manager: LogManager) -> Log:
+    """Return the copy that the move makes."""
+    copy = manager.get_log(*KEY, is_future=True)
+    assert copy is not None
+    return copy
+
+
+def cut(manager: LogManager, offset: int, *, starts_anew: bool = False) -> None:
+    """Truncate the log by one of the two calls."""
+    if starts_anew:
+        manager.truncate_fully_and_start_at(*KEY, offset)
+    else:
+        manager.truncate_to({KEY: offset})
+
+
+@pytest.mark.parametrize("starts_anew", [False, True])
+def test_a_log_that_is_truncated_and_grows_past_its_copy_moves_as_it_is(starts_anew: bool) -> None:
+    """The copy keeps no record that the log has dropped, and lacks none that it took since."""
+    home = two_directories()
+    with begun(home) as manager:
+        copied = copy_of(manager).log_end_offset
+        cut(manager, 5, starts_anew=starts_anew)
+        put(manager, b"new", 60)
+        expected = all_values(manager)
+        home.clock.advance(10_000)
+
+        assert 5 < copied < 60
+        assert manager.partition(*KEY).log.directory == "/b/t-0"
+        assert all_values(manager) == expected
+
+
+@pytest.mark.parametrize("starts_anew", [False, True])
+def test_a_truncation_does_not_fall_between_the_read_of_a_piece_and_its_append(
+    starts_anew: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits until the copy has the piece, and takes that away again."""
+    home = two_directories()
+    with begun(home) as manager:
+        copying = []
+        truncate = type(copy_of(manager)).truncate_to
+
+        def truncating(log: Log, offset: int) -> bool:
+            copying.append(manager._registry.copying.locked())
+            return truncate(log, offset)
+
+        piece = mover._copy_piece
+
+        def piecewise(current: Log, copy: Log) -> int:
+            copying.append(manager._registry.copying.locked())
+            return piece(current, copy)
+
+        monkeypatch.setattr(mover, "_copy_piece", piecewise)
+        monkeypatch.setattr(type(copy_of(manager)), "truncate_to", truncating)
+        manager._mover.step(KEY)
+        cut(manager, 5, starts_anew=starts_anew)
+
+        assert copying
+        assert all(copying)
+
+
+@pytest.mark.parametrize("power_cut", [False, True])
+def test_the_copy_of_a_truncated_log_is_cut_at_once_durably(power_cut: bool) -> None:
+    """A restart before the next step continues with what the copy shares with the log."""
+    home = two_directories()
+    manager = begun(home)
+    manager.flush()
+    cut(manager, 5)
+    put(manager, b"new", 60)
+    manager.partition(*KEY).log.flush()
+    expected = all_values(manager)
+    if power_cut:
+        home.power_cut()
+    else:
+        manager.shutdown()
+        home.restart()
+    with home.open() as manager:
+        home.clock.advance(10_000)
+
+        assert manager.partition(*KEY).log.directory == "/b/t-0"
+        assert all_values(manager) == expected
+
+
+@pytest.mark.parametrize("number", [EIO, EMFILE])
+def test_a_log_whose_copy_cannot_be_truncated_stays_as_it_is(number: int) -> None:
+    """The truncation can be repeated."""
+    home = two_directories()
+    with begun(home) as manager:
+        home.fs.fail("sync_directory", copy_of(manager).directory, OSError(number, "fault"))
+        before = all_values(manager)
+        with pytest.raises(KafkaStorageError):
+            cut(manager, 5)
+        after = all_values(manager)
+        manager.handle_failures()
+        cut(manager, 5)
+        put(manager, b"new", 60)
+
+        assert before == after
+        assert manager.live_dirs == (["/a"] if number == EIO else ["/a", "/b"])
+        assert len(all_values(manager)) == 65
+
+
+def test_a_log_that_moves_while_its_cleaning_is_paused_is_truncated_where_it_lies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not the one that it was before, which will be deleted."""
+    home = two_directories()
+    with begun(home) as manager:
+        pause = manager._cleaning.pause
+
+        def moving(key: TopicPartition) -> None:
+            monkeypatch.undo()
+            home.clock.advance(10_000)
+            pause(key)
+
+        monkeypatch.setattr(manager._cleaning, "pause", moving)
+        cut(manager, 5)
+
+        assert manager.partition(*KEY).log.directory == "/b/t-0"
+        assert len(all_values(manager)) == 5
+
+
+def test_an_abort_that_is_undone_while_an_exchange_waits_stays_undone() -> None:
+    """The copy had its marker, at the offset of the next record."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t", path="/a")
+        append_of_transaction(manager, 0)
+        of_requests = Home(manager, home.machine(), "/a")
+        arguments = {"partitions": {"t": [0]}, "producer_id": 7, "first_offset": 0}
+        carry_out(of_requests, "abort-transaction", arguments)
+        manager.move_partition(*KEY, "/b")
+        home.fs.fail("rename", "/a/tidelog.topics.json.tmp", OSError(ENOSPC, "full"), count=1)
+        home.clock.advance(0)
+        copied = copy_of(manager).log_end_offset
+        carry_out(of_requests, "undo-abort", {"partitions": {"t": [0]}})
+        append_of_transaction(manager, 1)
+        home.clock.advance(60_000)
+
+        log = manager.partition(*KEY).log
+        records = log.records(isolation=Isolation.LOG_END)
+        assert (copied, log.directory) == (2, "/b/t-0")
+        assert [one.value for one in records] == [b"record 0", b"record 1"]
+        assert log.last_stable_offset == 0
+
+
+def append_of_transaction(manager: LogManager, sequence: int) -> None:
+    """Append a record of producer 7's transaction."""
+    partition = manager.partition(*KEY)
+    guard = partition.log.start_verification(7, 0, 0, supports_epoch_bump=False)
+    batch = build_batch(
+        [(manager.machine.clock.now_ms(), b"k", b"record %d" % sequence, ())],
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=sequence,
+        transactional=True,
+    )
+    partition.append(batch, verification_guard=guard)
+
+
+def test_a_log_opened_anew_with_less_cuts_its_copy_before_it_takes_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The end of a log that a lack of descriptors stopped may be gone."""
+    home = two_directories()
+    with begun(home) as manager:
+        partition = manager.partition(*KEY)
+        lose_end(manager, 5, monkeypatch)
+        manager._reopener.reopen_all()
+        put(manager, b"new", 60)
+        expected = all_values(manager)
+        home.clock.advance(10_000)
+
+        assert partition.log.directory == "/b/t-0"
+        assert (len(expected), all_values(manager)) == (65, expected)
+
+
+def test_a_log_stays_offline_while_its_copy_cannot_be_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next pass opens it."""
+    home = two_directories()
+    with begun(home) as manager:
+        lose_end(manager, 5, monkeypatch)
+        error = OSError(EMFILE, "too many open files")
+        home.fs.fail("sync_directory", copy_of(manager).directory, error)
+        counts = [manager._reopener.reopen_all() for _ in range(2)]
+        put(manager, b"new", 60)
+        expected = all_values(manager)
+        home.clock.advance(100_000)
+
+        assert counts == [0, 1]
+        assert all_values(manager) == expected
+
+
+def lose_end(manager: LogManager, offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the log offline, and let opening it anew find nothing from ``offset`` on."""
+    log = manager.partition(*KEY).log
+    reopen = manager._opener.reopen
+
+    def with_less(key: TopicPartition, old: Log) -> Log:
+        found = reopen(key, old)
+        found.truncate_to(offset)
+        return found
+
+    monkeypatch.setattr(manager._opener, "reopen", with_less)
+    monkeypatch.setattr(type(log), "needs_reopening", property(lambda one: one is log))
+
+
+def test_a_log_that_lost_its_end_cuts_its_copy_at_the_start() -> None:
+    """Before the first append: the copy had been flushed further than the log."""
+    home = two_directories()
+    manager = begun(home)
+    copy = copy_of(manager)
+    copy.flush(force=True)
+    manager._checkpointing.write(manager._log_dirs.of(copy))
+    home.restart()
+    for name in home.files("/a/t-0"):
+        if name[0] == "0" and not name.startswith("0" * 20):
+            home.fs.delete(f"/a/t-0/{name}")
+    with home.open() as manager:
+        left = manager.partition(*KEY).log.log_end_offset
+        put(manager, b"new", 60)
+        expected = all_values(manager)
+        home.clock.advance(10_000)
+
+        assert 0 < left < copy.log_end_offset
+        assert manager.partition(*KEY).log.directory == "/b/t-0"
+        assert all_values(manager) == expected
+
+
+def test_records_deleted_before_the_exchange_do_not_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The copy starts where the log does, though it was deleted from after the last piece."""
+    home = two_directories()
+    with begun(home) as manager:
+        left_bytes = mover._left_bytes
+
+        def deleting(current: Log, copy: Log) -> int:
+            left = left_bytes(current, copy)
+            if left <= mover.NEAR_BYTES:
+                current.delete_records(57)
+            return left
+
+        monkeypatch.setattr(mover, "_left_bytes", deleting)
+        home.clock.advance(10_000)
+
+        log = manager.partition(*KEY).log
+        assert (log.directory, log.log_start_offset, log.log_end_offset) == ("/b/t-0", 57, 60)
