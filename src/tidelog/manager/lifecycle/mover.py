@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from tidelog.manager.partition import Partition
     from tidelog.manager.topics.topics import Topics
     from tidelog.segment.filenames import TopicPartition
+    from tidelog.segment.segment import LogSegment
 
 _log = logging.getLogger(__name__)
 
@@ -547,12 +548,18 @@ def _align(current: Log, copy: Log) -> None:
 def _left_bytes(current: Log, copy: Log) -> int:
     """Return about how many bytes the copy lacks."""
     end = copy.log_end_offset
-    behind = [part for part in current.segments if part.base_offset >= end]
     if end >= current.log_end_offset:
         return 0
+    behind = [part.size_bytes for part in current.segments if part.base_offset > end]
     floor = current.segments.floor(end)
-    partly = floor.size_bytes if floor is not None and floor not in behind else 0
-    return sum(part.size_bytes for part in behind) + partly
+    return sum(behind) + (0 if floor is None else _bytes_from(current, floor, end))
+
+
+def _bytes_from(current: Log, segment: LogSegment, offset: int) -> int:
+    """Return how many bytes of a segment of the log lie at and behind ``offset``."""
+    with current.watch("reading"):
+        found = segment.translate_offset(offset)
+    return 0 if found is None else segment.size_bytes - found.position
 
 
 def _copy_rest(current: Log, copy: Log) -> None:

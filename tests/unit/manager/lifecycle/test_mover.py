@@ -383,6 +383,24 @@ def test_a_move_ends_while_every_step_is_followed_by_an_append() -> None:
         assert 3 < steps < 10
 
 
+def test_a_move_ends_beside_appends_to_a_segment_larger_than_what_may_be_left() -> None:
+    """Of the segment in which the copy ends only the bytes behind that end count."""
+    home = ManagerHome("/a", "/b", internal_segment_bytes=64 << 20, max_message_bytes=2 << 20)
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill_large(manager, 8)
+        manager.move_partition(*KEY, "/b")
+        steps = 0
+        while steps < 20 and manager.get_log("t", 0, is_future=True) is not None:
+            manager._mover.step(KEY)
+            fill(manager, "t", 0, 1)
+            steps += 1
+
+        assert manager.partition("t", 0).log.directory == "/b/t-0"
+        assert len(values(manager, "t", 0)) == 8 + steps
+        assert steps < 10
+
+
 def test_a_stop_keeps_the_copy_and_the_next_start_continues_it() -> None:
     """No directory is called offline, both are marked as clean, no byte is copied again."""
     home = large_home()
