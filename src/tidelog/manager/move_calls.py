@@ -72,11 +72,13 @@ class MoveCalls:
     ) -> None:
         """Wait until a partition is no longer moved; ``on_look`` is called before each look again.
 
-        Raises what has ended the partition, if that keeps the move from its end.
+        A copy may be left that nobody continues: its source has failed. Raises what has ended the
+        partition, if that keeps the move from its end.
         """
         key, registry = TopicPartition(topic, partition), self._registry
-        while registry.future(key) is not None:
-            registry.current(key)  # raises
+        while registry.future(key) is not None and key not in self._mover.ended:
+            if registry.current(key) is None:  # raises
+                return
             on_look()
             registry.bell.wait(registry.bell.rings, look_ms)
 

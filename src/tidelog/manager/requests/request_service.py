@@ -301,11 +301,12 @@ class RequestService:
 
     def _has_moved(self, key: TopicPartition, target: str) -> bool:
         """Whether a partition has moved; raise KafkaStorageError if its move was given up."""
-        if self._manager.get_log(*key, is_future=True) is not None:
+        reason = self._manager.why_not_moved(*key)
+        if not reason and self._manager.get_log(*key, is_future=True) is not None:
             return False
         log = self._manager.get_log(*key)
         if log is None or os.path.dirname(log.directory) != target:
-            reason = self._manager.why_not_moved(*key) or "see the log of the service"
+            reason = reason or "see the log of the service"
             raise KafkaStorageError(f"{key} was not moved: {reason}")
         return True
 

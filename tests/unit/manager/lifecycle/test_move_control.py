@@ -337,3 +337,25 @@ def test_a_rate_needs_a_service(home: ManagerHome) -> None:
     """Without one nothing is being moved."""
     with brief(home) as manager, pytest.raises(InvalidArgument, match="no service"):
         manager.throttle_moves(RATE)
+
+
+# Waiting
+
+
+@pytest.mark.parametrize("is_noticed", [False, True])
+def test_a_wait_for_a_move_ends_when_its_source_fails(
+    home: ManagerHome, moving: LogManager, is_noticed: bool
+) -> None:
+    """Before and after the next step of the move; the copy stays."""
+    moving.take_dir_offline("/a", OSError(EIO, "the disk failed"))
+    moving.handle_failures()
+    if is_noticed:
+        home.clock.advance(10_000)
+    looks: list[None] = []
+    moving.wait_for_move(
+        *KEY, 0, lambda: looks.append(None) if not looks else pytest.fail("it waits on")
+    )
+
+    assert moving.get_log(*KEY, is_future=True) is not None
+    assert len(looks) <= 1
+    assert bool(moving.why_not_moved(*KEY)) == is_noticed

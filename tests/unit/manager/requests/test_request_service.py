@@ -205,6 +205,21 @@ def test_a_move_that_is_given_up_is_reported(home: ManagerHome, manager: LogMana
     assert "was not moved: the move was cancelled" in given_up.text
 
 
+def test_a_move_whose_source_fails_is_answered(home: ManagerHome, manager: LogManager) -> None:
+    """Its copy stays, as it may be all that is left, and nobody continues it."""
+    home.fs.write(PATH, content_of(home, "move", {"partitions": {"t": [0]}, "target": "/b"}))
+    path = f"/b/{BASE}"
+    home.fs.rename(PATH, path)
+    home.fs.fail("pread", "/a/t-0/00000000000000000000.log", OSError(EIO, "bad"), count=9)
+    home.clock.advance(5_000)
+    answer = answer_at(home, path)
+
+    assert manager.live_dirs == ["/b"]
+    assert manager.get_log("t", 0, is_future=True) is not None
+    assert answer is not None
+    assert "t-0 was not moved: " in answer.text
+
+
 def test_moves_are_listed_limited_and_cancelled(home: ManagerHome, manager: LogManager) -> None:
     """By requests of their own."""
     manager._mover.step = lambda key: None  # type: ignore[method-assign]  # it takes its time  # noqa: ARG005 - mypy wants the name
