@@ -28,7 +28,7 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.datadir.catalogue import Topic
@@ -40,7 +40,13 @@ if TYPE_CHECKING:
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.topics.topics import Topics
 
+    OnFailure = Callable[[Sequence[TopicPartition], KafkaStorageError], None]
+
 _log = logging.getLogger(__name__)
+
+
+def _raise(_keys: Sequence[TopicPartition], error: KafkaStorageError) -> None:
+    raise error
 
 
 class LogCreator:
@@ -172,13 +178,22 @@ class LogCreator:
             return log
 
     def make_directories(
-        self, topic: Topic, numbers: Iterable[int], *, is_new: bool = False
+        self,
+        topic: Topic,
+        numbers: Iterable[int],
+        *,
+        is_new: bool = False,
+        on_failure: OnFailure = _raise,
     ) -> list[TopicPartition]:
         """Create the missing directories of partitions, durably; return the partitions created.
 
         One whose data directory is offline is not created a second time. Records that readers saw
         and that are gone with a directory are logged and counted, unless the partitions are new.
+
+        ``on_failure`` is called with the partitions that a failing or full disk kept from being
+        created; the others are created if it does not raise.
         """
+        created = []
         made: dict[str, list[TopicPartition]] = {}
         for number in numbers:
             key = TopicPartition(topic.name, number)
@@ -194,10 +209,15 @@ class LogCreator:
                 if not is_new and warn_of_lost_log(log_dir.checkpoints, key, path):
                     self._registry.lost.add(key)
             names = [log_directory_name(*key) for key in keys]
-            self._make(log_dir, keys, names, topic.topic_id)
+            try:
+                self._make(log_dir, keys, names, topic.topic_id)
+            except KafkaStorageError as error:
+                on_failure(keys, error)
+                continue
             for key in keys:
                 _log_created(key, self._path(log_dir, key), topic.config)
-        return [key for keys in made.values() for key in keys]
+            created += keys
+        return created
 
     def create_new(self, topic: Topic, numbers: Collection[int], *, opened: bool) -> None:
         """Create the directories of new partitions, and their logs if they are to be ``opened``."""
@@ -206,18 +226,33 @@ class LogCreator:
         else:
             self.make_directories(topic, sorted(numbers), is_new=True)
 
-    def create_missing(self, topic: Topic, new: Iterable[int] | None = None) -> None:
+    def create_missing(
+        self,
+        topic: Topic,
+        new: Iterable[int] | None = None,
+        *,
+        on_failure: OnFailure = _raise,
+    ) -> None:
         """Create, open and serve the logs that a topic should have and has not.
 
         ``new`` are partitions that never existed before; None: all, of which none is new. One whose
-        data directory is offline is left out.
+        data directory is offline is left out, and so is one whose log is there but could not be
+        loaded. ``on_failure``: see ``make_directories``.
         """
-        wanted = sorted(topic.partitions if new is None else new)
-        for key in self.make_directories(topic, wanted, is_new=new is not None):
+        failed = self._registry.failed
+        there = [at for at in topic.partitions if TopicPartition(topic.name, at) not in failed]
+        wanted = sorted(there if new is None else new)
+        for key in self.make_directories(
+            topic, wanted, is_new=new is not None, on_failure=on_failure
+        ):
             log_dir = self._log_dirs.with_id(topic.partitions[key.partition])
             if log_dir is None:
                 continue
-            log = self._opener.create(key, self._path(log_dir, key), topic.topic_id)
+            try:
+                log = self._opener.create(key, self._path(log_dir, key), topic.topic_id)
+            except KafkaStorageError as error:
+                on_failure([key], error)
+                continue
             self._registry.serve(key, log)
 
     def _is_there(self, log_dir: LogDir, key: TopicPartition) -> bool:

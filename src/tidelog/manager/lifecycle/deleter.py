@@ -69,7 +69,8 @@ class LogDeleter:
         self._registry = registry
         self._queue = queue
         self._cleaning = cleaning
-        self._is_unfinished = False
+        self.is_unfinished = False
+        """Whether the directory of a deleted topic could not be renamed; a later pass does it."""
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with all its logs.
@@ -98,7 +99,7 @@ class LogDeleter:
             try:
                 for path, keys in removed.items():
                     self._forget(self._log_dirs.get(path), keys)
-                if not self._is_unfinished:
+                if not self.is_unfinished:
                     self._topics.forget_deleted(topic.topic_id)
             except KafkaStorageError as error:
                 # What is left does no harm: the next topic of the name, or start, removes it.
@@ -139,7 +140,7 @@ class LogDeleter:
                 if not is_full(error):
                     raise
                 _log.warning("topic-deletion-put-off topic=%s reason=%s", key.topic, error)
-                self._is_unfinished = True
+                self.is_unfinished = True
             home = self._log_dirs.with_id(home_id)
             if home is not None:
                 removed.setdefault(home.path, []).append(key)
@@ -151,7 +152,7 @@ class LogDeleter:
             if not is_full(error):
                 raise
             _log.warning("topic-deletion-put-off topic=%s reason=%s", topic.name, error)
-            self._is_unfinished = True
+            self.is_unfinished = True
         return removed
 
     @contextmanager
@@ -267,9 +268,9 @@ class LogDeleter:
         """
         with self._registry.change_lock:
             self._topics.write_where_not_undone()
-            if self._is_unfinished:
+            if self.is_unfinished:
                 self.finish_deleted_topics()
-                self._is_unfinished = False
+                self.is_unfinished = False
 
     def delete_leftovers(self, log_dir: LogDir) -> None:
         """Delete the queue's directories, and ``-delete`` ones that others left long enough ago."""

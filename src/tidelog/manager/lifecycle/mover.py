@@ -178,17 +178,22 @@ class PartitionMover:
 
         After an unclean end a copy keeps only what was flushed: of what was not, any part may be
         missing, also in the middle. The log may have lost its end as well: the copy loses what lies
-        behind it before anything is appended there.
+        behind it before anything is appended there. A move whose copy's disk fails is given up.
         """
         for key, log in self._registry.futures().items():
             partition = self._registry.partition(key)
             if partition is None:
                 _log.warning("future-log-abandoned topic=%s partition=%d", *key)
                 continue
-            if not self._log_dirs.of(log).was_clean:
-                log.truncate_to(max(log.recovery_point, log.log_start_offset))
-            _align(partition.log, log)
-            self._resume(key)
+            try:
+                if not self._log_dirs.of(log).was_clean:
+                    log.truncate_to(max(log.recovery_point, log.log_start_offset))
+                _align(partition.log, log)
+            except KafkaStorageError as error:  # what it holds beyond cannot be relied on
+                _log.error("move-failed topic=%s partition=%d reason=%s", *key, error)
+                self._give_up(key, str(error))
+            else:
+                self._resume(key)
 
     def cancel_on_request(self, key: TopicPartition) -> None:
         """Give a move up and delete the copy; the log stays as it is.

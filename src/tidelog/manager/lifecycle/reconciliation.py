@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError
+from tidelog.log.directory_guard import lacks_resources
 from tidelog.manager.lifecycle.deleter import is_full
 from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_end
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from uuid import UUID
 
     from tidelog.log.log import Log
@@ -53,8 +55,11 @@ class Reconciler:
     def reconcile(self, loaded: LoadedLogs, is_stray: Callable[[Log], bool] | None) -> None:
         """Serve what was loaded, create what is missing, and bring the catalogues up to date.
 
+        A log whose disk fails or is full meanwhile is left out and noted in the registry's
+        ``failed``; the others are served.
+
         Raises KafkaStorageError for a partition that lies in two directories, where no catalogue
-        says which one is meant.
+        says which one is meant; and if file descriptors or memory ran out.
         """
         for path in loaded.to_delete:
             self._queue.add(path)
@@ -65,25 +70,73 @@ class Reconciler:
             for one in self._without_failed(loaded.future)
             if not self._promote(one, current) and not self._put_aside(one, is_stray)
         ]
-        current = [one for one in current if not self._leave_out(one)]
-        for found in self._without_replaced(current):
-            if warn_of_lost_end(found.log_dir.checkpoints, found.key, found.log):
-                self._registry.lost.add(found.key)
-            self._registry.serve(found.key, found.log)
-            self._note_place(found)
+        for found in self._without_replaced([one for one in current if self._is_known(one)]):
+            with self._unless_failing(found):
+                self._serve(found)
         for found in self._longest(futures):
             self._registry.add_future(found.key, found.log)
         for topic in self._topics.all().values():
-            self._creator.create_missing(topic)
+            self._creator.create_missing(topic, on_failure=self._not_created)
+        self._write_topics()
+
+    def _write_topics(self) -> None:
+        """Bring the catalogues up to date, except on a full disk."""
         try:
-            self._topics.write_where_needed()
-            self._topics.forget_deleted()
+            self._despite_failures(self._topics.write_where_needed)
+            if not self._deleter.is_unfinished:
+                self._despite_failures(self._topics.forget_deleted)
         except KafkaStorageError as error:
             if not is_full(error):
                 raise
             # The next change writes them. Until then what is known now is found at each start.
             paths = ", ".join(one.path for one in self._log_dirs)
             _log.warning("topics-not-written directory=%s reason=%s", paths, error)
+
+    def _despite_failures(self, write: Callable[[], None]) -> None:
+        """Write something; if a directory goes offline, write it again, to the others."""
+        while True:
+            online = len(self._log_dirs)
+            try:
+                write()
+            except KafkaStorageError:
+                if len(self._log_dirs) in {0, online}:
+                    raise
+            else:
+                return
+
+    @contextmanager
+    def _unless_failing(self, found: FoundLog) -> Iterator[None]:
+        """Leave a log out if its disk fails, or is full, in the body."""
+        try:
+            yield
+        except KafkaStorageError as error:
+            self._leave_out(found, error)
+
+    def _leave_out(self, found: FoundLog, error: KafkaStorageError) -> None:
+        """Close a log that is not served; raise the error if it says nothing about a disk."""
+        self._close(found, error)
+        self._registry.failed[found.key] = error
+
+    @staticmethod
+    def _close(found: FoundLog, error: KafkaStorageError) -> None:
+        if lacks_resources(error):
+            raise error
+        _log.error("log-not-loaded directory=%s reason=%s", found.log.directory, error)
+        found.log_dir.is_in_doubt = True
+        found.log.close_handlers()
+
+    def _not_created(self, keys: Sequence[TopicPartition], error: KafkaStorageError) -> None:
+        """Take note of missing partitions that could not be created."""
+        if lacks_resources(error):
+            raise error
+        _log.error("log-not-created partitions=%s reason=%s", ",".join(map(str, keys)), error)
+        self._registry.failed.update(dict.fromkeys(keys, error))
+
+    def _serve(self, found: FoundLog) -> None:
+        self._note_place(found)
+        if warn_of_lost_end(found.log_dir.checkpoints, found.key, found.log):
+            self._registry.lost.add(found.key)
+        self._registry.serve(found.key, found.log)
 
     def _without_failed(self, found: Sequence[FoundLog]) -> list[FoundLog]:
         """Leave out logs whose directory has failed while others were loaded."""
@@ -99,26 +152,28 @@ class Reconciler:
         """Rename a log that belongs to no topic: deleted ones are deleted, others kept as stray."""
         key, log = found.key, found.log
         if self._topics.is_deleted(log.topic_id):
-            self._deleter.put_away(key, log)
+            try:
+                self._deleter.put_away(key, log)
+            except KafkaStorageError as error:
+                self._close(found, error)
+                self._deleter.is_unfinished = True
             return True
         known = self._topics.all().get(key.topic)
         is_other = known is not None and log.topic_id not in {None, known.topic_id}
         if is_other or (is_stray is not None and is_stray(log)):
             _log.warning("log-stray directory=%s topic_id=%s", log.directory, log.topic_id)
-            self._deleter.put_away(key, log, is_stray=True)
+            with self._unless_failing(found):
+                self._deleter.put_away(key, log, is_stray=True)
             return True
         return False
 
-    def _leave_out(self, found: FoundLog) -> bool:
-        """Close a log without an id whose topic was not adopted, since its id cannot be read."""
+    def _is_known(self, found: FoundLog) -> bool:
+        """Leave out a log without an id whose topic was not adopted, since its id is unreadable."""
         if found.key.topic in self._topics:
-            return False
+            return True
         error = KafkaStorageError(f"the id of topic {found.key.topic} cannot be read")
-        _log.error("log-not-loaded directory=%s reason=%s", found.log.directory, error)
-        found.log_dir.is_in_doubt = True
-        found.log.close_handlers()
-        self._registry.failed[found.key] = error
-        return True
+        self._leave_out(found, error)
+        return False
 
     def _promote(self, found: FoundLog, current: list[FoundLog]) -> bool:
         """Finish a move that the catalogue has already decided."""
@@ -126,9 +181,10 @@ class Reconciler:
         is_there = any(one.key == found.key and one.log_dir is found.log_dir for one in current)
         if recorded != found.log_dir.directory_id or is_there:
             return False
-        found.log.rename_directory(log_directory_name(*found.key))
-        _log.info("future-log-promoted directory=%s", found.log.directory)
-        current.append(found)
+        with self._unless_failing(found):
+            found.log.rename_directory(log_directory_name(*found.key))
+            _log.info("future-log-promoted directory=%s", found.log.directory)
+            current.append(found)
         return True
 
     def _without_replaced(self, current: Sequence[FoundLog]) -> list[FoundLog]:
@@ -138,14 +194,50 @@ class Reconciler:
             by_key.setdefault(found.key, []).append(found)
         kept = []
         for key, rivals in by_key.items():
+            error = self._why_not_there(key, rivals)
+            if error is not None:
+                for found in rivals:
+                    self._leave_out(found, error)
+                continue
             chosen = rivals[0]
             if len(rivals) > 1:
                 chosen = _named(self._topics.recorded_home(*key), rivals)
             kept.append(chosen)
             for other in rivals:
                 if other is not chosen:
-                    self._deleter.put_away(key, other.log)
+                    self._put_away_for(chosen, other)
         return kept
+
+    def _why_not_there(
+        self, key: TopicPartition, found: Sequence[FoundLog]
+    ) -> KafkaStorageError | None:
+        """Return why the log that the catalogue names is not among those found, if one is named.
+
+        Another one may be what a move has left behind: older, and without what was appended since.
+        """
+        home_id = self._topics.recorded_home(*key)
+        if home_id is None or any(one.log_dir.directory_id == home_id for one in found):
+            return None
+        if self._log_dirs.with_id(home_id) is None:
+            if not self._log_dirs.failures:
+                return None
+            offline = ", ".join(self._log_dirs.failures)
+            return KafkaStorageError(f"{key} lies in a directory that is offline: {offline}")
+        failed = self._registry.failed.get(key)
+        return None if failed is None else KafkaStorageError(str(failed))
+
+    def _put_away_for(self, chosen: FoundLog, other: FoundLog) -> None:
+        """Delete a log in favour of another one of the partition, which is online.
+
+        Where that fails the next start does it.
+        """
+        if self._log_dirs.get(chosen.log_dir.path) is not chosen.log_dir:
+            self._close(other, self._log_dirs.offline_error(chosen.log_dir.path))
+            return
+        try:
+            self._deleter.put_away(other.key, other.log)
+        except KafkaStorageError as error:
+            self._close(other, error)
 
     def _longest(self, copies: Sequence[FoundLog]) -> list[FoundLog]:
         """Of several copies of a partition keep the one that has most; the others are deleted.
@@ -167,10 +259,9 @@ class Reconciler:
                 text = "future-log-superseded directory=%s by=%s"
                 _log.warning(text, other.log.directory, chosen.log.directory)
                 if self._registry.partition(key) is None:
-                    other.log_dir.is_in_doubt = True
-                    other.log.close_handlers()
+                    self._close(other, KafkaStorageError("another copy is longer"))
                 else:
-                    self._deleter.put_away(key, other.log)
+                    self._put_away_for(chosen, other)
         return kept
 
     def _note_place(self, found: FoundLog) -> None:
@@ -181,7 +272,8 @@ class Reconciler:
         home = self._log_dirs.get(os.path.dirname(found.log.directory))
         if home is not None and topic.partitions.get(found.key.partition) != home.directory_id:
             key = found.key
-            self._topics.place(key.topic, topic.topic_id, key.partition, home.directory_id)
+            place = (key.topic, topic.topic_id, key.partition, home.directory_id)
+            self._despite_failures(lambda: self._topics.place(*place))
 
 
 def _named(home_id: UUID | None, rivals: Sequence[FoundLog]) -> FoundLog:
