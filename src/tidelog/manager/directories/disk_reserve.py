@@ -10,7 +10,7 @@ import heapq
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.errors import DirectoryFull, KafkaStorageError
+from tidelog.errors import DirectoryFull, KafkaStorageError, OffsetOutOfRange
 from tidelog.log.directory_guard import PASSING
 from tidelog.manager.directories.log_dirs import parent_of
 
@@ -123,28 +123,30 @@ def retain_by_percent(
 
     The share is ``percent`` of the space that the logs take and could still take. Only logs with
     the delete policy give segments, and never the active one, nor anything above the high
-    watermark. Nor does a log that is being cleaned or moved: ``exclusive_if_free`` says whether it
-    is not, and keeps it so. Returns how many segments went.
+    watermark or of a transaction that is to be applied. Nor does a log that is being cleaned or
+    moved: ``exclusive_if_free`` says whether it is not, and keeps it so; nor one that cannot be
+    read. Returns how many segments went.
     """
     total = sum(log.size_bytes for log in logs.values())
     excess = total - (total + free_bytes) * percent // 100
-    heap = [
-        oldest
-        for key, log in logs.items()
-        if log.config.is_deleted and (oldest := _oldest_of(key, log)) is not None
-    ]
+    heap: list[_Oldest] = []
+    for key, log in logs.items() if excess > 0 else ():
+        with exclusive_if_free(key) as is_free:
+            if is_free and (oldest := _oldest_of(key, log)) is not None:
+                heap.append(oldest)
     heapq.heapify(heap)
     deleted = 0
     while excess > 0 and heap:
         oldest = heapq.heappop(heap)
-        before = oldest.log.size_bytes
+        log = oldest.log
         with exclusive_if_free(oldest.key) as is_free:
+            before = log.size_bytes
             gone = _delete(oldest, now_ms) if is_free else 0
-        excess -= before - oldest.log.size_bytes
-        if gone:
-            deleted += gone
-            if (following := _oldest_of(oldest.key, oldest.log)) is not None:
-                heapq.heappush(heap, following)
+            excess -= before - log.size_bytes
+            following = _oldest_of(oldest.key, log) if gone else None
+        deleted += gone
+        if following is not None:
+            heapq.heappush(heap, following)
     if excess > 0:
         _log.warning("share-of-disk-exceeded directory=%s excess_bytes=%d", home.path, excess)
     return deleted
@@ -155,17 +157,25 @@ def _delete(oldest: _Oldest, now_ms: int) -> int:
     try:
         oldest.log.maybe_increment_log_start_offset(oldest.end_offset)
         return oldest.log.delete_old_segments(now_ms)
-    except KafkaStorageError as error:
+    except (KafkaStorageError, OffsetOutOfRange) as error:  # the latter: held since, or truncated
         _log.error("retention-failed directory=%s reason=%s", oldest.log.directory, error)
         return 0
 
 
 def _oldest_of(key: Key, log: Log) -> _Oldest | None:
-    """Return the oldest segment of a log if it may go."""
+    """Return the oldest segment of a log if it may go; None, too, if it cannot be read."""
     segments = log.segments.all
-    if len(segments) < 2:
+    if len(segments) < 2 or not log.config.is_deleted:
         return None
     oldest, after = segments[:2]
-    if after.base_offset > log.high_watermark:
+    pinned_from = log.pinned_from
+    end = log.high_watermark if pinned_from is None else min(log.high_watermark, pinned_from)
+    if after.base_offset > end:
         return None
-    return _Oldest(oldest.largest_timestamp(), key, log, after.base_offset)
+    try:
+        with log.watch("reading timestamps"):
+            return _Oldest(oldest.largest_timestamp(), key, log, after.base_offset)
+    except KafkaStorageError as error:
+        # An error in one log must not stop the others.
+        _log.error("retention-failed directory=%s reason=%s", log.directory, error)
+        return None

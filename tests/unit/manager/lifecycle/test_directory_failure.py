@@ -13,6 +13,7 @@ from tidelog.errors import (
     KafkaStorageError,
     UnknownTopicOrPartition,
 )
+from tidelog.manager.partition import Hold
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
@@ -250,6 +251,58 @@ def test_a_share_of_the_disk_spares_a_log_that_is_being_cleaned() -> None:
         assert found == [0]
         assert manager.live_dirs == ["/data"]
         assert manager.tasks.cleanup_logs() > 0
+
+
+@pytest.mark.parametrize("error", [EIO, EMFILE])
+def test_a_share_of_the_disk_leaves_out_a_log_that_cannot_be_read(error: int) -> None:
+    """The others keep to theirs; only a failed disk takes the directory offline."""
+    home = ManagerHome("/a", "/b", retention_ms=-1)
+    with home.open() as manager:
+        for topic, path in (("t", "/a"), ("u", "/a"), ("v", "/b")):
+            manager.create_topic(topic, path=path)
+            fill(manager, topic, 0, 100)
+    home.scheduler.forget()
+    with home.open(tidelog_retention_disk_percent=1) as manager:
+        home.fs.set_free_bytes(1000)
+        for operation in ("open", "pread"):
+            name = f"/a/t-0/{0:020d}.timeindex"
+            home.fs.fail(operation, name, OSError(error, "failed"), 5)
+        manager.tasks.cleanup_logs()
+
+        assert manager.live_dirs == (["/b"] if error == EIO else ["/a", "/b"])
+        assert manager.partition("v", 0).log.log_start_offset > 0
+        if error == EMFILE:
+            starts = [manager.partition(topic, 0).log.log_start_offset for topic in "tu"]
+            assert (starts[0], starts[1] > 0) == (0, True)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_share_of_the_disk_spares_a_transaction_that_is_to_be_applied(
+    monkeypatch: pytest.MonkeyPatch,
+    is_late: bool,
+) -> None:
+    """Readers see its records already; the other logs keep to the share, however late it came."""
+    home = ManagerHome(retention_ms=-1)
+    with home.open(tidelog_retention_disk_percent=1) as manager:
+        for topic in "tu":
+            manager.create_topic(topic)
+            fill(manager, topic, 0, 100)
+        home.fs.set_free_bytes(1000)
+        held, other = manager.partition("t", 0), manager.partition("u", 0)
+        log, look = held.log, held.log.maybe_increment_log_start_offset
+
+        def hold_first(offset: int) -> bool:
+            held.hold(Hold("txn", 5, is_shown=True))
+            return look(offset)
+
+        if is_late:
+            monkeypatch.setattr(log, "maybe_increment_log_start_offset", hold_first)
+        else:
+            held.hold(Hold("txn", 5, is_shown=True))
+        manager.tasks.cleanup_logs()
+
+        assert (log.log_start_offset, log.high_watermark) == (0, 100)
+        assert other.log.log_start_offset > 0
 
 
 def test_a_lack_of_descriptors_while_free_space_is_measured_takes_no_directory_offline() -> None:
