@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.env.task_gate import TaskGate
 from tidelog.errors import KafkaStorageError
-from tidelog.log.directory_guard import PASSING
+from tidelog.log.directory_guard import NO_RESOURCES, NO_SPACE, PASSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,8 @@ class _LogToDelete(NamedTuple):
 class DeletionQueue:
     """The directories to be deleted, in the order in which they were added. ``_lock`` guards it.
 
-    ``delay_ms`` is called at each pass, so that a change of the setting takes effect at once.
+    ``delay_ms`` is called at each pass, so that a change of the setting takes effect at once. What
+    a full disk or a lack of descriptors keeps from being deleted is tried again.
     """
 
     def __init__(
@@ -105,18 +106,29 @@ class DeletionQueue:
 
     def delete_all(self) -> None:
         """Delete everything in the queue now, whatever the delay."""
-        while (waiting := self._take(None)) is not None:
-            self._delete(waiting)
+        self._delete_each(None)
 
     def delete_due(self) -> int:
         """Delete what has waited long enough; return the ms until the next is due."""
         delay_ms = self._delay_ms()
-        while not self._gate.is_closed and (waiting := self._take(delay_ms)) is not None:
-            self._delete(waiting)
+        is_complete = self._delete_each(delay_ms)
         with self._lock:
+            if not is_complete:
+                return max(delay_ms, _AFTER_ERROR_MS)
             if not self._queue:
                 return max(delay_ms, 1)
             return max(self._queue[0].since_ms + delay_ms - self._clock.now_ms(), 1)
+
+    def _delete_each(self, delay_ms: int | None) -> bool:
+        """Try once to delete each directory that is due; return False if some have to wait."""
+        is_complete = True
+        for _ in range(len(self._queue)):  # what is added meanwhile, as after an error, is later
+            if delay_ms is not None and self._gate.is_closed:
+                break
+            if (waiting := self._take(delay_ms)) is None:
+                break
+            is_complete &= self._delete(waiting)
+        return is_complete
 
     def _take(self, delay_ms: int | None) -> _LogToDelete | None:
         """Return the next entry if it is due; None as a delay means that all are."""
@@ -136,18 +148,24 @@ class DeletionQueue:
             if not self._gate.is_closed:
                 self.start(next_ms)
 
-    def _delete(self, waiting: _LogToDelete) -> None:
+    def _delete(self, waiting: _LogToDelete) -> bool:
+        """Delete a directory; return False if it waits again, for space or for a descriptor."""
         try:
             if waiting.log is not None:
                 self._delete_log(waiting.log)
             remove_directory(self._fs, waiting.directory)
             _log.info("log-deleted directory=%s", waiting.directory)
-        except KafkaStorageError as error:
+        except (KafkaStorageError, OSError) as error:
             _log.error("log-delete-failed directory=%s reason=%s", waiting.directory, error)
-        except OSError as error:
-            _log.error("log-delete-failed directory=%s reason=%s", waiting.directory, error)
-            if error.errno not in PASSING:
+            cause = error if isinstance(error, OSError) else error.__cause__
+            if isinstance(cause, OSError) and cause.errno in NO_SPACE | NO_RESOURCES:
+                if waiting.log is not None:
+                    waiting.log.close_handlers()
+                self.add(waiting.directory)
+                return False
+            if isinstance(error, OSError) and error.errno not in PASSING:
                 self._on_failure(os.path.dirname(waiting.directory), error)
+        return True
 
     def _delete_log(self, log: Log) -> None:
         """Delete an open log; of one whose directory is a link, the files stay."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from errno import EIO, EMFILE
+from errno import EIO, EMFILE, ENOSPC
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -70,6 +70,39 @@ def test_a_log_that_was_stopped_in_a_change_is_deleted() -> None:
 
         assert [name for name in home.files() if name.startswith("t-")] == []
         assert manager.live_dirs == ["/data"]
+
+
+@pytest.mark.parametrize("error", [EMFILE, ENOSPC])
+@pytest.mark.parametrize("operation", ["list", "delete", "delete_directory"])
+def test_files_that_could_not_be_deleted_are_deleted_later(operation: str, error: int) -> None:
+    """A full disk, or a lack of descriptors, passes."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 3)
+        manager.delete_topic("t")
+        [name] = [name for name in home.files() if name.startswith("t-")]
+        ending = ".log" if operation == "delete" else name
+        home.fs.fail(operation, ending, OSError(error, "it does not work"))
+        home.clock.advance(30_000 + DELAY_MS)
+        at_first = home.fs.exists(f"/data/{name}")
+        home.clock.advance(DELAY_MS)
+
+        assert (at_first, home.fs.exists(f"/data/{name}")) == (True, False)
+        assert manager.live_dirs == ["/data"]
+
+
+def test_files_that_cannot_be_deleted_are_tried_once_a_minute() -> None:
+    """Also where they are to be deleted at once."""
+    home = ManagerHome(file_delete_delay_ms=0)
+    with home.open() as manager:
+        manager.create_topic("t")
+        manager.delete_topic("t")
+        home.fs.fail("list", "-delete", OSError(EMFILE, "too many open files"), 1_000)
+        next_ms = manager.delete_renamed_logs()
+
+        assert next_ms == DELAY_MS
+        assert len(manager._queue) == 1
 
 
 def fail_after_rename(home: ManagerHome, ending: str) -> None:
