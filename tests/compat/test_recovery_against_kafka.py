@@ -358,12 +358,6 @@ def meets_damage(outcome: Outcome) -> bool:
     return any("error" in found for side in sides for found in side.get("found", []))
 
 
-def finds_more(outcome: Outcome) -> bool:
-    """Whether each lookup that differs finds a record here, and none in Kafka."""
-    pairs = zip(outcome.kafka.get("found", []), outcome.here.get("found", []), strict=True)
-    return all(one == "none" for one, two in pairs if one != two)
-
-
 WANTED: dict[str, Callable[[Outcome], bool]] = {
     "an unfinished end of a log that was shut down cleanly is cut off": says("clean-log-cut"),
     "offsets that cannot be are damage": lambda outcome: outcome.case.has_odd_offsets,
@@ -376,9 +370,6 @@ WANTED: dict[str, Callable[[Outcome], bool]] = {
         "lastStableOffset", "checkpointedStableOffset"
     ),
     "damaged batches are opened in another order by a lookup": both(only("found"), meets_damage),
-    "a lookup goes on behind records that compaction or the log start removed": both(
-        only("found"), finds_more
-    ),
     "an append that fails leaves nothing in the file": both(only("file "), append_fails),
     "a transaction index of an unknown version stops Kafka": refused("Unexpected aborted"),
     "a file whose name is not an offset stops Kafka, and is left alone": both(

@@ -8,12 +8,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.log.segments import segments_from
-
 if TYPE_CHECKING:
     from tidelog.log.leader_epoch import LeaderEpochCache
     from tidelog.log.log_reads import LogView
-    from tidelog.segment.segment_reads import TimestampAndOffset
 
 NO_TIMESTAMP: Final = -1
 NO_OFFSET: Final = -1
@@ -60,18 +57,8 @@ def fetch_offset(view: LogView, epochs: LeaderEpochCache, target: int) -> Timest
         newest = max(view.segments, key=lambda segment: segment.max_timestamp)
         found = newest.find_max_timestamp()
     else:
-        found = _find_late(view, target)
+        late = (s for s in view.segments if s.largest_timestamp() >= target)
+        segment = next(late, None)
+        start = offsets.log_start_offset
+        found = None if segment is None else segment.find_offset_by_timestamp(target, start)
     return TimestampedOffset(*found) if found else None
-
-
-def _find_late(view: LogView, timestamp: int) -> TimestampAndOffset | None:
-    # Unlike Kafka's, the search goes on where compaction has removed the records that reach the
-    # time, or they lie below the log start.
-    start = view.offsets.log_start_offset
-    for segment in segments_from(view.segments, start):
-        if not segment.size_bytes or segment.largest_timestamp() < timestamp:
-            continue
-        found = segment.find_offset_by_timestamp(timestamp, start)
-        if found or segment.max_timestamp < 0:
-            return found
-    return None

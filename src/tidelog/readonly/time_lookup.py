@@ -6,7 +6,6 @@ confirms it. Kafka: ``UnifiedLog.fetchOffsetByTimestamp``.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -126,15 +125,11 @@ def _end_of_log(files: PartitionFiles, target: int, start: int, end: int) -> Tim
 def _find_late(
     snapshot: LogSnapshot, timestamp: int, start_offset: int
 ) -> TimestampedOffset | None:
-    # Unlike Kafka's, the search goes on where compaction has removed the records that reach the
-    # time, or they lie below the log start.
-    for search in _searches(snapshot, start_offset):
-        if search.is_empty or search.largest_timestamp() < timestamp:
-            continue
-        found = search.first_from(timestamp, start_offset)
-        if found or search.greatest().timestamp < 0:
-            return found
-    return None
+    # As in Kafka, the search ends in the first segment that reaches the time, even if compaction
+    # has removed the records that did.
+    searches = _searches(snapshot)
+    late = next((search for search in searches if search.largest_timestamp() >= timestamp), None)
+    return None if late is None else late.first_from(timestamp, start_offset)
 
 
 def _find_greatest(snapshot: LogSnapshot) -> TimestampedOffset | None:
@@ -146,10 +141,8 @@ def _find_greatest(snapshot: LogSnapshot) -> TimestampedOffset | None:
     return None if where is None else where.first_with(best.position, best.timestamp)
 
 
-def _searches(snapshot: LogSnapshot, start_offset: int = 0) -> Iterator[_SegmentSearch]:
-    """Yield the segments from the one that may hold ``start_offset`` on."""
-    bases = [segment.base_offset for segment in snapshot.segments]
-    for segment in snapshot.segments[max(bisect_right(bases, start_offset) - 1, 0) :]:
+def _searches(snapshot: LogSnapshot) -> Iterator[_SegmentSearch]:
+    for segment in snapshot.segments:
         is_active = segment is snapshot.segments[-1]
         yield _SegmentSearch(snapshot, segment, is_active=is_active)
 
@@ -171,11 +164,6 @@ class _SegmentSearch:
         self._fs = snapshot.fs
         self._hints: Hints = segment.hints(snapshot.fs)
         self._timestamps, self._offsets = self._time_entries(with_index=with_index)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is no batch, so that the segment has no age."""
-        return not self._segment.size_bytes
 
     def first_from(self, timestamp: int, start_offset: int) -> TimestampedOffset | None:
         """Return the first record at or above both; None if the segment has none."""

@@ -321,40 +321,6 @@ def test_offsets_are_found_by_time() -> None:
     assert greatest == TimestampedOffset(NOW_MS + 20, 4, 0)
 
 
-def timed(*timestamps: int) -> tuple[LogHome, Log]:
-    """Make a log of one record for each time, two a segment, all below the high watermark."""
-    home = LogHome(internal_segment_bytes=2 * len(batch(b"a")))
-    log = home.open()
-    for ms in timestamps:
-        log.append_as_leader(batch(b"a", time_ms=ms))
-    log.update_high_watermark(len(timestamps))
-    return home, log
-
-
-@pytest.mark.parametrize("start", [1, 2])
-def test_the_search_for_a_time_goes_on_behind_records_below_the_log_start(start: int) -> None:
-    """Kafka's ends in a segment that reaches the time, also if those records do not count."""
-    _, log = timed(90, 10, 40, 50)
-    log.maybe_increment_log_start_offset(start)
-
-    assert log.fetch_offset_by_timestamp(30) == TimestampedOffset(40, 2, 0)
-    assert log.fetch_offset_by_timestamp(51) is None
-
-
-def test_an_empty_segment_does_not_end_the_search_for_a_time() -> None:
-    """Compaction may leave one; Kafka takes it for as old as its file."""
-    home, log = timed(10, 20, 30, 40, 50, 60)
-    log.close()
-    for name in home.files("2.log") + home.files("2.timeindex") + home.files("2.index"):
-        home.write(name, b"")
-
-    log = home.open()
-
-    assert [each.size_bytes > 0 for each in log.segments] == [True, False, True]
-    assert log.fetch_offset_by_timestamp(25) == TimestampedOffset(50, 4, 0)
-    assert log.fetch_offset_by_timestamp(61) is None
-
-
 def test_a_renamed_log_goes_on_under_its_new_name() -> None:
     """Segments, snapshots and epochs follow the directory."""
     home, log = filled()

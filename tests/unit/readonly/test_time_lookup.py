@@ -7,8 +7,7 @@ import pytest
 
 from tidelog.errors import CorruptMessage, InvalidArgument, KafkaStorageError
 from tidelog.log.offset_lookup import OffsetTarget, TimestampedOffset
-from tidelog.records.batch import BATCH_HEADER
-from tidelog.records.builder import build_batch, empty_batch
+from tidelog.records.builder import build_batch
 from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
 from tidelog.segment.time_index import TIME_INDEX_ENTRY
 from tidelog.testing.directory_home import DataHome
@@ -122,37 +121,6 @@ def test_a_segment_without_timestamps_is_as_old_as_its_file() -> None:
 
     home.fs.set_mtime_ms(f"{home.path}/{name_of(0, 'log')}", 40)
     assert found(home, 40) is None
-
-
-def test_a_segment_that_compaction_emptied_is_passed_over() -> None:
-    """It has no batch, so it has no age; Kafka takes the modification time of its file."""
-    home = home_of()
-    home.write(name_of(0, "log"), b"")
-    home.fs.set_mtime_ms(f"{home.path}/{name_of(0, 'log')}", 1_000)
-
-    assert found(home, 35) == TimestampedOffset(40, 3, 3)
-    assert found(home, 51) is None
-
-
-def test_the_search_goes_on_behind_a_batch_without_records() -> None:
-    """Compaction keeps a producer's last batch, empty, with the greatest timestamp it had."""
-    home = home_of()
-    header = BATCH_HEADER.unpack(build_batch([(45, None, None, ())] * 3, leader_epoch=3))
-    home.write(name_of(0, "log"), empty_batch(header))
-
-    assert found(home, 20) == TimestampedOffset(40, 3, 3)
-
-
-@pytest.mark.parametrize(("times", "start"), [([-1] * 3, 3), ([50] * 3, 3), ([10, 50, 20], 2)])
-def test_the_search_goes_on_behind_records_below_the_log_start(
-    times: list[int], start: int
-) -> None:
-    """Whether the log start lies above the whole segment or inside it."""
-    home = home_of([*times, 40, 35, 50])
-    home.fs.set_mtime_ms(f"{home.path}/{name_of(0, 'log')}", 1_000)
-    home.write("log-start-offset-checkpoint", f"0\n1\nt 0 {start}\n")
-
-    assert found(home, 30) == TimestampedOffset(40, 3, 3)
 
 
 @pytest.mark.parametrize(("lines", "first", "last"), [("", None, None), ("2 0\n7 4\n", 2, 7)])
