@@ -145,7 +145,8 @@ class Mirror:
             DataLoss: a partition of the source is missing.
             CommitPending: an earlier run is committed and not applied yet.
             CorruptMessage: a batch of the source is damaged.
-            KafkaStorageError: a disk failed, or is full. Nothing was copied, as with all of these.
+            KafkaStorageError: a disk failed, or is full, or a topic's deletion cannot be completed.
+                Nothing was copied, as with all of these.
             CommitUnfinished: it is committed; the next opening of the target completes it.
         """
         named = [self._source.topic(name) for name in sorted(topics) or self._source.topics]
@@ -195,6 +196,8 @@ class Mirror:
         partitions = max(topic.partitions, default=0) + 1
         if known is None:
             topic_id = topic.topic_id or random_id(self._manager.machine.rng)
+            if not self._is_plan:
+                self._manager.finish_deletion(name, topic_id)
             config, self._left_out[name] = topic.settings_of_copy()
             self._new[name] = NewTopic(name, topic_id, partitions, config)
             return

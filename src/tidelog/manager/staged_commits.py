@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.creator import LogCreator
+    from tidelog.manager.lifecycle.deleter import LogDeleter
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.offset_checkpointing import OffsetCheckpointing
     from tidelog.manager.partition import Partition
@@ -380,6 +381,8 @@ class _Directory:
     def check_new(self, topic: NewTopic) -> None:
         if topic.name in self._commits.topics:
             raise TopicAlreadyExists(f"topic {topic.name} exists")
+        if self._commits.topics.is_deleted(topic.topic_id):  # it would be left out
+            raise KafkaStorageError(f"the deletion of topic {topic.name} is not complete")
         check_topic(
             topic.name, topic.partitions, topic.config, defaults=self._commits.topics.defaults
         )
@@ -469,6 +472,7 @@ class StagedCommitCalls:
     """The part of a log manager that commits what was staged."""
 
     _staged: StagedCommits
+    _deleter: LogDeleter
     _check_open: Callable[[], None]
     machine: Machine
 
@@ -476,6 +480,21 @@ class StagedCommitCalls:
         """Commit a transaction, unless it was committed before; see ``StagedCommits.commit``."""
         self._check_open()
         return self._staged.commit(path, transaction)
+
+    def finish_deletion(self, name: str, topic_id: UUID) -> None:
+        """Complete an earlier deletion of the topic of this id, which is to be created again.
+
+        Raises KafkaStorageError: that is not possible now.
+        """
+        self._check_open()
+        topics = self._staged.topics
+        if topics.is_deleted(topic_id):
+            self._deleter.finish_deleted_topics()
+        if topics.is_deleted(topic_id):
+            raise KafkaStorageError(
+                f"the deletion of topic {name} is not complete: a directory is offline, or a"
+                " committed transaction writes to it"
+            )
 
     @property
     def staged_commits(self) -> StagedCommits:

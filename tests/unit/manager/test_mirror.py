@@ -479,3 +479,46 @@ def test_the_files_of_a_mirror_stay_once_it_is_committed(
     homes.target().close()
     homes.check()
     assert list_staged(homes.home.fs, TARGET) == []
+
+
+def with_incomplete_deletion() -> Homes:
+    """Return a mirror whose topic was deleted by a process that was killed half-way."""
+    homes = homes_with(b"1", b"2", b"3")
+    homes.mirror()
+    homes.home.fs.fail("rename", f"{TARGET}/t-0", OSError(errno.ENOSPC, "full"))
+    logs = homes.target()
+    logs.manager.delete_topic("t")
+    homes.home.fs.kill()
+    return homes
+
+
+def test_a_topic_whose_deletion_in_the_target_is_not_complete_is_mirrored_again() -> None:
+    """Under its id, which is that of the source, after the deletion is completed."""
+    homes = with_incomplete_deletion()
+    assert "t-0" in homes.home.fs.list(TARGET)
+
+    assert [done.end_offset for done in homes.mirror(is_plan=True)] == [3, 0]
+    assert [done.end_offset for done in homes.mirror()] == [3, 0]
+    homes.check()
+
+
+def test_a_deletion_in_the_target_that_cannot_be_completed_keeps_the_topic_from_a_mirror() -> None:
+    """With nothing staged or committed; a later run copies everything."""
+    homes = with_incomplete_deletion()
+    homes.home.fs.fail("rename", f"{TARGET}/t-0", OSError(errno.ENOSPC, "full"))
+    with pytest.raises(KafkaStorageError, match="full"):
+        homes.mirror()
+
+    assert list_staged(homes.home.fs, TARGET) == []
+    homes.mirror()
+    homes.check()
+
+
+def test_a_deletion_that_another_directory_keeps_incomplete_is_named() -> None:
+    """Part of the topic may lie in the directory that is offline."""
+    homes = with_incomplete_deletion()
+    source = open_directory_read_only(SOURCE, fs=homes.home.fs)
+    homes.home.fs.fail("lock", "/other/.lock", OSError(errno.EIO, "bad"))
+    logs = homes.home.open(paths=(TARGET, "/other"))
+    with logs, pytest.raises(KafkaStorageError, match="deletion of topic t is not complete"):
+        Mirror(source, logs.manager, TARGET).run()
