@@ -129,8 +129,9 @@ class Reconciler:
         """Take note of missing partitions that could not be created."""
         if lacks_resources(error):
             raise error
-        _log.error("log-not-created partitions=%s reason=%s", ",".join(map(str, keys)), error)
-        self._registry.failed.update(dict.fromkeys(keys, error))
+        for key in keys:
+            _log.error("log-not-created topic=%s partition=%d reason=%s", *key, error)
+            self._registry.failed[key] = error
 
     def _serve(self, found: FoundLog) -> None:
         self._note_place(found)
