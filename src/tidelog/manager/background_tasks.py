@@ -139,7 +139,7 @@ class BackgroundTasks:
             self._deleter.finish_if_unfinished()
         except KafkaStorageError as error:
             _log.warning("topic-deletion-put-off reason=%s", error)
-        logs = {key: part.log for key, part in self._registry.partitions().items()}
+        logs = self._registry.logs()
         futures = {(key[0], key[1]): log for key, log in self._registry.futures().items()}
         total = 0
         with self._cleaning.not_compacted(logs) as chosen:

@@ -406,7 +406,7 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
 
     def logs_of(self, topic: str) -> list[Log]:
         """Return all open logs of a topic, also those that a partition will move to."""
-        current = [partition.log for partition in self._registry.partitions(topic).values()]
+        current = self._registry.logs(topic).values()
         return [*current, *self._registry.futures(topic).values()]
 
     def partition(self, topic: str, partition: int) -> Partition:
@@ -781,9 +781,9 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
         config = self._topics.config_of(topic)
         for log in self._registry.futures(topic).values():
             log.update_config(config)
-        for key, partition in self._registry.partitions(topic).items():
-            before = partition.log.update_config(config)
+        for key, log in self._registry.logs(topic).items():
+            before = log.update_config(config)
             self._cleaning.config_changed(key, before, config)
 
     def _current_logs(self) -> dict[tuple[str, int], Log]:
-        return {key: part.log for key, part in self._registry.partitions().items()}
+        return dict(self._registry.logs().items())

@@ -91,6 +91,14 @@ class LogRegistry:
                 if topic is None or key.topic == topic
             }
 
+    def logs(self, topic: str | None = None) -> dict[TopicPartition, Log]:
+        """Return the current logs of all partitions, or of one topic's, that have not ended."""
+        return {
+            key: partition.held_log
+            for key, partition in self.partitions(topic).items()
+            if not partition.has_ended
+        }
+
     def futures(self, topic: str | None = None) -> dict[TopicPartition, Log]:
         """Return all future logs, or those of one topic."""
         with self._lock:

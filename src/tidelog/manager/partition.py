@@ -127,6 +127,11 @@ class Partition:
         """The settings in force."""
         return self.log.config
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether ``end`` was called: then every use of the log raises."""
+        return self._error is not None
+
     def end(self, error: KafkaError) -> None:
         """Let every later use raise ``error``: the partition was deleted, or its disk failed."""
         self._error = error

@@ -46,7 +46,7 @@ def _describe(
 def _replica(registry: LogRegistry, key: TopicPartition, log: Log) -> ReplicaInfo:
     """Return the values of one log. Source: Kafka ReplicaManager.getLogEndOffsetLag."""
     is_future = registry.future(key) is log
-    ahead = registry.current(key) if is_future else log
+    ahead = registry.logs(key.topic).get(key) if is_future else log
     end = log.log_end_offset
     lag = None
     if ahead is not None:

@@ -503,10 +503,15 @@ class PartitionMover:
     ) -> None:
         """Let the catalogue name the source again: some directory's may name the target already.
 
-        If that fails the partition takes no more appends, which the next start could lose.
+        If that fails the partition takes no more appends, which the next start could lose. Where
+        every catalogue is as it was before there is nothing to do, and the disk may be too full.
         """
+        cause, home = error.__cause__, source.directory_id
+        is_passing = isinstance(cause, OSError) and cause.errno in PASSING
+        if is_passing and self._topics.is_placed(key.topic, key.partition, home):
+            return
         try:
-            self._topics.restore_place(key.topic, key.partition, source.directory_id)
+            self._topics.restore_place(key.topic, key.partition, home)
         except KafkaStorageError:
             partition.end(error)
             raise

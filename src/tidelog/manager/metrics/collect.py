@@ -58,8 +58,7 @@ def collect(sources: MetricSources) -> list[Metric]:
         *_flush_metrics(sources.flush_times),
         *sources.counters.metrics(),
     ]
-    for key, partition in sorted(registry.partitions().items()):
-        log = partition.log
+    for key, log in sorted(registry.logs().items()):
         metrics += log_metrics(key, log)
         lag = log.high_watermark - log.last_stable_offset
         metrics.append(
@@ -163,7 +162,7 @@ def _cut_bytes(fs: FileSystem, path: str, names: Iterable[str]) -> int:
 def _manager_metrics(sources: MetricSources) -> Iterator[Metric]:
     interval_ms = sources.config.tidelog_metrics_interval_ms
     yield Metric("tidelog", "LogManager", "MetricsIntervalMs", (), interval_ms)
-    logs = [partition.log for partition in sources.registry.partitions().values()]
+    logs = sources.registry.logs().values()
     producers = sum(log.producer_id_count for log in logs)
     yield Metric("kafka.server", "ReplicaManager", "ProducerIdCount", (), producers)
     late = sum(log.has_late_transaction(sources.now_ms) for log in logs)

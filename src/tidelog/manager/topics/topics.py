@@ -234,6 +234,13 @@ class Topics:
                 changed = topic.changed(partitions=partitions)
                 self._write(self._catalogue.replacing(changed), last=home)
 
+    def is_placed(self, name: str, partition: int, home: UUID) -> bool:
+        """Say whether the file of every directory in use is known to place a partition here."""
+        with self._lock:
+            written = [self._written.get(one.path) for one in self._dirs]
+            topics = [None if one is None else one.topics.get(name) for one in written]
+            return all(one is not None and one.partitions.get(partition) == home for one in topics)
+
     def restore_place(self, name: str, partition: int, home: UUID) -> None:
         """Undo a ``place`` that failed half-way, in some of the files but not in others.
 

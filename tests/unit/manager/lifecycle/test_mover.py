@@ -629,6 +629,54 @@ def test_a_log_that_has_moved_is_deleted_though_it_could_not_be_renamed_at_once(
         assert values(manager, "t", 0) == EXPECTED
 
 
+def test_a_target_too_full_for_a_catalogue_costs_no_more_than_the_move() -> None:
+    """Every catalogue is as it was: the partition goes on where it is, and is tried again."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t", path="/a")
+        fill(manager, "t", 0, 30)
+        manager.move_partition(*KEY, "/b")
+        full = OSError(ENOSPC, "No space left on device")
+        home.fs.fail("rename", "/b/tidelog.topics.json.tmp", full, count=2)
+        home.clock.advance(0)
+        fill(manager, "t", 0, 1)
+        before = manager.partition("t", 0).log.directory
+        home.clock.advance(10_000)
+
+        assert before == "/a/t-0"
+        assert manager.partition("t", 0).log.directory == "/b/t-0"
+        assert values(manager, "t", 0) == [*EXPECTED, b"value 0"]
+
+
+def test_a_partition_that_has_ended_stops_nothing_of_the_others() -> None:
+    """One of which the catalogues may name either place, and no disk has room to say which."""
+    home = two_directories()
+    with home.open(log_cleaner_enable=True) as manager:
+        for name in ("t", "other"):
+            manager.create_topic(name, path="/a")
+            fill(manager, name, 0, 30)
+        manager.move_partition(*KEY, "/b")
+        full = OSError(ENOSPC, "No space left on device")
+        home.fs.fail("rename", "-future", full, count=1)
+        home.fs.fail("rename", "/b/tidelog.topics.json.tmp", full, count=1, skipped=1)
+        home.clock.advance(0)
+        with pytest.raises(KafkaStorageError):
+            manager.partition("t", 0).append_records([(0, None, b"lost", ())])
+        home.clock.advance(MAX_AGE_MS + 1)
+        manager.tasks.cleanup_logs()
+        manager.alter_topic("other", {"retention.ms": "1000"})
+        manager.alter_topic("t", {"retention.ms": "1000"})
+        manager.update_config(home.config(log_cleaner_enable=True))
+
+        other = manager.partition("other", 0).log
+        assert other.log_start_offset == 30
+        assert other.config.retention_ms == 1000
+        assert [one.topic for one in manager.describe_log_dirs()["/b"].replicas] == ["t"]
+        assert {dict(one.tags).get("topic") for one in manager.metrics()} >= {"other"}
+        assert list(manager._current_logs()) == [("other", 0)]
+        assert manager.logs_of("t") == [manager.get_log("t", 0, is_future=True)]
+
+
 @pytest.mark.parametrize("renamed", ["/b/t-0", "-delete"])
 def test_an_exchange_that_lacks_a_descriptor_for_a_sync_is_completed_later(
     renamed: str, monkeypatch: pytest.MonkeyPatch
