@@ -94,8 +94,8 @@ class LogCreator:
 
         All lie in one, where the topic already is or else the one with the fewest logs, so that one
         transaction can write all of them. ``is_spread``: each goes where the fewest logs are.
-        ``path``: all lie in this directory. Raises LogDirNotFound, KafkaStorageError if that is
-        offline, InvalidReplicaAssignment if it gets no new logs.
+        ``path``: all lie in this directory. Raises LogDirNotFound, KafkaStorageError if that, or
+        every directory, is offline, InvalidReplicaAssignment if it gets no new logs.
         """
         if path is not None:
             return [self._home_at(path)] * partitions
@@ -135,8 +135,10 @@ class LogCreator:
     def _next_directories(self, counts: dict[str, int] | None = None) -> list[LogDir]:
         """Return the directories that a new log may be created in, the one with fewest logs first.
 
-        Cordoned directories are left out, unless all are. Source: Kafka LogManager.nextLogDirs.
+        Cordoned directories are left out, unless all are. Raises KafkaStorageError if all are
+        offline. Source: Kafka LogManager.nextLogDirs.
         """
+        self._log_dirs.check_any()
         live = list(self._log_dirs)
         if len(live) == 1:
             return live

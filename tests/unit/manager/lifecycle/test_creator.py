@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from errno import ENOSPC
+from errno import EIO, ENOSPC
 from uuid import UUID
 
 import pytest
 
-from tidelog.errors import InconsistentTopicId, InvalidArgument
+from tidelog.errors import InconsistentTopicId, InvalidArgument, KafkaStorageError
 from tidelog.manager.log_manager import Loading
 from tidelog.segment.filenames import TopicPartition
 from tidelog.testing.manager_home import ManagerHome, fill, values
@@ -111,3 +111,18 @@ def test_a_log_that_no_catalogue_lists_is_created_on_first_use() -> None:
 
         assert manager.get_or_create_log("t", 0, topic_id=UUID(int=5)) is log
         assert manager.topics()["t"].partitions == {0: manager.directory_id("/data")}
+
+
+def test_nothing_is_created_once_all_directories_are_offline() -> None:
+    """The error names them."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t")
+        for path in home.paths:
+            manager.take_dir_offline(path, OSError(EIO, "bad disk"))
+        with pytest.raises(KafkaStorageError, match=r"/a is offline.*/b is offline"):
+            manager.create_topic("u")
+        with pytest.raises(KafkaStorageError, match=r"/a is offline.*/b is offline"):
+            manager.create_partitions("t", 2)
+        with pytest.raises(KafkaStorageError, match=r"/a is offline.*/b is offline"):
+            manager.get_or_create_log("u", 0, is_new=True)
