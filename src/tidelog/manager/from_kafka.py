@@ -58,16 +58,19 @@ def take_over(
 
     Raises:
         CommitPending: a transaction is committed and not applied.
-        KafkaStorageError: there is no metadata that can be used, or the disk failed.
+        KafkaStorageError: there is no metadata that can be used, or a disk failed or is full. Some
+            directories may be taken over then; repeat it.
     """
     before, ids = Catalogue(), {}
     for one in dirs:
-        if list_journals(fs, one.path):
-            raise CommitPending(
-                f"{one.path} holds transactions that are not applied yet: see tidelog staged list"
-            )
-        before = before.merged(read_catalogue_in_force(fs, one.path))
-        ids.update(_ids_on_disk(fs, one.path))
+        with dirs.failing(one.path, "reading the topics"):
+            if list_journals(fs, one.path):
+                raise CommitPending(
+                    f"{one.path} holds transactions that are not applied yet: see tidelog staged"
+                    " list"
+                )
+            before = before.merged(read_catalogue_in_force(fs, one.path))
+            ids.update(_ids_on_disk(fs, one.path))
     settings = find_broker_settings(
         [one.path for one in dirs],
         fs=fs,
@@ -79,11 +82,14 @@ def take_over(
         raise KafkaStorageError(f"there is no {METADATA_TOPIC}-0 in {paths} that can be used")
     after = _without_deleted(before, settings, ids, {one.directory_id for one in dirs})
     for one in dirs:
-        after = adopt(fs, one.path, after, directory_id=one.directory_id, rng=rng, links=dirs.links)
+        home_id = one.directory_id
+        with dirs.failing(one.path, "reading the topics"):
+            after = adopt(fs, one.path, after, directory_id=home_id, rng=rng, links=dirs.links)
     after = _with_settings(after, settings)
     for one in dirs:
-        if read_catalogue_in_force(fs, one.path) != after:
-            write_catalogue(fs, one.path, after)
+        with dirs.failing(one.path, "writing the topics"):
+            if read_catalogue_in_force(fs, one.path) != after:
+                write_catalogue(fs, one.path, after)
     names = sorted({*before.topics, *after.topics})
     return [TakenOver(name, after.topics.get(name), before.topics.get(name)) for name in names]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import EIO, ENOSPC
 from random import Random
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -185,3 +186,21 @@ def test_a_directory_without_metadata_is_refused() -> None:
     with pytest.raises(KafkaStorageError, match="no __cluster_metadata-0"):
         taken_over(home)
     assert set(read_catalogue(home.fs, PATH).topics) == {"t"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"),
+    [("rename", "tidelog.topics.json.tmp"), ("open", "tidelog.topics.json"), ("list", PATH)],
+)
+@pytest.mark.parametrize("number", [ENOSPC, EIO])
+def test_a_disk_that_fails_is_named(operation: str, name: str, number: int) -> None:
+    """As an error of the disk; the next attempt takes the directory over."""
+    home = home_with("t")
+    ran(home, made.setting("retention.ms", "9", "t"))
+    dirs = LogDirs([PATH], fs=home.fs, rng=Random(1), clock=home.clock, has_all_logs=False)
+    home.fs.fail(operation, name, OSError(number, "bad disk"))
+    with pytest.raises(KafkaStorageError, match=f"{PATH} failed: .*bad disk"):
+        take_over(dirs, fs=home.fs, rng=Random(1))
+    dirs.release_all()
+
+    assert config_of(taken_over(home)["t"]) == {"retention.ms": "9"}
