@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.datadir.log_dir_description import LogDirDescription, ReplicaInfo
+from tidelog.log.directory_guard import PASSING
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def describe_log_dirs(
 ) -> dict[str, LogDirDescription]:
     """Return the description of each configured directory by its path, in their order.
 
-    One whose disk does not answer is taken offline.
+    One whose disk does not answer is taken offline; for a lack of resources its space is unknown.
     """
     return {path: _describe(fs, log_dirs, registry, path) for path in log_dirs.configured}
 
@@ -30,17 +31,23 @@ def describe_log_dirs(
 def _describe(
     fs: FileSystem, log_dirs: LogDirs, registry: LogRegistry, path: str
 ) -> LogDirDescription:
-    if log_dirs.get(path) is not None:
-        try:
-            space = fs.total_bytes(path), fs.free_bytes(path)
-        except OSError as error:
+    space = _space(fs, log_dirs, path) if log_dirs.get(path) is not None else None
+    if log_dirs.get(path) is None:
+        reason = log_dirs.failures.get(path)
+        return LogDirDescription.offline(path, str(reason and reason.error))
+    logs = registry.in_directory(path)
+    replicas = (_replica(registry, TopicPartition(*key), log) for key, log in logs.items())
+    return LogDirDescription.of(path, replicas, space)
+
+
+def _space(fs: FileSystem, log_dirs: LogDirs, path: str) -> tuple[int, int] | None:
+    """Return the total and usable bytes; None after an error, which may end the directory's use."""
+    try:
+        return fs.total_bytes(path), fs.free_bytes(path)
+    except OSError as error:
+        if error.errno not in PASSING:
             log_dirs.take_offline(path, error)
-        else:
-            logs = registry.in_directory(path)
-            replicas = (_replica(registry, TopicPartition(*key), log) for key, log in logs.items())
-            return LogDirDescription.of(path, replicas, space)
-    reason = log_dirs.failures.get(path)
-    return LogDirDescription.offline(path, str(reason and reason.error))
+        return None
 
 
 def _replica(registry: LogRegistry, key: TopicPartition, log: Log) -> ReplicaInfo:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 
+import pytest
+
 from tidelog.datadir.log_dir_description import ReplicaInfo
 from tidelog.testing.manager_home import ManagerHome, fill
 
@@ -67,3 +69,20 @@ def test_an_offline_directory_has_its_reason() -> None:
         assert "broken" in (found["/one"].error or "")
         assert (found["/one"].replicas, found["/one"].total_bytes) == ((), None)
         assert (found["/two"].error, len(found["/two"].replicas)) == (None, 1)
+
+
+@pytest.mark.parametrize("operation", ["total_bytes", "free_bytes"])
+def test_only_a_disk_that_fails_is_taken_offline(operation: str) -> None:
+    """Where resources are lacking its logs are described, without the space of its disk."""
+    home = ManagerHome("/one", "/two")
+    with home.open() as manager:
+        manager.create_topic("t", 2, is_spread=True)
+        home.fs.fail(operation, "/one", OSError(errno.ENOMEM, "no memory"))
+        lacking = manager.describe_log_dirs()["/one"]
+        home.fs.fail(operation, "/one", OSError(errno.EIO, "broken"))
+        failed = manager.describe_log_dirs()["/one"]
+
+        assert (lacking.error, len(lacking.replicas)) == (None, 1)
+        assert (lacking.total_bytes, lacking.usable_bytes) == (None, None)
+        assert ("broken" in (failed.error or ""), failed.replicas) == (True, ())
+        assert manager.live_dirs == ["/two"]
