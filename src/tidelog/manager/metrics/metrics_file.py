@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.checkpoint_file import read_small_file
+from tidelog.env.task_gate import TaskGate
 from tidelog.errors import CorruptFile
 from tidelog.manager.metrics.metric import as_prometheus, parse_prometheus
 
@@ -33,6 +34,7 @@ class MetricsFiles:
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
         self._handle: Handle | None = None
+        self._gate = TaskGate()
 
     def start(self) -> None:
         """Write now, and every ``tidelog.metrics.interval.ms``."""
@@ -43,10 +45,15 @@ class MetricsFiles:
         )
 
     def write(self) -> None:
-        """Replace the files; a disk that does not take them is not blamed for that alone."""
+        """Replace the files, if not stopped; a disk that does not take them stays in use."""
+        self._gate.run(self._write)
+
+    def _write(self) -> None:
         text = as_prometheus(self._manager.metrics()).encode()
         fs = self._manager.machine.fs
         for path in self._manager.live_dirs:
+            if self._gate.is_closed:
+                return
             temporary = os.path.join(path, METRICS_FILE + ".tmp")
             try:
                 fs.write(temporary, text)
@@ -57,9 +64,10 @@ class MetricsFiles:
                     fs.delete(temporary)
 
     def stop(self) -> None:
-        """Write no more, and remove the files: they would be out of date."""
+        """Write no more, wait for what is being written, and remove the files: all out of date."""
         if self._handle is not None:
             self._handle.cancel()
+        self._gate.close()
         fs = self._manager.machine.fs
         for path in self._manager.live_dirs:
             with suppress(OSError):

@@ -1,0 +1,38 @@
+"""The files with the metrics of a running service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.manager.metrics.metrics_file import METRICS_FILE, MetricsFiles
+from tidelog.testing.manager_home import ManagerHome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pytest
+
+    from tidelog.manager.metrics.metric import Metric
+
+
+def test_files_that_are_removed_stay_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that is under way at the stop, or begins after it, puts none of them back."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        files, look = MetricsFiles(manager), manager.metrics
+        files.start()
+
+        def stopping() -> Sequence[Metric]:
+            found = look()
+            files.stop()
+            return found
+
+        at_first = [METRICS_FILE in home.files(path) for path in home.paths]
+        monkeypatch.setattr(manager, "metrics", stopping)
+        files.write()
+        during = [METRICS_FILE in home.files(path) for path in home.paths]
+        monkeypatch.undo()
+        files.write()
+        after = [METRICS_FILE in home.files(path) for path in home.paths]
+
+        assert (at_first, during, after) == ([True, True], [False, False], [False, False])
