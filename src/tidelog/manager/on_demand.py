@@ -121,11 +121,12 @@ class OnDemand:
 
     def delete_records(self, key: TopicPartition, before: int, terms: Terms) -> ShrunkLog:
         """Raise the start of one log; see ``LogManager.delete_records``."""
-        log = self._partition_of(*key).log
+        partition = self._partition_of(*key)
+        log = partition.log
         log.delete_records(before, self._config_of(key, log, terms))
         try:
             with self._cleaning.exclusive(key):
-                log = self._partition_of(*key).log
+                log = partition.log  # not reopened here: who may do that may wait for this to end
                 return _shrunk(key, log, log.delete_segments_below_start())
         except CleaningAborted:  # the next pass of retention frees the space
             return _shrunk(key, log, ())

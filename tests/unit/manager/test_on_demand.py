@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +17,7 @@ from tidelog.errors import (
 )
 from tidelog.manager.log_manager import Loading
 from tidelog.segment.filenames import TopicPartition
+from tidelog.testing.held_lock import HeldLock
 from tidelog.testing.manager_home import MAX_AGE_MS, ManagerHome, fill, values
 
 if TYPE_CHECKING:
@@ -203,6 +204,40 @@ def test_a_log_that_is_replaced_while_its_turn_is_awaited_is_used_as_it_is_then(
 
         assert list(getattr(manager, act)("t")) == [("t", 0)]
         assert manager.partition("t", 0).log is not before
+
+
+def test_a_deletion_of_records_keeps_no_deletion_of_the_topic_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a log in exclusive use it waits for nobody who may wait for the end of that use."""
+    home = ManagerHome(internal_segment_bytes=200)
+    key = TopicPartition("t", 0)
+    with opened(home) as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 10)
+        exclusive, log = manager._cleaning.exclusive, manager.partition("t", 0).log
+        found_free: list[bool] = []
+
+        def look() -> None:
+            with manager._cleaning.exclusive_if_free(key) as is_free:
+                found_free.append(is_free)
+
+        @contextmanager
+        def stopped_first(asked: TopicPartition) -> Iterator[Callable[[], None]]:
+            home.fs.fail("truncate", ".index", OSError(errno.EMFILE, "too many open files"))
+            with pytest.raises(KafkaStorageError):
+                log.truncate_to(9)
+            with exclusive(asked) as check_done:
+                yield check_done
+
+        monkeypatch.setattr(manager._cleaning, "exclusive", stopped_first)
+        monkeypatch.setattr(manager._registry, "change_lock", HeldLock(look))
+        with suppress(KafkaStorageError):  # the log has to be reopened first
+            manager.delete_records(key, 5)
+        monkeypatch.undo()
+
+        assert found_free == []
+        assert manager.delete_records(key, 5).log_start_offset == 5
 
 
 def test_records_are_deleted_though_there_is_no_room_to_free_their_space() -> None:
