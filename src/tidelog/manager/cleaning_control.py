@@ -21,14 +21,15 @@ class CleaningControl:
     def abort_cleaning(self, topic: str, partition: int) -> None:
         """Stop the cleaning of a partition and wait until it has stopped; it may begin again.
 
-        Raises InvalidArgument while another abort is in progress. Source: Kafka abortCleaning.
+        Several threads may do so at once: each waits. Source: Kafka abortCleaning, which refuses a
+        second abort.
         """
         self._cleaning.abort(TopicPartition(topic, partition))
 
     def abort_and_pause_cleaning(self, topic: str, partition: int) -> None:
         """Stop the cleaning of a partition, and allow none until ``resume_cleaning``.
 
-        Pauses add up. Errors as ``abort_cleaning``. Source: Kafka abortAndPauseCleaning.
+        Pauses add up. Source: Kafka abortAndPauseCleaning, which refuses a second abort.
         """
         self._cleaning.pause(TopicPartition(topic, partition))
 
