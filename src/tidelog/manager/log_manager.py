@@ -607,7 +607,7 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             self._deleter.delete_topic(name)
             self._staged.drop_topic(topic.topic_id)
             for key in keys:
-                self._mover.cancel(key)
+                self._mover.forget(key)
             self._counters.forget(name)
 
     def async_delete(

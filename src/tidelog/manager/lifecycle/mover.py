@@ -215,11 +215,19 @@ class PartitionMover:
 
     def cancel(self, key: TopicPartition, reason: str = "the move was cancelled") -> None:
         """Give a move up and delete the copy; nothing if there is none."""
-        self.ended[key] = reason
+        if self._registry.future(key) is not None:
+            self.ended[key] = reason
         try:
             self._deleter.remove_log(key, is_future=True)
         finally:
             self._release(key)
+
+    def forget(self, key: TopicPartition) -> None:
+        """End a move of a partition that was deleted, and all that is known of earlier ones."""
+        try:
+            self.cancel(key)
+        finally:
+            self.ended.pop(key, None)
 
     def cancel_unopened(self, key: TopicPartition) -> None:
         """Delete the copy of a move that an earlier process began; none of its logs is open.

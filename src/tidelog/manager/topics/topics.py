@@ -257,6 +257,7 @@ class Topics:
         """Take a topic away; what is left of its directories is deleted, not adopted."""
         with self._lock:
             self._write(self._catalogue.without(name))
+            self._configs.pop(name, None)
 
     def delete_by_marks(self, name: str, data_dirs: Sequence[str]) -> None:
         """Take a topic away on a full disk; the next catalogue to be written lacks it.
@@ -277,6 +278,7 @@ class Topics:
                         self._delete_marks(marked, frozenset({topic_id}))
                     raise KafkaStorageError(f"deleting {name} in {path}: {error}") from error
             self._catalogue = self._catalogue.without(name)
+            self._configs.pop(name, None)
 
     def _delete_marks(self, path: str, topic_ids: frozenset[UUID]) -> None:
         """Delete marks of topics, as far as the disk allows; the rest at the next chance."""

@@ -105,6 +105,24 @@ def test_files_that_cannot_be_deleted_are_tried_once_a_minute() -> None:
         assert len(manager._queue) == 1
 
 
+@pytest.mark.parametrize("is_moving", [False, True])
+def test_nothing_is_kept_in_memory_of_a_topic_that_was_deleted(is_moving: bool) -> None:
+    """A service may create and delete topics for ever; one of the same name begins anew."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", path="/a")
+        manager.config_of("t")
+        if is_moving:
+            manager.move_partition("t", 0, "/b")
+        manager.delete_topic("t")
+        kept = (dict(manager._mover.ended), dict(manager._topics._configs))
+        home.clock.advance(0)
+        manager.create_topic("t")
+
+        assert kept == ({}, {})
+        assert manager.why_not_moved("t", 0) == ""
+
+
 def fail_after_rename(home: ManagerHome, ending: str) -> None:
     """Let the sync of a name that ends like this lack a descriptor, once."""
     rename = home.fs.rename
