@@ -658,7 +658,8 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
         Source: Kafka LogManager.handleLogDirFailure.
         """
         for failed in self._log_dirs.take_failed():
-            self._close_failed(failed)
+            with self._registry.change_lock:  # no log is just being replaced by another
+                self._close_failed(failed)
             self._registry.bell.ring()
         if not len(self._log_dirs) and self._on_halt is not None:
             self._on_halt()

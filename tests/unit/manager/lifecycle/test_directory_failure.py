@@ -17,8 +17,12 @@ from tidelog.manager.partition import Hold
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from types import TracebackType
+
     from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
+    from tidelog.manager.partition import Partition
     from tidelog.segment.filenames import TopicPartition
 
 
@@ -372,3 +376,51 @@ def test_a_log_that_cannot_be_reopened_does_not_keep_others_from_it(
         assert manager._reopener.reopen_all() == 1
         fill(manager, "t", 1, 1)
         assert values(manager, "t", 1) == [b"value 0"]
+
+
+def test_a_failed_directory_is_closed_while_no_log_changes_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A move that has just been committed keeps its partition in service, in the other directory.
+
+    An exchange holds the lock under which logs come and go.
+    """
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", path="/a")
+        lock = _CountingLock(manager._registry.change_lock)
+        monkeypatch.setattr(manager._registry, "change_lock", lock)
+        held = []
+        remove = manager._registry.remove
+
+        def removing(key: TopicPartition) -> Partition | None:
+            held.append(lock.holds)
+            return remove(key)
+
+        monkeypatch.setattr(manager._registry, "remove", removing)
+        manager.take_dir_offline("/a", IO_ERROR)
+        manager.handle_failures()
+
+        assert held == [1]
+        assert lock.holds == 0
+
+
+class _CountingLock:
+    """A lock that counts how often it is held."""
+
+    def __init__(self, lock: AbstractContextManager[object]) -> None:
+        self._lock = lock
+        self.holds = 0
+
+    def __enter__(self) -> None:
+        self._lock.__enter__()
+        self.holds += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.holds -= 1
+        self._lock.__exit__(kind, error, trace)
