@@ -494,6 +494,7 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             check_topic(name, partitions, config or {}, defaults=self._topics.defaults)
             homes = self._creator.choose_directories(partitions, is_spread=is_spread, path=path)
             ids = [home.directory_id for home in homes]
+            self._deleter.finish_if_unfinished()
             # From here on the topic exists: directories that a crash leaves out are created later.
             topic = self._topics.create(name, random_id(self.machine.rng), ids, config or {})
             with self._deleter.undoing_creation(topic):
@@ -517,6 +518,7 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             log_dirs = self._creator.choose_directories(
                 count - present, is_spread=is_spread, topic=topic
             )
+            self._deleter.finish_if_unfinished()
             changed = self._topics.extend(name, [one.directory_id for one in log_dirs])
             numbers = range(present, count)
             with self._deleter.undoing_creation(changed, numbers):
@@ -604,11 +606,14 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
         with self._changing():
             topic = self.topic(name)
             keys = [TopicPartition(name, number) for number in topic.partitions]
-            self._deleter.delete_topic(name)
-            self._staged.drop_topic(topic.topic_id)
-            for key in keys:
-                self._mover.forget(key)
-            self._counters.forget(name)
+            try:
+                self._deleter.delete_topic(name)
+            finally:
+                if name not in self._topics:
+                    self._staged.drop_topic(topic.topic_id)
+                    for key in keys:
+                        self._mover.forget(key)
+                    self._counters.forget(name)
 
     def async_delete(
         self, topic: str, partition: int, *, is_future: bool = False, is_stray: bool = False

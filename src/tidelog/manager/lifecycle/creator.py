@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -28,7 +29,7 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.datadir.catalogue import Topic
@@ -45,8 +46,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def _raise(_keys: Sequence[TopicPartition], error: KafkaStorageError) -> None:
-    raise error
+@contextmanager
+def _raising_first() -> Iterator[OnFailure]:
+    """Collect errors of disks, so that the other disks go on; raise the first at the end."""
+    errors: list[KafkaStorageError] = []
+    yield lambda _keys, error: errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 class LogCreator:
@@ -180,21 +186,20 @@ class LogCreator:
             return log
 
     def make_directories(
-        self,
-        topic: Topic,
-        numbers: Iterable[int],
-        *,
-        is_new: bool = False,
-        on_failure: OnFailure = _raise,
+        self, topic: Topic, numbers: Iterable[int], *, is_new: bool = False
     ) -> list[TopicPartition]:
         """Create the missing directories of partitions, durably; return the partitions created.
 
         One whose data directory is offline is not created a second time. Records that readers saw
         and that are gone with a directory are logged and counted, unless the partitions are new.
-
-        ``on_failure`` is called with the partitions that a failing or full disk kept from being
-        created; the others are created if it does not raise.
+        Raises the first error of a disk when those of the others are there.
         """
+        with _raising_first() as on_failure:
+            return self._make_missing(topic, numbers, on_failure, is_new=is_new)
+
+    def _make_missing(
+        self, topic: Topic, numbers: Iterable[int], on_failure: OnFailure, *, is_new: bool
+    ) -> list[TopicPartition]:
         created = []
         made: dict[str, list[TopicPartition]] = {}
         for number in numbers:
@@ -233,20 +238,23 @@ class LogCreator:
         topic: Topic,
         new: Iterable[int] | None = None,
         *,
-        on_failure: OnFailure = _raise,
+        on_failure: OnFailure | None = None,
     ) -> None:
         """Create, open and serve the logs that a topic should have and has not.
 
         ``new`` are partitions that never existed before; None: all, of which none is new. One whose
         data directory is offline is left out, and so is one whose log is there but could not be
-        loaded. ``on_failure``: see ``make_directories``.
+        loaded. ``on_failure`` is called with the partitions that a failing or full disk kept from
+        being created; None: the first error is raised when the logs of the other disks are served.
         """
+        if on_failure is None:
+            with _raising_first() as collecting:
+                self.create_missing(topic, new, on_failure=collecting)
+            return
         failed = self._registry.failed
         there = [at for at in topic.partitions if TopicPartition(topic.name, at) not in failed]
         wanted = sorted(there if new is None else new)
-        for key in self.make_directories(
-            topic, wanted, is_new=new is not None, on_failure=on_failure
-        ):
+        for key in self._make_missing(topic, wanted, on_failure, is_new=new is not None):
             log_dir = self._log_dirs.with_id(topic.partitions[key.partition])
             if log_dir is None:
                 continue

@@ -80,6 +80,9 @@ class LogDeleter:
         that is not open here holds a part, KafkaStorageError if that directory is offline: nothing
         has changed then.
 
+        Once it is deleted no log of it is in service, though a disk fails: the error of that disk
+        is raised at the end.
+
         On a disk too full for a new catalogue the topic is marked as deleted, and its logs are
         deleted at once: that makes room. KafkaStorageError if there is no room for the mark.
         """
@@ -94,21 +97,22 @@ class LogDeleter:
             for log_dir in log_dirs.values():
                 with self._failing(log_dir, "deleting a topic"):
                     log_dir.begin_change()
-            removed = self._delete_from_catalogue(topic, list(log_dirs))
+            failures: list[KafkaStorageError] = []
+            removed = self._delete_from_catalogue(topic, list(log_dirs), failures)
             self._registry.bell.ring()
-            try:
-                for path, keys in removed.items():
+            # What is left does no harm: the next topic of the name, or start, removes it.
+            for path, keys in removed.items():
+                with _going_on(name, failures):
                     self._forget(self._log_dirs.get(path), keys)
-                if not self.is_unfinished:
+            if not failures and not self.is_unfinished:
+                with _going_on(name, failures):
                     self._topics.forget_deleted(topic.topic_id)
-            except KafkaStorageError as error:
-                # What is left does no harm: the next topic of the name, or start, removes it.
+            for error in failures:
                 if not is_full(error):
-                    raise
-                _log.warning("deletion-not-completed topic=%s reason=%s", name, error)
+                    raise error
 
     def _delete_from_catalogue(
-        self, topic: Topic, data_dirs: Sequence[str]
+        self, topic: Topic, data_dirs: Sequence[str], failures: list[KafkaStorageError]
     ) -> dict[str, list[TopicPartition]]:
         """Delete a topic and rename its directories; return its partitions by data directory."""
         try:
@@ -119,41 +123,47 @@ class LogDeleter:
                 raise
             self._topics.delete_by_marks(topic.name, data_dirs)
             _log.warning("topic-deleted-at-once topic=%s reason=%s", topic.name, error)
-            removed = self._take_out_all(topic)
+            removed = self._take_out_all(topic, failures)
             self._queue.delete_all()
             return removed
-        return self._take_out_all(topic)
+        return self._take_out_all(topic, failures)
 
-    def _take_out_all(self, topic: Topic) -> dict[str, list[TopicPartition]]:
-        """Rename the directories of a topic; return its partitions by data directory."""
+    def _take_out_all(
+        self, topic: Topic, failures: list[KafkaStorageError]
+    ) -> dict[str, list[TopicPartition]]:
+        """Rename the directories of a topic; return its partitions by data directory.
+
+        All of its logs are out of service then: what could not be renamed is in ``failures``.
+        """
         removed: dict[str, list[TopicPartition]] = {}
         for number, home_id in sorted(topic.partitions.items()):
             key = TopicPartition(topic.name, number)
-            try:
-                future = self._take_out(key, is_future=True)
+            with _going_on(topic.name, failures):
+                future = self._take_out_deleted(key, is_future=True)
                 if future is not None:
                     removed.setdefault(os.path.dirname(future.directory), []).append(key)
-                if self._take_out(key) is None:
-                    self.rename_unopened(key, self._log_dirs.with_id(home_id))
-                    self._registry.failed.pop(key, None)
-            except KafkaStorageError as error:
-                if not is_full(error):
-                    raise
-                _log.warning("topic-deletion-put-off topic=%s reason=%s", key.topic, error)
-                self.is_unfinished = True
             home = self._log_dirs.with_id(home_id)
+            with _going_on(topic.name, failures):
+                if self._take_out_deleted(key) is None:
+                    self.rename_unopened(key, home)
+                    self._registry.failed.pop(key, None)
             if home is not None:
                 removed.setdefault(home.path, []).append(key)
-        try:
-            for log_dir in self._log_dirs:
-                with self._failing(log_dir, "deleting a topic"):
-                    self._rename_unopened_copies(log_dir, {topic.topic_id})
-        except KafkaStorageError as error:
-            if not is_full(error):
-                raise
-            _log.warning("topic-deletion-put-off topic=%s reason=%s", topic.name, error)
-            self.is_unfinished = True
+        for log_dir in self._log_dirs:
+            with _going_on(topic.name, failures), self._failing(log_dir, "deleting a topic"):
+                self._rename_unopened_copies(log_dir, {topic.topic_id})
+        self.is_unfinished |= bool(failures)
         return removed
+
+    def _take_out_deleted(self, key: TopicPartition, *, is_future: bool = False) -> Log | None:
+        """Take out a log whose topic was deleted: it leaves the service whatever fails."""
+        try:
+            return self._take_out(key, is_future=is_future)
+        except KafkaStorageError:
+            log = self._unregister(key, is_future=is_future)
+            if log is not None:
+                log.close_handlers()
+            raise
 
     @contextmanager
     def undoing_creation(
@@ -163,7 +173,6 @@ class LogDeleter:
 
         With ``numbers`` only these partitions were added, and are removed again.
         """
-        self.finish_if_unfinished()
         try:
             yield
         except KafkaStorageError as error:
@@ -214,19 +223,21 @@ class LogDeleter:
         present = registry.future(key) if is_future else registry.current(key)
         if present is not None:
             self._log_dirs.of(present)  # raises for a directory that is offline
-        if is_future:
-            log = self._registry.remove_future(key)
-        else:
-            removed = self._registry.remove(key)
-            log = None if removed is None else removed.log
-            if removed is not None:
-                removed.end(UnknownTopicOrPartition(f"{key} was deleted"))
-        if log is None:
-            return None
-        if not is_future:
-            self._cleaning.abort(key)
-        self.put_away(key, log, is_stray=is_stray)
+        log = self._unregister(key, is_future=is_future)
+        if log is not None:
+            self.put_away(key, log, is_stray=is_stray)
         return log
+
+    def _unregister(self, key: TopicPartition, *, is_future: bool) -> Log | None:
+        """Take a log out of the registry; a partition ends, and is no longer cleaned."""
+        if is_future:
+            return self._registry.remove_future(key)
+        removed = self._registry.remove(key)
+        if removed is None:
+            return None
+        removed.end(UnknownTopicOrPartition(f"{key} was deleted"))
+        self._cleaning.abort(key)
+        return removed.held_log
 
     def put_away(self, key: TopicPartition, log: Log, *, is_stray: bool = False) -> None:
         """Rename a log's directory to ``-delete``, to be deleted, or to ``-stray``, to be kept."""
@@ -405,6 +416,16 @@ class LogDeleter:
     def _failing(self, log_dir: LogDir, doing: str) -> AbstractContextManager[None]:
         """Raise an OSError of the body as KafkaStorageError; a full disk stays online."""
         return self._log_dirs.failing(log_dir.path, doing)
+
+
+@contextmanager
+def _going_on(topic: str, failures: list[KafkaStorageError]) -> Iterator[None]:
+    """Add an error of the body to ``failures`` instead of raising it."""
+    try:
+        yield
+    except KafkaStorageError as error:
+        _log.warning("topic-deletion-put-off topic=%s reason=%s", topic, error)
+        failures.append(error)
 
 
 def is_full(error: KafkaStorageError) -> bool:

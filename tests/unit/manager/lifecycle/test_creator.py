@@ -126,3 +126,24 @@ def test_nothing_is_created_once_all_directories_are_offline() -> None:
             manager.create_partitions("t", 2)
         with pytest.raises(KafkaStorageError, match=r"/a is offline.*/b is offline"):
             manager.get_or_create_log("u", 0, is_new=True)
+
+
+@pytest.mark.parametrize(
+    ("operation", "path"),
+    [("make_directory", "/a/t-0"), ("open", "/a/t-0/00000000000000000000.log")],
+)
+def test_a_disk_that_fails_in_a_creation_leaves_the_other_partitions_in_service(
+    operation: str, path: str
+) -> None:
+    """The topic exists; what lies in the disk that failed is created by a later start."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        home.fs.fail(operation, path, OSError(EIO, "the disk failed"))
+        with pytest.raises(KafkaStorageError, match="the disk failed"):
+            manager.create_topic("t", 4, is_spread=True)
+        for number in (1, 3):
+            fill(manager, "t", number, 1)
+
+        assert manager.live_dirs == ["/b"]
+    with home.open() as manager:
+        assert [len(values(manager, "t", number)) for number in range(4)] == [0, 1, 0, 1]

@@ -269,6 +269,67 @@ def test_a_topic_with_a_part_offline_is_not_deleted() -> None:
         assert manager.partition("t", 0).log.log_end_offset == 0
 
 
+@pytest.mark.parametrize("loading", Loading)
+def test_a_disk_that_fails_in_a_deletion_leaves_no_log_of_the_topic_in_service(
+    loading: Loading,
+) -> None:
+    """A topic made again has logs of its own, which the next start keeps."""
+    home = ManagerHome("/a", "/b")
+    with home.open(how={"loading": loading}) as manager:
+        manager.create_topic("t", 4, is_spread=True)
+        old = [manager.partition("t", number) for number in range(4)]
+        for number in range(4):
+            fill(manager, "t", number, 3)
+        home.fs.fail("rename", "/b/t-1", OSError(EIO, "the disk failed"))
+        with pytest.raises(KafkaStorageError, match="the disk failed"):
+            manager.delete_topic("t")
+        for partition in old:
+            with pytest.raises(UnknownTopicOrPartition):
+                partition.append_records([(-1, None, b"late", ())])
+        manager.create_topic("t", 4)
+        for number in range(4):
+            fill(manager, "t", number, 2)
+
+        assert [len(values(manager, "t", number)) for number in range(4)] == [2] * 4
+    home.paths = ("/a",)
+    home.restart()
+    with home.open() as manager:
+        assert [len(values(manager, "t", number)) for number in range(4)] == [2] * 4
+
+
+def test_a_log_whose_copy_cannot_be_renamed_is_deleted_with_its_topic() -> None:
+    """The copy is renamed by the next pass."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", path="/a")
+        fill(manager, "t", 0, 3)
+        manager.move_partition("t", 0, "/b")
+        home.fs.fail("rename", "-future", OSError(ENOSPC, "the disk is full"), count=2)
+        manager.delete_topic("t")
+
+        assert manager.all_logs() == []
+        assert copies(home) == ["t-0-delete", "t-0-future"]
+        manager.tasks.cleanup_logs()
+        assert copies(home) == ["t-0-delete", "t-0-delete"]
+
+
+def test_a_topic_is_not_made_again_while_the_old_one_cannot_be_renamed() -> None:
+    """The full disk is met before the catalogue names the topic: it can be made later."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+        fill(manager, "t", 0, 3)
+        home.fs.fail("rename", "/data/t-0", OSError(ENOSPC, "the disk is full"), count=2)
+        manager.delete_topic("t")
+        with pytest.raises(KafkaStorageError):
+            manager.create_topic("t", 2)
+        between = manager.topics()
+        manager.create_topic("t", 2)
+        fill(manager, "t", 0, 1)
+
+        assert (between, len(values(manager, "t", 0))) == ({}, 1)
+
+
 @pytest.mark.parametrize("operations", range(0, 24, 2))
 def test_a_deletion_is_finished_after_a_crash_or_never_began(operations: int) -> None:
     """Half a topic never comes back, and its name is not adopted from what is left."""
