@@ -189,7 +189,11 @@ class Reconciler:
         return True
 
     def _without_replaced(self, current: Sequence[FoundLog]) -> list[FoundLog]:
-        """Of two logs of a partition keep the one that the catalogue names."""
+        """Of two logs of a partition keep the one that the catalogue names.
+
+        The other is deleted only if the catalogue beside it names the same place, as after a move:
+        it may hold records of its own otherwise.
+        """
         by_key: dict[TopicPartition, list[FoundLog]] = {}
         for found in current:
             by_key.setdefault(found.key, []).append(found)
@@ -205,8 +209,12 @@ class Reconciler:
                 chosen = _named(self._topics.recorded_home(*key), rivals)
             kept.append(chosen)
             for other in rivals:
-                if other is not chosen:
-                    self._put_away_for(chosen, other)
+                if other is chosen:
+                    continue
+                home_id = chosen.log_dir.directory_id
+                if not self._topics.has_left(key, other.log_dir.path, home_id):
+                    raise _rivalry(chosen, other)
+                self._put_away_for(chosen, other)
         return kept
 
     def _why_not_there(
@@ -281,8 +289,12 @@ def _named(home_id: UUID | None, rivals: Sequence[FoundLog]) -> FoundLog:
     for found in rivals:
         if found.log_dir.directory_id == home_id:
             return found
-    first, second = rivals[0].log.directory, rivals[1].log.directory
-    raise KafkaStorageError(
+    raise _rivalry(rivals[0], rivals[1])
+
+
+def _rivalry(one: FoundLog, other: FoundLog) -> KafkaStorageError:
+    first, second = one.log.directory, other.log.directory
+    return KafkaStorageError(
         f"{os.path.basename(first)} lies both in {os.path.dirname(first)} and in"
         f" {os.path.dirname(second)}, as after a failure while one was replacing the other; delete"
         " one of them"

@@ -86,6 +86,7 @@ class Topics:
         self._marked: dict[str, frozenset[UUID]] = {}
         self._configs: dict[str, tuple[object, LogConfig]] = {}
         self._recorded = Catalogue()
+        self._read_from: dict[str, Catalogue] = {}
         self._catalogue = self._read()
         for one in dirs:
             one.checkpoints.is_placed_here = partial(self._is_placed, one.directory_id)
@@ -127,6 +128,15 @@ class Topics:
         """Return the directory that the files named for a partition when they were read."""
         topic = self._recorded.topics.get(name)
         return None if topic is None else topic.partitions.get(partition)
+
+    def has_left(self, key: TopicPartition, data_dir: str, home: UUID) -> bool:
+        """Say whether the file of ``data_dir``, as it was read, says that ``home`` has a partition.
+
+        It does once a move from there is decided.
+        """
+        read = self._read_from.get(data_dir)
+        topic = None if read is None else read.topics.get(key.topic)
+        return topic is not None and topic.partitions.get(key.partition) == home
 
     def config_of(self, name: str) -> LogConfig:
         """Return the settings in force for a topic; the defaults where there is no such topic."""
@@ -329,7 +339,7 @@ class Topics:
             except (OSError, KafkaStorageError) as error:
                 self._not_read(one, error)
                 continue
-            self._written[one.path] = catalogue
+            self._written[one.path] = self._read_from[one.path] = catalogue
             merged = merged.merged(without_marked(catalogue, marked))
             read.append(one)
         self._recorded = merged

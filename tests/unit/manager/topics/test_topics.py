@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from errno import EIO, EMFILE
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tidelog.errors import InvalidConfig, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.manager.log_manager import Loading, LogManager
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from tidelog.manager.log_manager import LogManager
 
 
 def test_a_topics_new_settings_reach_its_open_logs() -> None:
@@ -263,3 +263,24 @@ def fail_sync(home: ManagerHome, monkeypatch: pytest.MonkeyPatch, *, unrestored:
             home.fs.fail("open", "topics.json.tmp", OSError(EMFILE, "too many"), unrestored)
 
     monkeypatch.setattr(home.fs, "rename", renamed)
+
+
+def command(home: ManagerHome, path: str) -> LogManager:
+    """Open one of the directories alone."""
+    config = replace(home.config(), log_dirs=(path,))
+    return LogManager(config, home.machine(), loading=Loading.FIRST_USE)
+
+
+def test_two_logs_that_commands_made_of_one_partition_stop_the_start() -> None:
+    """Neither catalogue names the other place, and both logs have records: none is deleted."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", 2, is_spread=True)
+    for path in home.paths:
+        with command(home, path) as manager:
+            manager.create_partitions("t", 3)
+            fill(manager, "t", 2, 1)
+
+    with pytest.raises(KafkaStorageError, match="t-2 lies both in /a and in /b"):
+        home.open()
+    assert ["t-2" in home.files(path) for path in home.paths] == [True, True]
