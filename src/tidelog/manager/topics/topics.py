@@ -13,8 +13,14 @@ from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
-from tidelog.datadir.adoption import adopt, deleted_partitions, log_adopted
+from tidelog.datadir.adoption import (
+    adopt,
+    deleted_partitions,
+    log_adopted,
+    readable_topic_id,
+)
 from tidelog.datadir.catalogue import (
+    CATALOGUE_FILE,
     METADATA_TOPIC,
     Catalogue,
     Topic,
@@ -330,7 +336,6 @@ class Topics:
                 self._dirs.links.check(os.path.join(one.path, log_directory_name(name, number)))
 
     def _read(self) -> Catalogue:
-        merged = Catalogue()
         read: list[LogDir] = []
         for one in self._dirs:
             try:
@@ -339,10 +344,10 @@ class Topics:
             except (OSError, KafkaStorageError) as error:
                 self._not_read(one, error)
                 continue
-            self._written[one.path] = self._read_from[one.path] = catalogue
-            merged = merged.merged(without_marked(catalogue, marked))
+            self._written[one.path] = catalogue
+            self._read_from[one.path] = without_marked(catalogue, marked)
             read.append(one)
-        self._recorded = merged
+        merged = self._recorded = self._merged(read)
         adopted: list[tuple[str, set[str]]] = []
         for one in read:
             try:
@@ -362,6 +367,47 @@ class Topics:
         for path, names in adopted:
             log_adopted(path, [merged.topics[name] for name in sorted(names)])
         return merged
+
+    def _merged(self, read: Sequence[LogDir]) -> Catalogue:
+        """Return what the directories that were read know together.
+
+        A topic is left out that none of the directories of its partitions has: a process that
+        opened them alone has deleted it since, and perhaps made it again. (Where one of them was
+        not read it may be there.)
+        """
+        merged = Catalogue()
+        by_id = {one.directory_id: one for one in read}
+        for one in read:
+            catalogue = self._read_from[one.path]
+            topics = {}
+            for name, topic in catalogue.topics.items():
+                homes = {by_id.get(home) for home in topic.partitions.values()}
+                if not homes or any(at is None or self._has_topic(at, topic) for at in homes):
+                    topics[name] = topic
+                else:
+                    _log.info("topic-outdated directory=%s topic=%s", one.path, name)
+            merged = merged.merged(replace(catalogue, topics=topics))
+        return merged
+
+    def _has_topic(self, home: LogDir, topic: Topic) -> bool:
+        """Whether a directory has this topic, or may have: what it had is lost or unreadable."""
+        known = self._read_from[home.path].topics.get(topic.name)
+        if known is not None and known.topic_id == topic.topic_id:
+            return True
+        try:
+            if not self._fs.exists(os.path.join(home.path, CATALOGUE_FILE)):
+                return True
+            for number, home_id in topic.partitions.items():
+                path = os.path.join(home.path, log_directory_name(topic.name, number))
+                if home_id != home.directory_id or not self._fs.exists(path):
+                    continue
+                if readable_topic_id(self._fs, path) in {None, topic.topic_id}:
+                    return True
+        except OSError as error:
+            text = "topic-not-looked-for directory=%s topic=%s reason=%s"
+            _log.warning(text, home.path, topic.name, error)
+            return True
+        return False
 
     def _inheriting(self, catalogue: Catalogue) -> Catalogue:
         """Return the catalogue with what is known of the settings of brokers."""

@@ -271,6 +271,67 @@ def command(home: ManagerHome, path: str) -> LogManager:
     return LogManager(config, home.machine(), loading=Loading.FIRST_USE)
 
 
+@pytest.mark.parametrize("path", ["/a", "/b"])
+@pytest.mark.parametrize("changes", [0, 2])
+def test_a_topic_made_again_in_its_directory_keeps_its_records(path: str, changes: int) -> None:
+    """The other catalogue still has the old one, even as a later revision."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", path=path)
+        for number in range(changes):
+            manager.alter_topic("t", {"retention.ms": str(10**12 + number)})
+    with command(home, path) as manager:
+        manager.delete_topic("t")
+    with command(home, path) as manager:
+        topic = manager.create_topic("t")
+        fill(manager, "t", 0, 3)
+    with home.open() as manager:
+        assert manager.topics() == {"t": topic}
+        assert len(values(manager, "t", 0)) == 3
+    assert [name for name in home.files(path) if name.startswith("t-0")] == ["t-0"]
+
+
+@pytest.mark.parametrize("path", ["/a", "/b"])
+@pytest.mark.parametrize("loading", Loading)
+def test_a_topic_deleted_in_its_directory_does_not_come_back(path: str, loading: Loading) -> None:
+    """The directories that were not open at that time follow."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", path=path)
+    with command(home, path) as manager:
+        manager.delete_topic("t")
+    with home.open(how={"loading": loading}) as manager:
+        assert manager.topics() == {}
+        manager.create_topic("u")
+    for each in home.paths:
+        with command(home, each) as manager:
+            assert list(manager.topics()) == ["u"]
+
+
+def test_a_directory_that_lost_its_catalogue_gets_its_topics_from_another() -> None:
+    """With their settings, also where no partition of it is left there."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t", 1, {"retention.ms": "7"}, path="/b")
+        before = manager.topics()
+    home.fs.delete("/b/tidelog.topics.json")
+    with home.open() as manager:
+        assert manager.topics() == before
+
+
+def test_a_topic_whose_log_is_there_is_kept_with_its_settings() -> None:
+    """A crash may keep its own directory from naming it."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("other", path="/b")
+        catalogue = home.fs.read("/b/tidelog.topics.json")
+        manager.create_topic("t", 1, {"retention.ms": "7"}, path="/b")
+        before = manager.topics()
+    home.fs.write("/b/tidelog.topics.json", catalogue)
+    with home.open() as manager:
+        assert manager.topics() == before
+
+
 def test_two_logs_that_commands_made_of_one_partition_stop_the_start() -> None:
     """Neither catalogue names the other place, and both logs have records: none is deleted."""
     home = ManagerHome("/a", "/b")
