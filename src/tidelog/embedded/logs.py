@@ -12,11 +12,12 @@ from weakref import WeakSet
 
 from tidelog.codec.compression import Codec
 from tidelog.embedded.group_reader import GroupReader, Groups, end_of
-from tidelog.embedded.topic_writer import TopicWriter, check_types
+from tidelog.embedded.topic_writer import TopicWriter
 from tidelog.embedded.transaction import Transaction
 from tidelog.errors import InvalidArgument, KafkaStorageError, TidelogError
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
+from tidelog.records.new_record import NewRecord, header_tuple
 from tidelog.records.partitioner import partition_for_key
 from tidelog.segment.filenames import TopicPartition
 
@@ -186,12 +187,11 @@ class Logs:
             partition: where it goes, instead of where the key says; without a key, any.
 
         Raises:
-            InvalidArgument: a part of the record is of a wrong type.
+            InvalidArgument: a part of the record is of a wrong type, or no record can hold it.
             UnknownTopicOrPartition, InvalidRecord, InvalidTimestamp, MessageTooLarge: not taken.
             KafkaStorageError: the disk is full or failed.
         """
-        pairs = tuple(headers)
-        check_types(key, value, pairs, timestamp)
+        given = NewRecord(key, value, header_tuple(headers), timestamp).checked()
         numbers = sorted(self.topic(topic).partitions)
         if partition is None:
             turn = next(self._turns) % len(numbers)
@@ -199,7 +199,8 @@ class Logs:
         else:
             chosen = partition
         now_ms = self.manager.machine.clock.now_ms()
-        record = (now_ms if timestamp is None else timestamp, key, value, pairs)
+        time = now_ms if timestamp is None else timestamp
+        record = (time, given.key, given.value, given.headers)
         info = self.partition(topic, chosen).append_records([record])
         return Appended(chosen, info.last_offset)
 

@@ -16,7 +16,6 @@ from tidelog.errors import (
     InvalidArgument,
     InvalidRecord,
     InvalidTimestamp,
-    TidelogError,
     UnknownTopicOrPartition,
 )
 from tidelog.kernels import rows
@@ -25,7 +24,7 @@ from tidelog.manager.partition import Partition
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.builder import BatchSpec
 from tidelog.records.bulk_builder import build_batches
-from tidelog.records.new_record import NewRecord
+from tidelog.records.new_record import NewRecord, header_tuple
 from tidelog.records.partitioner import partition_for_key
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.record_rules import NO_KEY, RecordRules, time_limits
@@ -149,7 +148,7 @@ class TopicWriter:
             partition: where it goes, instead of where the key says.
 
         Raises:
-            InvalidArgument: a part of the record is of a wrong type.
+            InvalidArgument: a part of the record is of a wrong type, or no record can hold it.
             UnknownTopicOrPartition, InvalidRecord, InvalidTimestamp: the topic does not take this
                 record, or no longer takes those before it in the batch.
             MessageTooLarge: the same, for a record larger than ``max.message.bytes`` as a batch.
@@ -158,14 +157,14 @@ class TopicWriter:
         is_whole = key is None and not headers and timestamp is None and partition is None
         if value is None or (isinstance(value, _BYTES) and not is_whole):
             content = None if value is None else bytes(value)
-            self._take(NewRecord(key, content, tuple(headers), timestamp, partition))
+            self._take(NewRecord(key, content, header_tuple(headers), timestamp, partition))
         elif is_whole:
             self._take(NewRecord.of(value))
         else:
             raise InvalidArgument(f"a record's value is bytes or None, not {_named(value)}")
 
-    def _take(self, record: NewRecord) -> None:
-        check_types(record.key, record.value, record.headers, record.timestamp)
+    def _take(self, given: NewRecord) -> None:
+        record = given.checked()
         number = self._number_of(record)
         now_ms = self._clock.now_ms()
         timestamp = now_ms if record.timestamp is None else record.timestamp
@@ -178,7 +177,7 @@ class TopicWriter:
         if self._sizes[number] >= self._room:
             try:
                 self._append_batch(number)
-            except TidelogError:
+            except Exception:
                 self._batches[number].pop()
                 self._sizes[number] -= size
                 raise
@@ -294,29 +293,12 @@ class TopicWriter:
         self._batches[number], self._sizes[number] = [], 0
         try:
             partition.append_records(batch, codec=self._codec)
-        except TidelogError:  # nothing of it was appended
+        except Exception:  # nothing of it was appended
             self._batches[number], self._sizes[number] = batch, size
             raise
         self.records += len(batch)
         if number == self._numbers[self._turn]:
             self._turn = (self._turn + 1) % len(self._numbers)
-
-
-def check_types(key: object, value: object, headers: Iterable[object], timestamp: object) -> None:
-    """Raise InvalidArgument for a part of a record that is of no type it may have.
-
-    Key, value and the values of headers are bytes or None, their names text, timestamps int.
-    """
-    for part, what in ((key, "key"), (value, "value")):
-        if part is not None and not isinstance(part, _BYTES):
-            raise InvalidArgument(f"a record's {what} is bytes or None, not {_named(part)}")
-    for header in headers:
-        match header:
-            case (str(), None | bytes() | bytearray() | memoryview()):
-                continue
-        raise InvalidArgument(f"a header is a name (str) and bytes or None, not {header!r}")
-    if timestamp is not None and not isinstance(timestamp, int):
-        raise InvalidArgument(f"a timestamp is int (ms), not {_named(timestamp)}")
 
 
 def _named(part: object) -> str:

@@ -25,7 +25,7 @@ from tidelog.errors import (
 )
 from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.records.builder import build_batch
-from tidelog.records.new_record import NewRecord
+from tidelog.records.new_record import NewRecord, header_tuple
 from tidelog.records.validation.analyze import analyze
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.validate import validate_for_leader
@@ -135,7 +135,9 @@ class Transaction:
         partition: int | None = None,
     ) -> None:
         """Add one record; arguments and errors as ``Logs.append``. Its offset is not known yet."""
-        self.append_record(topic, NewRecord(key, value, tuple(headers), timestamp, partition))
+        self.append_record(
+            topic, NewRecord(key, value, header_tuple(headers), timestamp, partition)
+        )
 
     def append_record(self, topic: str, record: NewRecord) -> None:
         """Add one record; errors as ``Logs.append``."""

@@ -5,13 +5,16 @@ Kafka: ``ProducerRecord``, without the topic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tidelog.errors import InvalidArgument
+from tidelog.records.batch import INT64_MAX, NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from tidelog.records.record import Header
+
+_BYTES: Final = (bytes, bytearray, memoryview)
 
 GivenRecord: TypeAlias = "NewRecord | bytes | tuple[object, ...] | Mapping[str, object]"
 """What ``NewRecord.of`` takes."""
@@ -49,17 +52,17 @@ class NewRecord(NamedTuple):
         """
         if isinstance(given, cls):
             return given
-        if isinstance(given, (bytes, bytearray, memoryview)):
+        if isinstance(given, _BYTES):
             return cls(None, bytes(given))
         if isinstance(given, tuple) and 2 <= len(given) <= 4:
             key, value, *rest = given
-            return cls(key, value, tuple(rest[0]) if rest else (), *rest[1:])
+            return cls(key, value, header_tuple(rest[0]) if rest else (), *rest[1:])
         if isinstance(given, Mapping):
             unknown = given.keys() - set(cls._fields)
             if unknown or "value" not in given:
                 known = ", ".join(cls._fields)
                 raise InvalidArgument(f"a record has value, and of {known}; not {sorted(given)}")
-            headers = tuple(given.get("headers") or ())
+            headers = header_tuple(given.get("headers"))
             timestamp, partition = given.get("timestamp"), given.get("partition")
             return cls(given.get("key"), given["value"], headers, timestamp, partition)
         hint = "; encode it: text.encode()" if isinstance(given, str) else ""
@@ -67,3 +70,48 @@ class NewRecord(NamedTuple):
             f"a record is bytes, (key, value), a dict or a NewRecord, not {type(given).__name__}"
             + hint
         )
+
+    def checked(self) -> NewRecord:
+        """Return this record with bytes of its own, so that its buffers can be used again.
+
+        Raises InvalidArgument for a part that is of a wrong type or that no record can hold.
+        """
+        key, value, headers, timestamp, partition = self
+        if timestamp is not None:
+            if not isinstance(timestamp, int):
+                raise InvalidArgument(f"a timestamp is int (ms), not {type(timestamp).__name__}")
+            if not NO_TIMESTAMP <= timestamp <= INT64_MAX:
+                raise InvalidArgument(f"timestamp {timestamp} is outside [-1, {INT64_MAX}]")
+        owned = tuple(map(_owned_header, header_tuple(headers)))
+        return NewRecord(_owned(key, "key"), _owned(value, "value"), owned, timestamp, partition)
+
+
+def header_tuple(headers: object) -> tuple[Header, ...]:
+    """Return headers, not checked yet, as a tuple; None: no headers.
+
+    Raises InvalidArgument for what cannot be iterated.
+    """
+    if headers is None:
+        return ()
+    if not isinstance(headers, Iterable):
+        raise InvalidArgument(f"headers are pairs of name and value, not {headers!r}")
+    return tuple(headers)
+
+
+def _owned(part: object, what: str) -> bytes | None:
+    if part is None or type(part) is bytes:
+        return part
+    if isinstance(part, _BYTES):
+        return bytes(part)
+    raise InvalidArgument(f"a record's {what} is bytes or None, not {type(part).__name__}")
+
+
+def _owned_header(header: object) -> Header:
+    match header:
+        case (str() as name, None | bytes() | bytearray() | memoryview() as value):
+            try:
+                name.encode()
+            except UnicodeEncodeError:
+                raise InvalidArgument(f"a header's name {name!r} is not valid Unicode") from None
+            return name, None if value is None else bytes(value)
+    raise InvalidArgument(f"a header is a name (str) and bytes or None, not {header!r}")

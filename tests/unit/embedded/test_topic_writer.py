@@ -422,6 +422,10 @@ def test_an_unknown_topic_is_not_made() -> None:
         ({"headers": [("a", "b")]}, r"header is a name .* not \('a', 'b'\)"),
         ({"headers": [(b"a", b"b")]}, "header is a name"),
         ({"headers": {"a": b"b"}}, "header is a name .* not 'a'"),
+        ({"headers": [("\ud800", b"b")]}, "not valid Unicode"),
+        ({"headers": 5}, "headers are pairs of name and value, not 5"),
+        ({"timestamp": -5}, "timestamp -5 is outside"),
+        ({"timestamp": 2**63}, f"timestamp {2**63} is outside"),
     ],
 )
 def test_a_part_of_a_wrong_type_is_refused_by_name(parts: dict[str, Any], why: str) -> None:
@@ -435,6 +439,43 @@ def test_a_part_of_a_wrong_type_is_refused_by_name(parts: dict[str, Any], why: s
         writer.flush()
 
     assert all_values(home) == {"t-0": [b"before"]}
+
+
+def test_a_buffer_can_be_used_again_for_the_next_record() -> None:
+    """A writer and a transaction take the bytes as they are then, of whatever items and order."""
+    home = home_with_topic(1)
+    buffer = bytearray(b"a1")
+    with home.open() as directory, directory.writer("t") as writer:
+        with directory.transaction() as txn:
+            for content in (b"a1", b"b2", b"c3"):
+                buffer[:] = content
+                headers = [("h", memoryview(buffer)[::-1])]
+                writer.append((buffer, memoryview(buffer).cast("H"), headers))
+                txn.append("t", buffer, key=buffer, headers=headers)  # type: ignore[arg-type]
+        writer.flush()
+        found = [(one.key, one.value, one.headers) for one in directory.read("t")]
+        directory.append("t", memoryview(b"abcd")[::2])  # type: ignore[arg-type]
+        last = [record.value for record in directory.read("t", start_offset=6)]
+
+    taken = [(one, one, (("h", one[::-1]),)) for one in (b"a1", b"b2", b"c3")]
+    assert (found, last) == (taken * 2, [b"ac"])
+
+
+def test_an_unexpected_error_leaves_a_batch_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it was appended, so that the next flush tries it again."""
+    home = home_with_topic(1)
+    with home.open() as directory, monkeypatch.context() as patch:
+        writer = directory.writer("t")
+        writer.append(b"a")
+        patch.setattr(Partition, "append_records", lambda *_, **_how: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            writer.flush()
+        with pytest.raises(ZeroDivisionError):
+            writer.append(bytes(2 * BATCH_BYTES))
+        patch.undo()
+        writer.flush()
+
+    assert home.values("t-0") == [b"a"]
 
 
 def test_records_can_be_given_in_short_forms() -> None:
