@@ -8,14 +8,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE
-from tidelog.errors import KafkaStorageError
+from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
 from tidelog.segment.filenames import log_file, log_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from uuid import UUID
 
     from tidelog.env.files import FileSystem
     from tidelog.readonly.read_only_log import ReadOnlyLog
@@ -53,17 +55,23 @@ class LogFollower:
         self._up_to = up_to
         self._committed = committed
         self._seen: tuple[int, ...] | None = None
+        self._topic_id: UUID | None = None
 
     def opened_if_changed(self) -> ReadOnlyLog | None:
         """Open the log if it may have changed since the last call; None if it has not.
 
-        Raises KafkaStorageError where the directory was deleted meanwhile, and as
-        ``open_read_only``.
+        Raises KafkaStorageError where the directory was deleted meanwhile, also if it is there
+        again, of another topic; and as ``open_read_only``.
         """
         state = self._state()
         if state is not None and state == self._seen:
             return None
+        topic_id = self._id_or_none()
+        if topic_id is not None and self._topic_id not in {None, topic_id}:
+            text = "was deleted and created again while it was followed"
+            raise KafkaStorageError(f"{self.path} {text}")
         log = open_read_only(self.path, fs=self._fs)
+        self._topic_id = topic_id or self._topic_id
         self._seen = state
         return log
 
@@ -94,6 +102,14 @@ class LogFollower:
                 self.next_offset = int(found.offset[-1]) + 1
             self.next_offset = max(start, end)
         self._seen = seen
+
+    def _id_or_none(self) -> UUID | None:
+        """Return the topic's id; None where there is none, or none that can be read."""
+        try:
+            path = os.path.join(self.path, PARTITION_METADATA_FILE)
+            return read_partition_metadata(self._fs, path)
+        except (KafkaStorageError, InvalidArgument):
+            return None  # verify reports what is wrong with the file
 
     def _state(self) -> tuple[int, ...] | None:
         """Return what changes whenever there may be more: sizes, and the age of the watermarks.

@@ -8,7 +8,12 @@ import pytest
 
 import tidelog
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
-from tidelog.errors import InvalidArgument, OffsetOutOfRange, UnknownTopicOrPartition
+from tidelog.errors import (
+    InvalidArgument,
+    KafkaStorageError,
+    OffsetOutOfRange,
+    UnknownTopicOrPartition,
+)
 from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
@@ -54,6 +59,25 @@ def test_what_is_not_there_is_a_typed_error(tmp_path: Path) -> None:
         tidelog.open_directory_read_only(tmp_path / "t-0")
     with pytest.raises(InvalidArgument):
         tidelog.open_directory_read_only(tmp_path / "missing").topics()
+
+
+def test_a_follower_does_not_go_on_in_a_topic_that_was_created_again() -> None:
+    """The offset it has come to is one of other records."""
+    home = DataHome()
+    with home.open() as logs:
+        logs.create_topic("t")
+        logs.append_all("t", [b"a"])
+    follower = ReadOnlyLogs(
+        home.path, fs=home.fs, clock=home.clock, wait_ms=home.clock.advance
+    ).follower("t")
+    assert [one.value for found in follower.columns() for one in found.records()] == [b"a"]
+    with home.open() as logs:
+        logs.delete_topic("t")
+        logs.create_topic("t")
+        logs.append_all("t", [b"new0", b"new1"])
+
+    with pytest.raises(KafkaStorageError, match="t-0 was deleted and created again"):
+        list(follower.columns())
 
 
 def test_a_reader_can_follow_what_another_process_writes() -> None:
