@@ -260,7 +260,7 @@ class AsyncGroupReader(GroupMember):
         return await in_thread(self._committed)
 
     async def rewind(self) -> None:
-        """Go back to the committed positions, as after a restart."""
+        """Go back to the committed positions; without one, to where this began in the partition."""
         await in_thread(self._rewind)
 
     async def commit(self, within: Transaction | None = None) -> None:

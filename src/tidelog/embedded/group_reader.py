@@ -10,7 +10,12 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.errors import InvalidArgument, InvalidRecord, OffsetOutOfRange
+from tidelog.errors import (
+    InvalidArgument,
+    InvalidRecord,
+    OffsetOutOfRange,
+    UnknownTopicOrPartition,
+)
 from tidelog.readonly.group_positions import (
     OFFSETS_CONFIG,
     OFFSETS_TOPIC,
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from typing import Self
     from uuid import UUID
 
+    from tidelog.datadir.catalogue import Topic
     from tidelog.embedded.logs import Logs
     from tidelog.embedded.transaction import Transaction
     from tidelog.log.log import Log
@@ -140,15 +146,17 @@ class Groups:
         self,
         group: str,
         offsets: Mapping[TopicPartition, tuple[int, int]],
+        topic_ids: Mapping[str, UUID],
         within: Transaction | None,
     ) -> None:
         """Commit offsets, each with the leader epoch of the record before it; -1: not known.
+
+        ``topic_ids`` are those of the topics that were read.
 
         Durable when this returns or, ``within`` a transaction, with its commit. The topic is
         created if it does not exist.
         """
         now_ms = self._logs.manager.machine.clock.now_ms()
-        topic_ids = {name: topic.topic_id for name, topic in self._logs.topics().items()}
         if within is not None:
             append_positions(within, group, offsets, topic_ids, now_ms)
             return
@@ -233,6 +241,8 @@ class GroupMember:
         self._next: dict[TopicPartition, int] = {}
         self._epochs: dict[TopicPartition, int] = {}
         self._saved: dict[TopicPartition, int] = {}
+        self._taken_up: dict[TopicPartition, int] = {}
+        self._topic_ids: dict[str, UUID] = {}
         self._jumps = 0
         self._is_open = True
         groups.join(self)
@@ -286,7 +296,7 @@ class GroupMember:
         return _consumed(key, record)
 
     def _end_of(self, key: TopicPartition) -> int:
-        return end_of(self._logs.partition(*key).log, self._isolation)
+        return end_of(self._log_of(key), self._isolation)
 
     def _pass(self, key: TopicPartition, end: int, jumps: int) -> None:
         """Move the position behind what is not yielded, such as markers, when all was read.
@@ -297,8 +307,18 @@ class GroupMember:
             self._next[key] = max(self._next[key], end)
 
     def _records(self, key: TopicPartition) -> Iterator[Record]:
-        log = self._logs.partition(*key).log
-        return log.records(self._next[key], isolation=self._isolation)
+        return self._log_of(key).records(self._next[key], isolation=self._isolation)
+
+    def _log_of(self, key: TopicPartition) -> Log:
+        self._checked_topic(key.topic)
+        return self._logs.partition(*key).log
+
+    def _checked_topic(self, name: str) -> Topic:
+        """Return a topic; raise UnknownTopicOrPartition if it is not the one that was taken up."""
+        topic = self._logs.topic(name)
+        if self._topic_ids.setdefault(name, topic.topic_id) != topic.topic_id:
+            raise UnknownTopicOrPartition(f"topic {name} was deleted, and is another one now")
+        return topic
 
     def _reset(self, key: TopicPartition, error: OffsetOutOfRange) -> int:
         if self._start == "none":
@@ -338,6 +358,11 @@ class GroupMember:
 
     def _rewind(self) -> None:
         self._next, self._epochs, self._saved = {}, {}, {}
+        for name, topic_id in self._topic_ids.items():
+            if self._logs.topic(name).topic_id != topic_id:  # its offsets are those of another log
+                kept = {key: at for key, at in self._taken_up.items() if key.topic != name}
+                self._taken_up = kept
+        self._topic_ids = {}
         self._jumps += 1
         self._find_partitions()
 
@@ -350,9 +375,11 @@ class GroupMember:
         }
         if not moved:
             return
+        for topic in {key.topic for key in moved}:
+            self._checked_topic(topic)
         for key in moved:  # not known after an error, nor before the end of a transaction
             self._saved.pop(key, None)
-        self._groups.commit(self.group, moved, within)
+        self._groups.commit(self.group, moved, self._topic_ids, within)
         if within is None:
             self._saved.update({key: offset for key, (offset, _) in moved.items()})
 
@@ -361,23 +388,23 @@ class GroupMember:
         wanted = [
             TopicPartition(topic, partition)
             for topic in self.topics
-            for partition in sorted(self._logs.topic(topic).partitions)
+            for partition in sorted(self._checked_topic(topic).partitions)
             if self._partitions is None or partition in self._partitions
         ]
         new = [key for key in wanted if key not in self._next]
         if not new:
             return
         committed = self._committed()
-        is_first = not self._next
+        is_first = not self._taken_up
         for key in new:
-            offset = committed.get(key)
-            if offset is not None:
-                self._saved[key] = offset
-            else:
+            offset = committed.get(key, self._taken_up.get(key))
+            if key in committed:
+                self._saved[key] = committed[key]
+            if offset is None:
                 log = self._logs.partition(*key).log
                 start, end = log.log_start_offset, log.high_watermark
                 offset = self._first_of(start, end) if is_first else start
-            self._next[key] = offset
+            self._next[key] = self._taken_up[key] = offset
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -428,7 +455,8 @@ class GroupReader(GroupMember):
         Raises:
             OffsetOutOfRange: a position lies outside its log, and ``start`` is ``none``. Otherwise
                 that is logged, and the partition is read from the log's start or end on.
-            UnknownTopicOrPartition: a topic was deleted.
+            UnknownTopicOrPartition: a topic was deleted; if it was created again since, ``rewind``
+                goes on in the new one.
             InvalidArgument: this is closed.
             KafkaStorageError: the disk failed, or the directories were closed.
         """
@@ -466,14 +494,14 @@ class GroupReader(GroupMember):
         return self._committed()
 
     def rewind(self) -> None:
-        """Go back to the committed positions, as after a restart."""
+        """Go back to the committed positions; without one, to where this began in the partition."""
         self._rewind()
 
     def commit(self, within: Transaction | None = None) -> None:
         """Commit the positions that have moved, durably.
 
         ``within`` a transaction they are committed with it, and only if it is: after an abort,
-        ``rewind``. Errors as of appends.
+        ``rewind``. Errors as of appends, and UnknownTopicOrPartition if a topic was deleted.
         """
         self._commit(within)
 

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidelog
-from tidelog.errors import InvalidArgument, InvalidRecord, OffsetOutOfRange
+from tidelog.errors import (
+    InvalidArgument,
+    InvalidRecord,
+    OffsetOutOfRange,
+    UnknownTopicOrPartition,
+)
 from tidelog.readonly.group_positions import (
     Committed,
     Position,
@@ -217,6 +222,40 @@ def test_positions_of_a_topic_that_was_deleted_do_not_count(tmp_path: Path) -> N
 
         with logs.reader("t", group="g") as reader:
             assert (reader.committed, values(reader)) == ({}, ["new"])
+
+
+def test_a_reader_does_not_go_on_in_a_topic_that_was_created_again(tmp_path: Path) -> None:
+    """Its positions are those of other records: neither read from nor committed, until a rewind."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a", "b")
+        with logs.reader("t", group="g") as reader:
+            next(found := reader.read())
+            logs.delete_topic("t")
+            with pytest.raises(UnknownTopicOrPartition):
+                reader.commit()
+            filled(logs, "new0", "new1")
+            for is_refused in (reader.commit, reader.lag, lambda: list(reader.read())):
+                with pytest.raises(UnknownTopicOrPartition, match="another one now"):
+                    is_refused()
+            found.close()  # type: ignore[attr-defined]
+            assert reader.committed == {}
+            reader.rewind()
+
+            assert values(reader) == ["new0", "new1"]
+
+
+def test_a_rewind_without_a_commit_goes_back_to_where_the_reader_began(tmp_path: Path) -> None:
+    """Also if that was the end then, and in partitions that were added since."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a")
+        with logs.reader("t", group="g", start="latest") as reader:
+            filled(logs, "b")
+            assert values(reader) == ["b"]
+            logs.create_partitions("t", 3)
+            filled(logs, "c", partition=2)
+            reader.rewind()
+
+            assert sorted(values(reader)) == ["b", "c"]
 
 
 def test_one_reader_at_a_time_reads_a_partition_for_a_group(tmp_path: Path) -> None:
