@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidelog
+from tidelog.embedded.async_logs import AsyncGroupReader
 from tidelog.env.event_loop import CHUNK_BYTES, CHUNK_ITEMS, LoopBell, in_chunks, in_thread
 from tidelog.env.waiting import ThreadBell
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
@@ -472,3 +473,27 @@ def test_asyncio_is_loaded_when_it_is_used(tmp_path: Path) -> None:
     )
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_closing_a_reader_does_not_hold_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for whoever reads the positions, so it does so on a thread."""
+    closed_on: list[threading.Thread] = []
+    close = AsyncGroupReader.close
+
+    def watched(reader: AsyncGroupReader) -> None:
+        closed_on.append(threading.current_thread())
+        close(reader)
+
+    async def main() -> None:
+        async with tidelog.open_async(tmp_path) as logs:
+            await logs.create_topic("t")
+            async with logs.reader("t", group="g"):
+                pass
+
+    monkeypatch.setattr(AsyncGroupReader, "close", watched)
+    run(main())
+
+    assert len(closed_on) == 1
+    assert closed_on[0] is not threading.main_thread()

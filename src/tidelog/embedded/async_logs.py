@@ -210,7 +210,7 @@ class AsyncLogs:
         try:
             yield opened
         finally:
-            opened.close()
+            await in_thread(opened.close)
 
     async def close(self) -> None:
         """Flush and close all logs, mark the directories as clean; a second call does nothing."""
