@@ -115,13 +115,16 @@ def start_logs(
         *(SYSTEM_FILES, SYSTEM_CLOCK, scheduler, random.SystemRandom(), sleep_ms, start_threads)
     )
     manager = LogManager(config, machine, overrides=overrides, on_halt=on_halt)
-    scheduler.start()
     try:
+        scheduler.start()
         if on_locked is not None:
             on_locked(manager)
         manager.startup(should_stop)
     except BaseException:
-        scheduler.shutdown()
+        try:
+            scheduler.shutdown()
+        finally:
+            manager.abandon()
         raise
     return Logs(manager, scheduler)
 

@@ -161,7 +161,7 @@ class ThreadScheduler:
             heapq.heapify(self._queue)
             self._wake.notify_all()
         for thread in self._threads:
-            if thread is not threading.current_thread():
+            if thread is not threading.current_thread() and thread.is_alive():
                 thread.join()
 
     def schedule(

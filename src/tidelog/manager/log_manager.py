@@ -291,7 +291,7 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             self._log_dirs.check_any()
             self._start_background()
         except BaseException:
-            self._abandon()
+            self.abandon()
             raise
 
     def _start_background(self) -> None:
@@ -718,8 +718,13 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             loading.close_all()  # also what is not registered yet
             raise
 
-    def _abandon(self) -> None:
-        """Close everything without writing: the start has failed, and nothing here is in order."""
+    def abandon(self) -> None:
+        """Close everything without writing: the start has failed, and nothing here is in order.
+
+        Nothing if this is closed.
+        """
+        if self._is_closing:
+            return
         self._is_closing = self._is_closed = self._registry.is_closed = True
         self.stop_background()
         self._queue.stop()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidelog
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.embedded.doors import start_logs
 from tidelog.errors import InvalidConfig, InvalidTopic, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
@@ -35,6 +37,24 @@ def test_a_relative_path_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         directory.create_topic("t")
 
     assert (tmp_path / "data" / "t-0").is_dir()
+
+
+def test_a_start_that_fails_early_leaves_nothing_locked(tmp_path: Path) -> None:
+    """Nor marked as clean, for no log was loaded."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+        logs.append("t", b"a")
+
+    def fail(_manager: object) -> None:
+        raise ZeroDivisionError
+
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    with pytest.raises(ZeroDivisionError):
+        start_logs(BrokerConfig(log_dirs=(str(tmp_path),)), on_locked=fail)
+
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    with tidelog.open(tmp_path) as logs:
+        assert [record.value for record in logs.read("t")] == [b"a"]
 
 
 def test_settings_are_checked_first(tmp_path: Path) -> None:
