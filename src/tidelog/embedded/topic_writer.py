@@ -5,6 +5,7 @@ Kafka's producer does the same: ``RecordAccumulator`` and ``BuiltInPartitioner``
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -32,7 +33,7 @@ from tidelog.records.validation.rejection import ignore_rejections
 from tidelog.records.validation.validate import LeaderPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
     from typing import Self
 
     from numpy.typing import NDArray
@@ -57,6 +58,8 @@ _FIRST_CHUNK: Final = 500
 _LONGEST_CHUNK: Final = 10_000
 _CHUNK_BYTES: Final = 1 << 20
 """Bytes of a chunk of records, about; the first chunk is chosen by number."""
+_PIECE: Final = 200
+"""Records that are read after one whose size was looked at, if they may be as many."""
 _HEADER_OVERHEAD: Final = 10
 """Most bytes that a header takes besides its name and value."""
 
@@ -185,11 +188,13 @@ class TopicWriter:
     def append_all(self, records: Iterable[GivenRecord]) -> None:
         """Take records as ``append`` does; values, and pairs of key and value, far more quickly.
 
-        No more of ``records`` is read ahead than about a megabyte. After an error, some of what was
-        read last may be taken, those for one partition but not those for another among them.
+        No more of ``records`` is read ahead than about a megabyte, or 200 where their sizes change
+        suddenly, and nothing where they are in buffers that may be used again. After an error, some
+        of what was read last may be taken, those for one partition but not those for another among
+        them.
         """
         iterator, count = iter(records), _FIRST_CHUNK
-        while chunk := list(islice(iterator, count)):
+        while chunk := _read_ahead(iterator, count):
             size = self._append_chunk(chunk)
             if size is None:
                 count = _FIRST_CHUNK
@@ -299,6 +304,39 @@ class TopicWriter:
         self.records += len(batch)
         if number == self._numbers[self._turn]:
             self._turn = (self._turn + 1) % len(self._numbers)
+
+
+def _read_ahead(records: Iterator[GivenRecord], count: int) -> list[GivenRecord]:
+    """Read up to ``count`` records, fewer if they are large; only a few are looked at."""
+    chunk: list[GivenRecord] = []
+    left = _CHUNK_BYTES
+    for record in records:
+        chunk.append(record)
+        size = readable_ahead(record)
+        if size is None:
+            break
+        more = min(_PIECE, count - len(chunk), left // size - 1)
+        if more <= 0:
+            break
+        chunk += islice(records, more)
+        left -= size * (more + 1)
+    return chunk
+
+
+def readable_ahead(record: object) -> int | None:
+    """Return about the size of a record; None if it is in a buffer that may be used again."""
+    if type(record) is bytes:
+        return len(record) + 1
+    parts = record.values() if isinstance(record, Mapping) else record
+    if not isinstance(parts, Iterable) or isinstance(parts, (bytearray, memoryview, str)):
+        return None
+    size = 1
+    for part in parts:
+        if isinstance(part, (bytearray, memoryview)):
+            return None
+        if isinstance(part, bytes):
+            size += len(part)
+    return size
 
 
 def _named(part: object) -> str:

@@ -478,6 +478,49 @@ def test_an_unexpected_error_leaves_a_batch_gathered(monkeypatch: pytest.MonkeyP
     assert home.values("t-0") == [b"a"]
 
 
+@pytest.mark.parametrize("is_pair", [False, True])
+def test_large_records_are_not_read_far_ahead(*, is_pair: bool) -> None:
+    """Two or three megabytes of them are."""
+    home = home_with_topic(1)
+    read: list[int] = []
+    ahead: list[int] = []
+    with home.open() as directory:
+        writer = directory.writer("t")
+
+        def records() -> Iterator[Any]:
+            for _ in range(20):
+                value = bytes(900_000)
+                read.append(len(value))
+                taken = sum(map(len, (one.value or b"" for one in directory.read("t"))))
+                ahead.append(sum(read) - taken)
+                yield (b"k", value) if is_pair else value
+
+        writer.append_all(records())
+
+    assert max(ahead) <= 3 << 20
+
+
+def test_a_buffer_that_is_given_again_is_read_before_it_changes() -> None:
+    """An iterable that fills the same one for each record is not read ahead."""
+    home = home_with_topic(1)
+    buffer = bytearray(1)
+
+    def filled(number: int) -> bytearray:
+        buffer[0] = number
+        return buffer
+
+    with home.open() as directory:
+        given: list[Any] = [
+            (filled(n) for n in range(3)),
+            ((b"k", filled(n)) for n in range(3, 6)),
+            ({"value": filled(n)} for n in range(6, 9)),
+        ]
+        for records in given:
+            directory.append_all("t", records)
+
+    assert home.values("t-0") == [bytes([n]) for n in range(9)]
+
+
 def test_records_can_be_given_in_short_forms() -> None:
     """A value; key and value, with headers and timestamp; a mapping; each as a ``NewRecord``."""
     home = DataHome()
