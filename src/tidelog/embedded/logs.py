@@ -14,7 +14,13 @@ from tidelog.codec.compression import Codec
 from tidelog.embedded.group_reader import GroupReader, Groups, end_of
 from tidelog.embedded.topic_writer import TopicWriter
 from tidelog.embedded.transaction import Transaction
-from tidelog.errors import InvalidArgument, KafkaStorageError, TidelogError
+from tidelog.errors import (
+    InvalidArgument,
+    KafkaStorageError,
+    LogDirNotFound,
+    TidelogError,
+    TopicAlreadyExists,
+)
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
 from tidelog.records.new_record import NewRecord, header_tuple
@@ -121,7 +127,12 @@ class Logs:
         """
         if exist_ok and name in self.manager.topics():
             return self.manager.topic(name)
-        return self.manager.create_topic(name, partitions, config, is_spread=is_spread)
+        try:
+            return self.manager.create_topic(name, partitions, config, is_spread=is_spread)
+        except TopicAlreadyExists:
+            if exist_ok and name in self.manager.topics():  # another thread has created it
+                return self.manager.topic(name)
+            raise
 
     def create_partitions(self, name: str, count: int, *, is_spread: bool = False) -> Topic:
         """Add partitions to a topic until it has ``count``; see ``LogManager``."""
@@ -248,7 +259,8 @@ class Logs:
 
         ``txn`` makes it repeatable: an id that was committed before, up to 7 days ago, is skipped.
         ``path`` is the data directory that holds its topics, None: the only one. Raises
-        InvalidArgument without a path if there are several directories.
+        InvalidArgument without a path if there are several directories, LogDirNotFound for a path
+        that is not an online one of them.
         """
         return Transaction(self.manager, self._only(path), txn, codec=codec)
 
@@ -262,9 +274,12 @@ class Logs:
         return self.manager.commit_transaction(self._only(path), transaction)
 
     def _only(self, path: str | None) -> str:
-        chosen = self.manager.live_dirs if path is None else [path]
+        live = self.manager.live_dirs
+        chosen = live if path is None else [os.path.abspath(path)]
         if len(chosen) != 1:
             raise InvalidArgument("staged files lie in one directory: give its path")
+        if chosen[0] not in live:
+            raise LogDirNotFound(f"{chosen[0]} is not an online data directory")
         return chosen[0]
 
     def describe_log_dirs(self) -> dict[str, LogDirDescription]:

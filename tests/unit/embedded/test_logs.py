@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +12,7 @@ from tidelog.errors import (
     DirectoryLocked,
     InvalidArgument,
     KafkaStorageError,
+    LogDirNotFound,
     OffsetOutOfRange,
     PolicyViolation,
     TopicAlreadyExists,
@@ -46,6 +47,37 @@ def test_an_existing_topic_is_an_error_unless_it_may_exist(tmp_path: Path) -> No
         assert logs.create_topic("t", 3, {"retention.ms": "5"}, exist_ok=True) == topic
         with pytest.raises(TopicAlreadyExists):
             logs.create_topic("t")
+
+
+def test_a_topic_that_another_thread_creates_meanwhile_may_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ``exist_ok`` it is returned."""
+    with tidelog.open(tmp_path) as logs:
+        create = logs.manager.create_topic
+
+        def created_before(*args: Any, **how: Any) -> None:
+            create("t", 2)
+            create(*args, **how)
+
+        monkeypatch.setattr(logs.manager, "create_topic", created_before)
+
+        assert len(logs.create_topic("t", exist_ok=True).partitions) == 2
+
+
+def test_a_transaction_takes_its_directory_as_open_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path, or one with a slash at its end; another directory is refused at once."""
+    monkeypatch.chdir(tmp_path)
+    with tidelog.open("a", "b") as logs:
+        with logs.transaction(path="a/") as txn:
+            txn.create_topic("t")
+            txn.append("t", b"x")
+        with pytest.raises(LogDirNotFound):
+            logs.transaction(path="c")
+
+        assert [record.value for record in logs.read("t")] == [b"x"]
 
 
 def test_many_records_are_appended_in_batches(tmp_path: Path) -> None:
