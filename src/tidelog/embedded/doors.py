@@ -88,11 +88,14 @@ def open_logs(
 
 def _absolute(path: str | os.PathLike[str]) -> str:
     try:
-        return os.path.abspath(os.fspath(path))
+        given = os.fspath(path)
     except TypeError:
         raise InvalidArgument(
             f"{path!r} is not a path; settings are given by name, or as config={{...}}"
         ) from None
+    if not given or not isinstance(given, str):
+        raise InvalidArgument(f"{path!r} is not a path")
+    return os.path.abspath(given)
 
 
 def start_logs(

@@ -229,6 +229,12 @@ class GroupMember:
         check_group(group)
         if not topics:
             raise InvalidArgument("a reader reads at least one topic")
+        for topic in topics:
+            if not isinstance(topic, str):
+                raise InvalidArgument(f"{topic!r} is not the name of a topic")
+        for number in partitions or ():
+            if not isinstance(number, int):
+                raise InvalidArgument(f"{number!r} is not the number of a partition")
         if start not in STARTS:
             raise InvalidArgument(f"{start!r} is not one of {', '.join(STARTS)}")
         self.group: Final = group

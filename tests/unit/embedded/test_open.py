@@ -10,7 +10,7 @@ import pytest
 import tidelog
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.embedded.doors import start_logs
-from tidelog.errors import InvalidConfig, InvalidTopic, UnknownTopicOrPartition
+from tidelog.errors import InvalidArgument, InvalidConfig, InvalidTopic, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +55,18 @@ def test_a_start_that_fails_early_leaves_nothing_locked(tmp_path: Path) -> None:
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
     with tidelog.open(tmp_path) as logs:
         assert [record.value for record in logs.read("t")] == [b"a"]
+
+
+@pytest.mark.parametrize("path", ["", b"data"])
+def test_what_is_no_path_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Nothing is written to the current directory."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidArgument, match="is not a path"):
+        tidelog.open(path)
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_settings_are_checked_first(tmp_path: Path) -> None:
