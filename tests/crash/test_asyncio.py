@@ -497,3 +497,22 @@ def test_closing_a_reader_does_not_hold_the_loop(
 
     assert len(closed_on) == 1
     assert closed_on[0] is not threading.main_thread()
+
+
+def test_records_given_to_a_task_may_be_in_one_buffer(tmp_path: Path) -> None:
+    """Each is taken before the next one is asked for."""
+    buffer = bytearray(1)
+
+    async def filled() -> AsyncIterator[Any]:
+        for number in range(3):
+            buffer[0] = number
+            yield buffer
+
+    async def main() -> None:
+        async with tidelog.open_async(tmp_path) as logs:
+            await logs.create_topic("t")
+            await logs.append_all("t", filled())
+            async with aclosing(logs.read("t")) as records:
+                assert [one.value async for one in records] == [b"\x00", b"\x01", b"\x02"]
+
+    run(main())

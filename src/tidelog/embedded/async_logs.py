@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.codec.compression import Codec
 from tidelog.embedded.doors import open_logs
 from tidelog.embedded.group_reader import LOOK_AGAIN_MS, ROUND_RECORDS, GroupMember, end_of
-from tidelog.env.event_loop import CHUNK_ITEMS, IdleTime, LoopBell, in_chunks, in_thread, sleep
+from tidelog.embedded.topic_writer import readable_ahead
+from tidelog.env.event_loop import (
+    CHUNK_BYTES,
+    CHUNK_ITEMS,
+    IdleTime,
+    LoopBell,
+    in_chunks,
+    in_thread,
+    sleep,
+)
 from tidelog.readonly.log_follower import POLL_MS
 from tidelog.records.isolation import Isolation
 
@@ -126,15 +135,19 @@ class AsyncLogs:
     ) -> int:
         """Append records in batches and make them durable; return how many.
 
-        ``records`` is iterated on the event loop, and not further ahead than a few hundred.
+        ``records`` is iterated on the event loop, and not further ahead than a few hundred
+        or about a megabyte.
         """
         writer = await in_thread(partial(self.logs.writer, topic, codec=codec))
         chunk: list[GivenRecord] = []
+        size = 0
         async for record in _iterated(records):
             chunk.append(record)
-            if len(chunk) == CHUNK_ITEMS:
+            ahead = readable_ahead(record)
+            size += ahead or 0
+            if ahead is None or len(chunk) == CHUNK_ITEMS or size >= CHUNK_BYTES:
                 await in_thread(partial(writer.append_all, chunk))
-                chunk = []
+                chunk, size = [], 0
         await in_thread(partial(writer.append_all, chunk))
         await in_thread(writer.flush)
         return writer.records
