@@ -237,7 +237,7 @@ def test_a_reader_does_not_go_on_in_a_topic_that_was_created_again(tmp_path: Pat
             for is_refused in (reader.commit, reader.lag, lambda: list(reader.read())):
                 with pytest.raises(UnknownTopicOrPartition, match="another one now"):
                     is_refused()
-            found.close()  # type: ignore[attr-defined]
+            found.close()  # type: ignore[attr-defined]  # a generator
             assert reader.committed == {}
             reader.rewind()
 
@@ -306,9 +306,9 @@ def test_arguments_are_checked(tmp_path: Path) -> None:
         with pytest.raises(tidelog.errors.UnknownTopicOrPartition):
             logs.reader("nope", group="g")
         with pytest.raises(InvalidArgument, match="'0' is not the number of a partition"):
-            logs.reader("t", group="g", partitions="0")  # type: ignore[arg-type]
+            logs.reader("t", group="g", partitions="0")  # type: ignore[arg-type]  # wrong
         with pytest.raises(InvalidArgument, match="not the name of a topic"):
-            logs.reader(["t"], group="g")  # type: ignore[arg-type]
+            logs.reader(["t"], group="g")  # type: ignore[arg-type]  # wrong
         logs.reader("t", group="g").close()
 
 
