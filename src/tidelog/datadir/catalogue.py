@@ -27,7 +27,7 @@ from tidelog.errors import (
 from tidelog.segment.filenames import check_topic_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from uuid import UUID
 
     from tidelog.config.log_config import LogConfig
@@ -140,6 +140,21 @@ class Topic(TopicSettings):
         )
 
 
+def check_new_name(name: str, known: Collection[str]) -> None:
+    """Raise unless a topic may have a name beside the ``known`` ones.
+
+    Raises TopicAlreadyExists where the name is taken, InvalidTopic where it differs from another
+    one only by dots for underscores, which metric names do not distinguish. Source: Kafka
+    Topic.hasCollision.
+    """
+    if name in known:
+        raise TopicAlreadyExists(f"topic {name} exists")
+    plain = name.replace(".", "_")
+    for other in known:
+        if other.replace(".", "_") == plain:
+            raise InvalidTopic(f"topic {name} collides with {other}: their metrics have one name")
+
+
 def _partition_number(text: str) -> int:
     if _NUMBER.fullmatch(text) is None or int(text) > INT32_MAX:
         raise ValueError(f"{text!r} is not a partition number")
@@ -158,20 +173,8 @@ class Catalogue:
     deleted: frozenset[UUID] = frozenset()
 
     def with_topic(self, topic: Topic) -> Catalogue:
-        """Add a topic.
-
-        Raises TopicAlreadyExists where the name is taken, InvalidTopic where it differs from
-        another one only by dots for underscores, which metric names do not distinguish. Source:
-        Kafka Topic.hasCollision.
-        """
-        if topic.name in self.topics:
-            raise TopicAlreadyExists(f"topic {topic.name} exists")
-        plain = topic.name.replace(".", "_")
-        for name in self.topics:
-            if name.replace(".", "_") == plain:
-                raise InvalidTopic(
-                    f"topic {topic.name} collides with {name}: their metrics have the same name"
-                )
+        """Add a topic; errors as of ``check_new_name``."""
+        check_new_name(topic.name, self.topics)
         return replace(self, topics={**self.topics, topic.name: topic})
 
     def replacing(self, topic: Topic) -> Catalogue:

@@ -19,7 +19,6 @@ from tidelog.errors import (
     KafkaError,
     KafkaStorageError,
     LogDirNotFound,
-    TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
 from tidelog.log.directory_guard import PASSING, lacks_resources
@@ -378,14 +377,13 @@ class _Directory:
             )
         return topics.config_of(run.topic)
 
-    def check_new(self, topic: NewTopic) -> None:
-        if topic.name in self._commits.topics:
-            raise TopicAlreadyExists(f"topic {topic.name} exists")
-        if self._commits.topics.is_deleted(topic.topic_id):  # it would be left out
-            raise KafkaStorageError(f"the deletion of topic {topic.name} is not complete")
-        check_topic(
-            topic.name, topic.partitions, topic.config, defaults=self._commits.topics.defaults
-        )
+    def check_new(self, topics: Sequence[NewTopic]) -> None:
+        known = self._commits.topics
+        known.check_new({topic.name: topic.topic_id for topic in topics})
+        for topic in topics:
+            if known.is_deleted(topic.topic_id):  # it would be left out
+                raise KafkaStorageError(f"the deletion of topic {topic.name} is not complete")
+            check_topic(topic.name, topic.partitions, topic.config, defaults=known.defaults)
 
     def check_topic(self, topic: str, topic_id: UUID, partitions: int | None) -> None:
         known = self._commits.topics.get(topic)

@@ -67,8 +67,8 @@ class StagingDirectory(Protocol):
         Raises UnknownTopicOrPartition, and InvalidArgument if another directory holds it.
         """
 
-    def check_new(self, topic: NewTopic) -> None:
-        """Raise the error that creating the topic would raise."""
+    def check_new(self, topics: Sequence[NewTopic]) -> None:
+        """Raise the error that creating all of these topics would raise."""
 
     def check_topic(self, topic: str, topic_id: UUID, partitions: int | None) -> None:
         """Raise UnknownTopicOrPartition, or InconsistentTopicId, unless a topic has this id.

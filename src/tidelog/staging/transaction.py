@@ -231,8 +231,7 @@ class _Checked(NamedTuple):
 def _check(target: StagingDirectory, transaction: Transaction) -> list[_Checked]:
     """Check files, settings and space; return what was found of each run."""
     new = {topic.name: topic for topic in transaction.new_topics}
-    for topic in new.values():
-        target.check_new(topic)
+    target.check_new(transaction.new_topics)
     for name in sorted({run.topic for run in transaction.runs} - set(new)):
         target.check_topic(name, transaction.id_of(name), transaction.partitions.get(name))
     producers: dict[Key, FollowerUpdates] = {}

@@ -196,6 +196,42 @@ def test_a_topic_is_created_within_the_commit() -> None:
             txn.create_topic("no/name")
 
 
+@pytest.mark.parametrize("names", [("a_b",), ("x.y", "x_y")])
+def test_topics_whose_metrics_have_one_name_are_refused_before_the_commit(
+    names: tuple[str, ...],
+) -> None:
+    """Beside a topic, or each other: such a commit could never be applied."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs:
+        logs.create_topic("a.b")
+        txn = logs.transaction("x")
+        for name in names:
+            txn.create_topic(name)
+            txn.append(name, b"a")
+        with pytest.raises(InvalidTopic, match="collides with"):
+            txn.commit()
+
+        assert sorted(logs.topics()) == ["a.b", "t", "u"]
+        assert not logs.manager.staged_commits.pending
+
+
+def test_a_topic_is_refused_beside_one_that_a_commit_has_still_to_create() -> None:
+    """By name or by metrics: the commit could not be applied any more."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs:
+        txn = logs.transaction("x")
+        txn.create_topic("a.b")
+        txn.append("t", b"a", partition=0)
+        home.fs.fail("open", "tidelog.topics.json.tmp", FULL)
+        with pytest.raises(CommitUnfinished):
+            txn.commit()
+        with pytest.raises(InvalidTopic, match=r"a_b collides with a\.b"):
+            logs.create_topic("a_b")
+        logs.manager.staged_commits.finish_all()
+
+        assert sorted(logs.topics()) == ["a.b", "t", "u"]
+
+
 def test_append_time_is_that_of_the_commit_also_after_a_replay() -> None:
     """A replay makes the same bytes: the time stands in the journal."""
     home = home_with_topics({"message.timestamp.type": "LogAppendTime"})

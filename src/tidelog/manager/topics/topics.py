@@ -24,6 +24,7 @@ from tidelog.datadir.catalogue import (
     METADATA_TOPIC,
     Catalogue,
     Topic,
+    check_new_name,
     read_catalogue,
     write_catalogue,
 )
@@ -192,13 +193,26 @@ class Topics:
             self._broker_settings, self._catalogue = settings, changed
             self.defaults = config.log_defaults
 
+    def check_new(self, new: Mapping[str, UUID]) -> None:
+        """Raise unless topics of these names and ids may be created, all of them.
+
+        Raises CommitPending where a committed transaction has still to create one of a name,
+        otherwise as ``check_new_name``, for which such topics exist already.
+        """
+        with self._lock:
+            names = set(self._catalogue.topics) | (self.reserved.keys() - new.keys())
+            for name, topic_id in new.items():
+                if self.reserved.get(name, topic_id) != topic_id:
+                    raise CommitPending(f"a committed transaction is to create topic {name}")
+                check_new_name(name, names)
+                names.add(name)
+
     def create(
         self, name: str, topic_id: UUID, homes: Sequence[UUID], config: Mapping[str, str]
     ) -> Topic:
         """Add a topic; ``homes`` are the ids of its partitions' directories (``topic_rules``)."""
         with self._lock:
-            if self.reserved.get(name, topic_id) != topic_id:
-                raise CommitPending(f"a committed transaction is to create topic {name}")
+            self.check_new({name: topic_id})
             topic = new_topic(name, topic_id, homes, config, defaults=self.defaults)
             self._check_links(name, topic.partitions)
             self._write(self._catalogue.with_topic(topic))
