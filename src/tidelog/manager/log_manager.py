@@ -180,14 +180,6 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             delay_ms=lambda: self._delete_delay_ms,
             on_failure=log_dirs.take_offline,
         )
-        self._creator = LogCreator(
-            machine,
-            log_dirs,
-            topics=self._topics,
-            registry=registry,
-            opener=self._opener,
-            cleaning=self._cleaning,
-        )
         self._deleter = LogDeleter(
             machine,
             log_dirs,
@@ -195,6 +187,15 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             registry=registry,
             queue=self._queue,
             cleaning=self._cleaning,
+        )
+        self._creator = LogCreator(
+            machine,
+            log_dirs,
+            topics=self._topics,
+            registry=registry,
+            opener=self._opener,
+            cleaning=self._cleaning,
+            deleter=self._deleter,
         )
         self._first_use = FirstUseLoader(
             machine,
@@ -488,15 +489,19 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
         Raises:
             InvalidTopic, InvalidPartitions, PolicyViolation, InvalidConfig, TopicAlreadyExists,
             LogDirNotFound, InvalidReplicaAssignment: nothing was created.
-            KafkaStorageError: a disk is full, and nothing was created; or it failed.
+            KafkaStorageError: a disk is full, or something lies where the topic would, and nothing
+                was created; or the disk failed.
         """
         with self._changing():
             check_topic(name, partitions, config or {}, defaults=self._topics.defaults)
             homes = self._creator.choose_directories(partitions, is_spread=is_spread, path=path)
             ids = [home.directory_id for home in homes]
+            topic_id = random_id(self.machine.rng)
+            self._topics.check_new({name: topic_id})
             self._deleter.finish_if_unfinished()
+            self._creator.check_free(name, range(partitions))
             # From here on the topic exists: directories that a crash leaves out are created later.
-            topic = self._topics.create(name, random_id(self.machine.rng), ids, config or {})
+            topic = self._topics.create(name, topic_id, ids, config or {})
             with self._deleter.undoing_creation(topic):
                 self._creator.create_new(topic, topic.partitions, opened=self._is_service)
         return topic
@@ -518,9 +523,10 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             log_dirs = self._creator.choose_directories(
                 count - present, is_spread=is_spread, topic=topic
             )
-            self._deleter.finish_if_unfinished()
-            changed = self._topics.extend(name, [one.directory_id for one in log_dirs])
             numbers = range(present, count)
+            self._deleter.finish_if_unfinished()
+            self._creator.check_free(name, numbers)
+            changed = self._topics.extend(name, [one.directory_id for one in log_dirs])
             with self._deleter.undoing_creation(changed, numbers):
                 self._creator.create_new(changed, numbers, opened=self._is_service)
         return changed

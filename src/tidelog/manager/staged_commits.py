@@ -384,6 +384,7 @@ class _Directory:
             if known.is_deleted(topic.topic_id):  # it would be left out
                 raise KafkaStorageError(f"the deletion of topic {topic.name} is not complete")
             check_topic(topic.name, topic.partitions, topic.config, defaults=known.defaults)
+            self._commits.creator.check_free(topic.name, range(topic.partitions))
 
     def check_topic(self, topic: str, topic_id: UUID, partitions: int | None) -> None:
         known = self._commits.topics.get(topic)
@@ -405,6 +406,7 @@ class _Directory:
         known = commits.topics.all().get(topic.name)
         is_new = known is None
         if known is None:
+            commits.creator.check_free(topic.name, range(topic.partitions))
             homes = [self._log_dir.directory_id] * topic.partitions
             known = commits.topics.create(topic.name, topic.topic_id, homes, topic.config)
         self._check_id(known, topic.topic_id)

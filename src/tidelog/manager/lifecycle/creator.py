@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tidelog.manager.cleaning import Cleaning
     from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.lifecycle.deleter import LogDeleter
     from tidelog.manager.lifecycle.log_opener import LogOpener
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.topics.topics import Topics
@@ -67,6 +68,7 @@ class LogCreator:
         registry: LogRegistry,
         opener: LogOpener,
         cleaning: Cleaning,
+        deleter: LogDeleter,
     ) -> None:
         self._machine = machine
         self._log_dirs = log_dirs
@@ -74,6 +76,7 @@ class LogCreator:
         self._registry = registry
         self._opener = opener
         self._cleaning = cleaning
+        self._deleter = deleter
         self._preferred: dict[TopicPartition, str] = {}
 
     # Choosing a directory
@@ -156,6 +159,35 @@ class LogCreator:
 
     # Creating
 
+    def check_free(self, topic: str, numbers: Iterable[int]) -> None:
+        """Raise KafkaStorageError if something lies where new partitions are to be created.
+
+        What lies in another data directory counts, too: it would be a second log of the partition.
+        What deleted topics have left there is taken away first; anything else stays as it is.
+        """
+        names = [log_directory_name(topic, number) for number in numbers]
+        if self._present(names) is not None:
+            self._deleter.finish_deleted_topics()
+        present = self._present(names)
+        if present is not None:
+            raise KafkaStorageError(
+                f"{present} is left alone: it is there before topic {topic} is; move it away"
+            )
+
+    def _present(self, names: Iterable[str]) -> str | None:
+        """Return the path of an entry of one of these names in a data directory, if there is one.
+
+        They are looked up one by one, as a directory may have many thousand others.
+        """
+        fs = self._machine.fs
+        for log_dir in list(self._log_dirs):
+            with self._log_dirs.failing(log_dir.path, "creating logs"):
+                for name in names:
+                    path = os.path.join(log_dir.path, name)
+                    if fs.is_link(path) or fs.exists(path):
+                        return path
+        return None
+
     def get_or_create_log(
         self,
         key: TopicPartition,
@@ -176,6 +208,8 @@ class LogCreator:
             registry.check_loaded(key)
             if not is_new:
                 self._log_dirs.check_online(str(key))
+            if not is_future and not self._topics.has(key):
+                self.check_free(key.topic, [key.partition])
             candidates = self._candidates(key, target_directory_id, is_future=is_future)
             log = self._create_in_first(key, candidates, topic_id, is_future=is_future)
             if is_future:

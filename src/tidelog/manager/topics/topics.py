@@ -101,6 +101,11 @@ class Topics:
     def __contains__(self, name: str) -> bool:
         return name in self._catalogue.topics
 
+    def has(self, key: TopicPartition) -> bool:
+        """Return whether a topic has this partition."""
+        topic = self._catalogue.topics.get(key.topic)
+        return topic is not None and key.partition in topic.partitions
+
     def all(self) -> dict[str, Topic]:
         """Return every topic by name."""
         return dict(self._catalogue.topics)

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from errno import EIO, ENOSPC
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
 
-from tidelog.errors import InconsistentTopicId, InvalidArgument, KafkaStorageError
+from tidelog.embedded.logs import Logs
+from tidelog.errors import (
+    CommitUnfinished,
+    InconsistentTopicId,
+    InvalidArgument,
+    KafkaStorageError,
+)
 from tidelog.manager.log_manager import Loading
 from tidelog.segment.filenames import TopicPartition
+from tidelog.staging.directory import CommitPoint
 from tidelog.testing.manager_home import ManagerHome, fill, values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from tidelog.manager.log_manager import LogManager
 
 FIRST_USE = {"loading": Loading.FIRST_USE}
 WATERMARKS = "replication-offset-checkpoint"
@@ -147,3 +161,82 @@ def test_a_disk_that_fails_in_a_creation_leaves_the_other_partitions_in_service(
         assert manager.live_dirs == ["/b"]
     with home.open() as manager:
         assert [len(values(manager, "t", number)) for number in range(4)] == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("how", [{}, FIRST_USE], ids=["service", "first use"])
+@pytest.mark.parametrize("where", ["/a/u-0", "/b/u-0", "/a/t-1"])
+@pytest.mark.parametrize("name", ["photo.jpg", "partition.metadata", None])
+def test_a_partition_is_not_created_over_what_is_there(
+    how: Mapping[str, Any], where: str, name: str | None
+) -> None:
+    """In none of the data directories: a deletion would take it away, or a start find two logs."""
+    home = ManagerHome("/a", "/b")
+    with home.open(how=how) as manager:
+        manager.create_topic("t", path="/a")
+        home.fs.make_directory(where)
+        if name is not None:
+            home.fs.write(f"{where}/{name}", b"not an id")
+        calls: list[Callable[[], object]]
+        calls = [lambda: manager.create_partitions("t", 3)]
+        if "u-0" in where:
+            calls = [
+                lambda: manager.create_topic("u", path="/a"),
+                lambda: manager.get_or_create_log("u", 0, is_new=True, topic_id=UUID(int=5)),
+                lambda: create_in_transaction(manager, "u"),
+            ]
+        for call in calls:
+            with pytest.raises(KafkaStorageError, match=f"{where} is left alone"):
+                call()
+        assert (list(manager.topics()), list(manager.topic("t").partitions)) == (["t"], [0])
+
+    assert home.files(where) == ([] if name is None else [name])
+    assert [name for name in home.files("/a") if name[-2:-1] == "-"] == sorted(
+        {"t-0", where[3:]} if where.startswith("/a") else {"t-0"}
+    )
+
+
+def create_in_transaction(manager: LogManager, topic: str) -> None:
+    """Create a topic in a transaction."""
+    with Logs(manager).transaction("x", "/a") as txn:
+        txn.create_topic(topic)
+        txn.append(topic, b"a")
+
+
+def test_a_committed_topic_waits_for_its_place() -> None:
+    """What came there since the commit stays, and the topic is created once it is moved away."""
+    home = ManagerHome("/a")
+    manager = home.open()
+
+    def put_there(point: CommitPoint) -> None:
+        if point is CommitPoint.COMMITTED:
+            home.fs.make_directory("/a/u-0")
+            home.fs.write("/a/u-0/photo.jpg", b"photo")
+
+    manager.staged_commits.on_point = put_there
+    with pytest.raises(CommitUnfinished, match="u-0 is left alone"):
+        create_in_transaction(manager, "u")
+    assert "u" not in manager.topics()
+    home.fs.rename("/a/u-0", "/a/photos")
+    manager.staged_commits.finish_all()
+
+    assert values(manager, "u", 0) == [b"a"]
+    assert home.files("/a/photos") == ["photo.jpg"]
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_what_a_deleted_topic_has_left_makes_room_for_a_new_one(is_killed: bool) -> None:
+    """Its directory is known by its id, also in the process after the one that was killed."""
+    home = ManagerHome()
+    manager = home.open(how=FIRST_USE)
+    manager.create_topic("t")
+    fill(manager, "t", 0, 1)
+    home.fs.fail("rename", "/data/t-0", OSError(ENOSPC, "full"))
+    manager.delete_topic("t")
+    assert "t-0" in home.files()
+    if is_killed:
+        home.restart()
+        manager = home.open(how=FIRST_USE)
+    manager.create_topic("t")
+    fill(manager, "t", 0, 2)
+
+    assert values(manager, "t", 0) == [b"value 0", b"value 1"]
