@@ -39,7 +39,7 @@ def row_columns(schema: StructType, *, has_topic: bool) -> dict[str, int]:
         has_topic: an option names the topic, which overrides the column ``topic``.
 
     Raises:
-        InvalidArgument: a column is missing, unknown or of a wrong type.
+        InvalidArgument: a column is missing, unknown, of a wrong type, or there twice.
     """
     indexes: dict[str, int] = {}
     for index, column in enumerate(schema.fields):
@@ -56,6 +56,11 @@ def row_columns(schema: StructType, *, has_topic: bool) -> dict[str, int]:
         if found not in WRITTEN_TYPES[name]:
             expected = " or ".join(WRITTEN_TYPES[name])
             raise InvalidArgument(f"column {column.name} must be {expected}, not {found}; cast it")
+        if name in indexes:
+            other = schema.fields[indexes[name]].name
+            raise InvalidArgument(
+                f"columns {other} and {column.name} are the same field of a record; drop one"
+            )
         indexes[name] = index
     if "value" not in indexes:
         raise InvalidArgument("there is no column value, which every record needs")

@@ -65,10 +65,11 @@ def test_what_was_read_can_be_written() -> None:
         ("value string, carrier string", "column carrier is not a field of a record"),
         ("value string, partition bigint", "column partition must be int"),
         ("value string", "set the option topic"),
+        ("value string, VALUE binary", "columns value and VALUE are the same field"),
     ],
 )
 def test_other_columns_are_refused(text: str, words: str) -> None:
-    """A missing, unknown or mistyped column is an error that names the remedy."""
+    """A missing, unknown, mistyped or repeated column is an error that names the remedy."""
     with pytest.raises(InvalidArgument, match=words):
         row_columns(schema(text), has_topic=False)
 
