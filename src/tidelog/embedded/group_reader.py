@@ -186,14 +186,18 @@ class Groups:
                 others.remove(member)
 
     def _catch_up(self, partition: int) -> None:
-        """Read what a partition of the topic has got since the last look."""
+        """Read what a partition of the topic has got since the last look.
+
+        As in Kafka, a commit that belongs to no transaction counts at once. What lies behind the
+        first record of an open transaction is read again by the next look, in its order.
+        """
         topic_id = self._logs.topic(OFFSETS_TOPIC).topic_id
         if topic_id != self._topic_id:  # the topic was deleted and created again
             self._known, self._read_to, self._topic_id = {}, {}, topic_id
         log = self._logs.partition(OFFSETS_TOPIC, partition).log
         start = max(self._read_to.get(partition, 0), log.log_start_offset)
-        for record in log.records(start, isolation=Isolation.READ_COMMITTED):
-            self._read_to[partition] = record.offset + 1
+        decided = max(start, log.last_stable_offset)
+        for record in log.settled_records(start):
             try:
                 found = read_committed_position(record)
             except InvalidRecord as error:
@@ -207,6 +211,7 @@ class Groups:
                 positions.pop(found.key, None)
             else:
                 positions[found.key] = found.position
+        self._read_to[partition] = decided
 
 
 class GroupMember:

@@ -5,10 +5,12 @@ Kafka: ``UnifiedLog``.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.errors import OffsetOutOfRange
+from tidelog.log.committed import AbortedTransaction
 from tidelog.log.leader_epoch import UNDEFINED_EPOCH_OFFSET, OffsetAndEpoch
 from tidelog.log.log_reads import FetchData, LogView, collect_aborted, iterate, resolve
 from tidelog.log.offset_lookup import fetch_offset
@@ -212,6 +214,29 @@ class ReadableLog:
         start = self.log_start_offset if start_offset is None else start_offset
         level = Isolation.of(isolation)
         return iterate(lambda offset: self.read(offset, isolation=level), start)
+
+    def settled_records(self, start_offset: int) -> Iterator[Record]:
+        """Yield the records from ``start_offset`` to the high watermark that no marker can undo.
+
+        Those of committed transactions and of none, also behind the first record of an open one,
+        where a reader of committed records stops.
+        """
+        end = self.high_watermark
+        opened = [
+            AbortedTransaction(one.producer_id, one.txn_first_offset)
+            for one in self.active_producers().values()
+            if one.txn_first_offset is not None
+        ]
+
+        def read(offset: int) -> FetchData:
+            ended = self.collect_aborted_transactions(offset, end)
+            aborted = [AbortedTransaction(txn.producer_id, txn.first_offset) for txn in ended]
+            return replace(self.read(offset), aborted=(*aborted, *opened))
+
+        for record in iterate(read, start_offset):
+            if record.offset >= end:
+                return
+            yield record
 
     def fetch_offset_by_timestamp(self, target: int) -> TimestampedOffset | None:
         """Return the offset for a time in ms, or for an ``OffsetTarget``; None if there is none."""

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidelog
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
     InvalidArgument,
     InvalidRecord,
     OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
+from tidelog.explain.groups import group_positions
 from tidelog.readonly.group_positions import (
     Committed,
     Position,
@@ -21,8 +23,12 @@ from tidelog.readonly.group_positions import (
     position_value,
     read_committed_position,
 )
+from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.batch import TimestampType
+from tidelog.records.builder import build_batch
+from tidelog.records.control import build_marker
 from tidelog.records.record import Record
+from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.filenames import TopicPartition
 from tidelog.testing.transactions import append_transaction
 
@@ -30,8 +36,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidelog.embedded.group_reader import GroupReader
+    from tidelog.manager.partition import Partition
+    from tidelog.testing.fields import ProducerFields
 
 OFFSETS = "__consumer_offsets"
+GROUPED = TopicPartition("t", 0)
 
 
 def filled(logs: tidelog.Logs, *values: str, topic: str = "t", partition: int = 0) -> None:
@@ -356,6 +365,67 @@ def test_positions_are_records_of_kafkas() -> None:
 def test_a_group_is_in_the_partition_that_kafka_gives_it(group: str, partition: int) -> None:
     """By Java's hash of its name, of 50 partitions; also where that hash is the least integer."""
     assert partition_of_group(group, 50) == partition
+
+
+def test_commits_behind_an_open_transaction_count_at_once(tmp_path: Path) -> None:
+    """Those of the transaction count in their place once it is committed, and never if aborted."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, *"abcdefgh")
+        logs.create_topic(OFFSETS, 1, {"cleanup.policy": "compact"})
+        partition = logs.partition(OFFSETS, 0)
+        for producer_id, offset in ((7, 1), (8, 7), (9, 6)):
+            begin_with_position(partition, producer_id, offset)
+        end_transaction(partition, 8, is_commit=False)
+        seen = [position_in(logs)]
+        with logs.reader("t", group="g") as reader:
+            records = reader.read()
+            for count in (2, 3):
+                for _ in range(count):
+                    next(records)
+                reader.commit()
+                seen.append(position_in(logs))
+        seen.append(position_beside(logs, tmp_path))
+    with tidelog.open(tmp_path) as logs:
+        partition = logs.partition(OFFSETS, 0)
+        end_transaction(partition, 7, is_commit=True)
+        begin_with_position(partition, 10, 8)
+        seen += [position_in(logs), position_beside(logs, tmp_path)]
+    with tidelog.open(tmp_path) as logs:
+        end_transaction(logs.partition(OFFSETS, 0), 10, is_commit=True)
+        with logs.reader("t", group="g") as reader:
+            seen += [reader.positions[GROUPED], position_beside(logs, tmp_path)]
+
+    assert seen == [None, 2, 5, 5, 5, 5, 8, 8]
+
+
+def position_in(logs: tidelog.Logs) -> int | None:
+    """Return the position of group g as the holder of the directory sees it."""
+    found = logs.group_positions().get("g", {}).get(GROUPED)
+    return None if found is None else found.offset
+
+
+def position_beside(logs: tidelog.Logs, path: Path) -> int:
+    """Return the position of group g as the files of the closed directory have it."""
+    logs.close()
+    found = group_positions(open_directory_read_only(str(path), fs=SYSTEM_FILES))
+    return {one.key: one.position.offset for one in found}[GROUPED]
+
+
+def begin_with_position(partition: Partition, producer_id: int, offset: int) -> None:
+    """Append a position of group g in t-0 within a transaction that stays open."""
+    value = position_value(Position(offset, -1, "", 1000, None))
+    records = [(1000, position_key("g", GROUPED), value, ())]
+    guard = partition.log.start_verification(producer_id, 0, 0, supports_epoch_bump=False)
+    fields: ProducerFields = {"producer_id": producer_id, "producer_epoch": 0}
+    batch = build_batch(records, **fields, base_sequence=0, transactional=True)
+    partition.append(batch, verification_guard=guard)
+
+
+def end_transaction(partition: Partition, producer_id: int, *, is_commit: bool) -> None:
+    """Append the marker that ends a producer's transaction."""
+    fields: ProducerFields = {"producer_id": producer_id, "producer_epoch": 0}
+    marker = build_marker(**fields, coordinator_epoch=0, is_commit=is_commit, timestamp=1000)
+    partition.append(marker, AppendOrigin.COORDINATOR, transaction_version=0)
 
 
 def test_unreadable_records_are_passed_over(tmp_path: Path) -> None:
