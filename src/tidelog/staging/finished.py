@@ -11,8 +11,8 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.codec.checkpoint_file import replace_file
-from tidelog.errors import OldStreamBatch, TransactionMismatch
+from tidelog.codec.checkpoint_file import MAX_FILE_BYTES, replace_file
+from tidelog.errors import KafkaStorageError, OldStreamBatch, TransactionMismatch
 from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.staging.versioned_file import read_versioned
@@ -28,6 +28,9 @@ FINISHED_VERSION: Final = 2
 """The newest form: 2 has batches of streams. A table without any is written as 1."""
 RETENTION_MS: Final = 7 * 24 * 3_600_000
 """Time in ms for which a transaction that a user named is known, unless a setting says another."""
+MAX_TABLE_BYTES: Final = MAX_FILE_BYTES - (4 << 20)
+"""A commit that makes the table larger is refused. A replay, which drops nothing, and the commits
+that are not applied yet have the rest up to what is read."""
 MAX_STREAMS: Final = 10_000
 """Streams that are known; of more, those that committed last."""
 
@@ -145,6 +148,45 @@ def write_finished(
     user's. But transactions whose hashes are ``awaited`` stay: a process has yet to see them here,
     or a journal of theirs is not durably gone, and would be applied again after a power cut.
     """
+    table = _table(known, added, awaited, retention_ms)
+    replace_file(fs, os.path.join(data_dir, FINISHED_FILE), table)
+
+
+def check_table(
+    fs: FileSystem,
+    data_dir: str,
+    known: Mapping[str, CommittedTransaction],
+    added: CommittedTransaction,
+    *,
+    awaited: Collection[str],
+    retention_ms: int,
+) -> None:
+    """Raise KafkaStorageError if ``write_finished`` would write more than ``MAX_TABLE_BYTES``.
+
+    To be called before a commit, which could not be finished otherwise.
+    """
+    path = os.path.join(data_dir, FINISHED_FILE)
+    try:
+        present = fs.stat(path).size_bytes
+    except FileNotFoundError:
+        present = 0
+    if present + len(_table({}, added, (), retention_ms)) <= MAX_TABLE_BYTES:
+        return
+    size = len(_table(known, added, awaited, retention_ms))
+    if size > MAX_TABLE_BYTES:
+        raise KafkaStorageError(
+            f"{path} would have {size:,} bytes, and {MAX_TABLE_BYTES:,} are allowed: it keeps the"
+            " ids of transactions for tidelog.staged.retention.ms; wait, or lower that"
+        )
+
+
+def _table(
+    known: Mapping[str, CommittedTransaction],
+    added: CommittedTransaction,
+    awaited: Collection[str],
+    retention_ms: int,
+) -> bytes:
+    """Return the table that has a transaction and what is kept of those before it."""
     kept = [
         one
         for one in known.values()
@@ -168,8 +210,7 @@ def write_finished(
         "version": 2 if has_streams else 1,
         "transactions": [_as_json(one) for one in listed],
     }
-    text = json.dumps(content, indent=1) + "\n"
-    replace_file(fs, os.path.join(data_dir, FINISHED_FILE), text.encode())
+    return f"{json.dumps(content, indent=1)}\n".encode()
 
 
 def _as_json(one: CommittedTransaction) -> dict[str, Any]:

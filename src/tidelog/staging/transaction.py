@@ -28,6 +28,7 @@ from tidelog.log.producers.follower_updates import FollowerUpdates
 from tidelog.staging.adopting import is_adoptable
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import (
+    check_table,
     find_repeated,
     finished_of,
     is_finished,
@@ -174,6 +175,7 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
         CommitUnfinished: it is committed, or may be, but is not applied yet.
         TransactionMismatch: it was committed before, for other topics.
         OldStreamBatch: its stream has committed a later batch.
+        KafkaStorageError: the table of finished transactions has no room for it.
         KafkaError, InvalidArgument: refused; nothing was changed.
         OSError: the disk failed, or is full; nothing is committed.
     """
@@ -186,6 +188,11 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
     new = {topic.name for topic in transaction.new_topics}
     with target.locked([key for key in transaction.keys if key[0] not in new]):
         journal = _journal(target, transaction, checked)
+        check_table(
+            *(target.fs, target.path, known, finished_of(journal)),
+            awaited=_awaited(target, known, is_found=False),
+            retention_ms=target.retention_ms,
+        )
         target.reached(CommitPoint.CHECKED)
         _write_first(target, journal)
         target.reached(CommitPoint.COMMITTED)

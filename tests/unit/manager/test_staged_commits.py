@@ -27,7 +27,7 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.staging.directory import CommitPoint
-from tidelog.staging.finished import FINISHED_FILE, read_finished
+from tidelog.staging.finished import FINISHED_FILE, RETENTION_MS, read_finished
 from tidelog.staging.journal import JOURNAL_SUFFIX, journal_name, list_journals
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.testing import PowerCut
@@ -194,6 +194,27 @@ def test_a_topic_is_created_within_the_commit() -> None:
             txn.create_topic("new")
         with pytest.raises(InvalidTopic), logs.transaction("y") as txn:
             txn.create_topic("no/name")
+
+
+def test_a_transaction_that_the_table_has_no_room_for_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before its commit, which could never be finished; there is room once others are forgotten."""
+    home = home_with_topics()
+    with home.open(defaults=KEEP) as logs:
+        write(logs, "first")
+        size = len(home.text(FINISHED_FILE))
+        monkeypatch.setattr("tidelog.staging.finished.MAX_TABLE_BYTES", size + 10)
+        with pytest.raises(KafkaStorageError, match=r"lower that$") as caught:
+            write(logs, "second")
+        assert not isinstance(caught.value, CommitUnfinished)
+        assert not logs.manager.staged_commits.pending
+        assert list_journals(home.fs, home.path) == []
+        assert [found.value for found in logs.read("u", 0)] == [b"before", b"c"]
+        home.clock.advance(RETENTION_MS + 1)
+        write(logs, "second")
+
+        assert list(read_finished(home.fs, home.path)) == ["second"]
 
 
 @pytest.mark.parametrize("names", [("a_b",), ("x.y", "x_y")])
