@@ -170,6 +170,7 @@ class LogCreator:
             self._deleter.finish_deleted_topics()
         present = self._present(names)
         if present is not None:
+            self._log_dirs.links.check(present)
             raise KafkaStorageError(
                 f"{present} is left alone: it is there before topic {topic} is; move it away"
             )
