@@ -478,7 +478,7 @@ def test_asyncio_is_loaded_when_it_is_used(tmp_path: Path) -> None:
 def test_closing_a_reader_does_not_hold_the_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It waits for whoever reads the positions, so it does so on a thread."""
+    """It waits for those who read the positions, so it does so on a thread."""
     closed_on: list[threading.Thread] = []
     close = AsyncGroupReader.close
 

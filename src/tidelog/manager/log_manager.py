@@ -498,7 +498,6 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             ids = [home.directory_id for home in homes]
             topic_id = random_id(self.machine.rng)
             self._topics.check_new({name: topic_id})
-            self._deleter.finish_if_unfinished()
             self._creator.check_free(name, range(partitions))
             # From here on the topic exists: directories that a crash leaves out are created later.
             topic = self._topics.create(name, topic_id, ids, config or {})
@@ -524,7 +523,6 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
                 count - present, is_spread=is_spread, topic=topic
             )
             numbers = range(present, count)
-            self._deleter.finish_if_unfinished()
             self._creator.check_free(name, numbers)
             changed = self._topics.extend(name, [one.directory_id for one in log_dirs])
             with self._deleter.undoing_creation(changed, numbers):
@@ -595,14 +593,6 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
                 self._apply_config(name)
         self._cleaning.reconfigure(config)
 
-    def maybe_update_preferred_log_dir(self, topic: str, partition: int, path: str) -> None:
-        """Create the partition's next log, current or future, in the data directory ``path``.
-
-        Without effect if one of its logs lies there. Raises LogDirNotFound.
-        Source: Kafka maybeUpdatePreferredLogDir.
-        """
-        self._creator.prefer(TopicPartition(topic, partition), path)
-
     def delete_topic(self, name: str) -> None:
         """Delete a topic; its files are deleted after ``file.delete.delay.ms``, or at ``close``.
 
@@ -611,14 +601,13 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
         """
         with self._changing():
             topic = self.topic(name)
-            keys = [TopicPartition(name, number) for number in topic.partitions]
             try:
                 self._deleter.delete_topic(name)
             finally:
                 if name not in self._topics:
                     self._staged.drop_topic(topic.topic_id)
-                    for key in keys:
-                        self._mover.forget(key)
+                    for number in topic.partitions:
+                        self._mover.forget(TopicPartition(name, number))
                     self._counters.forget(name)
 
     def async_delete(

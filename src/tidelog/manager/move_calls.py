@@ -10,6 +10,7 @@ from tidelog.segment.filenames import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tidelog.manager.lifecycle.creator import LogCreator
     from tidelog.manager.lifecycle.move_status import MoveStatus
     from tidelog.manager.lifecycle.mover import PartitionMover
     from tidelog.manager.log_registry import LogRegistry
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 class MoveCalls:
     """The part of a log manager that moves partitions."""
 
+    _creator: LogCreator
     _mover: PartitionMover
     _registry: LogRegistry
     _is_service: bool
@@ -35,6 +37,14 @@ class MoveCalls:
             raise InvalidArgument("moving a partition needs a manager that loads all logs")
         self.partition(topic, partition)
         return self._mover.move(TopicPartition(topic, partition), path)
+
+    def maybe_update_preferred_log_dir(self, topic: str, partition: int, path: str) -> None:
+        """Create the partition's next log, current or future, in the data directory ``path``.
+
+        Without effect if one of its logs lies there. Raises LogDirNotFound.
+        Source: Kafka maybeUpdatePreferredLogDir.
+        """
+        self._creator.prefer(TopicPartition(topic, partition), path)
 
     def moves(self) -> list[MoveStatus]:
         """Return the moves in flight, sorted; on first use those that wait for a service.

@@ -165,6 +165,7 @@ class LogCreator:
         What lies in another data directory counts, too: it would be a second log of the partition.
         What deleted topics have left there is taken away first; anything else stays as it is.
         """
+        self._deleter.finish_if_unfinished()
         names = [log_directory_name(topic, number) for number in numbers]
         if self._present(names) is not None:
             self._deleter.finish_deleted_topics()
