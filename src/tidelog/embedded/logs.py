@@ -8,11 +8,10 @@ from __future__ import annotations
 import itertools
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
-from weakref import WeakSet
 
 from tidelog.codec.compression import Codec
 from tidelog.embedded.group_reader import GroupReader, Groups, end_of
-from tidelog.embedded.topic_writer import TopicWriter
+from tidelog.embedded.topic_writer import NOT_APPENDED, TopicWriter
 from tidelog.embedded.transaction import Transaction
 from tidelog.errors import (
     InvalidArgument,
@@ -81,7 +80,8 @@ class Logs:
         self.manager = manager
         self._scheduler = scheduler
         self._turns = itertools.count()
-        self._writers = WeakSet[TopicWriter]()
+        self._gathering: set[TopicWriter] = set()
+        """Writers that have gathered records."""
         self.groups: Final = Groups(self)
 
     def __enter__(self) -> Self:
@@ -95,8 +95,9 @@ class Logs:
         try:
             self._append_gathered()
         except TidelogError as failure:
-            error.add_note(f"Records of a writer were not appended: {failure}")
-        self._close(self.manager.shutdown)
+            error.add_note(NOT_APPENDED.format(failure))
+        finally:
+            self._close(self.manager.shutdown)
 
     # Topics
 
@@ -224,7 +225,7 @@ class Logs:
         mapping with members of these names, or a ``NewRecord``. Errors as ``append``: some of the
         records may be appended then. A transaction appends all or none.
         """
-        writer = self.writer(topic, codec=codec)
+        writer = TopicWriter(self, topic, clock=self.manager.machine.clock, codec=codec)
         writer.append_all(records)
         writer.flush()
         return writer.records
@@ -240,9 +241,8 @@ class Logs:
         ...     writer.records
         1000
         """
-        writer = TopicWriter(self, topic, clock=self.manager.machine.clock, codec=codec)
-        self._writers.add(writer)
-        return writer
+        clock = self.manager.machine.clock
+        return TopicWriter(self, topic, clock=clock, codec=codec, gathering=self._gathering)
 
     def transaction(
         self, txn: str | None = None, path: str | None = None, *, codec: Codec = Codec.NONE
@@ -499,11 +499,12 @@ class Logs:
     def _append_gathered(self) -> None:
         """Append what writers have gathered, once; raise the first error at the end."""
         errors = []
-        while self._writers:
+        for writer in list(self._gathering):
             try:
-                self._writers.pop().append_gathered()
+                writer.append_gathered()
             except TidelogError as error:
                 errors.append(error)
+        self._gathering.clear()
         if errors:
             raise errors[0]
 

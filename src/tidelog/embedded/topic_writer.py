@@ -17,6 +17,7 @@ from tidelog.errors import (
     InvalidArgument,
     InvalidRecord,
     InvalidTimestamp,
+    TidelogError,
     UnknownTopicOrPartition,
 )
 from tidelog.kernels import rows
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 
 BATCH_BYTES: Final = 64 << 10
 """Bytes of records after which a batch is appended, if the topic takes as many."""
+
+NOT_APPENDED: Final = "Records of a writer were not appended: {}"
+"""A note for an error that ends the body of a ``with``."""
 
 _RECORD_OVERHEAD: Final = 36
 """Most bytes that a record takes besides its key, value and headers: varints and a byte."""
@@ -106,8 +110,15 @@ class TopicWriter:
     """
 
     def __init__(
-        self, directory: TopicLogs, topic: str, *, clock: Clock, codec: Codec = Codec.NONE
+        self,
+        directory: TopicLogs,
+        topic: str,
+        *,
+        clock: Clock,
+        codec: Codec = Codec.NONE,
+        gathering: set[TopicWriter] | None = None,
     ) -> None:
+        """``gathering`` is a set in which the writer is while it has gathered records."""
         config = directory.config_of(topic)
         self._directory = directory
         self._topic = topic
@@ -121,13 +132,19 @@ class TopicWriter:
         self._batches: dict[int, list[RecordFields]] = {n: [] for n in self._numbers}
         self._sizes = dict.fromkeys(self._numbers, 0)
         self._turn = 0
+        self._gathering = set() if gathering is None else gathering
         self.records = 0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self.flush()
+        try:
+            self.flush()
+        except TidelogError as failure:
+            if error is None:
+                raise
+            error.add_note(NOT_APPENDED.format(failure))
 
     def append(
         self,
@@ -175,6 +192,8 @@ class TopicWriter:
         size = _size_of(record)
         if self._sizes[number] + size > self._room:
             self._append_batch(number)
+        if not self._batches[number]:
+            self._gathering.add(self)
         self._batches[number].append((timestamp, record.key, record.value, record.headers))
         self._sizes[number] += size
         if self._sizes[number] >= self._room:
@@ -263,9 +282,19 @@ class TopicWriter:
         self._directory.flush()
 
     def append_gathered(self) -> None:
-        """Append what was gathered, which may not be durable then; errors as ``append``."""
+        """Append what was gathered, which may not be durable then.
+
+        Each partition is tried; the first error is raised at the end, as by ``append``.
+        """
+        errors = []
         for number in self._numbers:
-            self._append_batch(number)
+            try:
+                self._append_batch(number)
+            except TidelogError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        self._gathering.discard(self)
 
     def _number_of(self, record: NewRecord) -> int:
         number = record.partition
@@ -332,10 +361,10 @@ def readable_ahead(record: object) -> int | None:
         return None
     size = 1
     for part in parts:
-        if isinstance(part, (bytearray, memoryview)):
-            return None
         if isinstance(part, bytes):
             size += len(part)
+        elif part and not isinstance(part, int):  # headers have buffers and sizes of their own
+            return None
     return size
 
 
