@@ -253,6 +253,7 @@ class GroupMember:
         self._epochs: dict[TopicPartition, int] = {}
         self._saved: dict[TopicPartition, int] = {}
         self._taken_up: dict[TopicPartition, int] = {}
+        self._has_begun = False
         self._topic_ids: dict[str, UUID] = {}
         self._jumps = 0
         self._is_open = True
@@ -368,11 +369,11 @@ class GroupMember:
         self._jumps += 1
 
     def _rewind(self) -> None:
+        ids = {name: self._logs.topic(name).topic_id for name in self._topic_ids}
+        # The offsets of a topic that was created again are those of another log.
+        again = {name for name, topic_id in self._topic_ids.items() if ids[name] != topic_id}
+        self._taken_up = {key: at for key, at in self._taken_up.items() if key.topic not in again}
         self._next, self._epochs, self._saved = {}, {}, {}
-        for name, topic_id in self._topic_ids.items():
-            if self._logs.topic(name).topic_id != topic_id:  # its offsets are those of another log
-                kept = {key: at for key, at in self._taken_up.items() if key.topic != name}
-                self._taken_up = kept
         self._topic_ids = {}
         self._jumps += 1
         self._find_partitions()
@@ -406,7 +407,7 @@ class GroupMember:
         if not new:
             return
         committed = self._committed()
-        is_first = not self._taken_up
+        is_first, self._has_begun = not self._has_begun, True
         for key in new:
             offset = committed.get(key, self._taken_up.get(key))
             if key in committed:
