@@ -597,7 +597,8 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
         """Delete a topic; its files are deleted after ``file.delete.delay.ms``, or at ``close``.
 
         Raises UnknownTopicOrPartition, also where a directory that is not open here holds a part,
-        and KafkaStorageError.
+        and KafkaStorageError. Where a disk fails on the way the topic may be deleted all the same:
+        then ``topics`` has it no longer, and the start that finds that disk well deletes the rest.
         """
         with self._changing():
             topic = self.topic(name)

@@ -36,9 +36,10 @@ class LogRegistry:
 
     ``_lock`` guards both maps. A partition is at most once in each, in different directories.
     ``change_lock`` is held while a log is created, deleted or replaced by another. ``copying`` is
-    held while a future log takes records, and while a current log loses some: the future one never
-    keeps what the current one has dropped. The locks are taken in this order: ``change_lock``, that
-    of a partition, ``copying``. ``bell`` rings when readers may see more, or less.
+    held while a step of a move copies records, and while a current log is truncated: the future one
+    never keeps what the current one has dropped. The locks are taken in this order:
+    ``change_lock``, that of a partition, ``copying``. ``bell`` rings when readers may see more, or
+    less.
     """
 
     def __init__(self, counters: Counters, reserve: DiskReserve, bell: Bell) -> None:
@@ -50,7 +51,7 @@ class LogRegistry:
         self.lost: set[TopicPartition] = set()
         """Partitions that had, when they were loaded, less than readers once saw."""
         self.failed: dict[TopicPartition, TidelogError] = {}
-        """Partitions whose log could not be loaded though the disk works, and why."""
+        """Partitions whose log could not be loaded, or created, by the start, and why."""
         self.holds: dict[TopicPartition, Hold] = {}
         """Partitions that wait for a committed transaction, open or not."""
         self.counters = counters
@@ -65,7 +66,7 @@ class LogRegistry:
             raise KafkaStorageError("the log manager is closed")
 
     def check_loaded(self, key: TopicPartition) -> None:
-        """Raise KafkaStorageError if the log of a partition could not be loaded."""
+        """Raise KafkaStorageError if the log of a partition could not be loaded, or created."""
         if (error := self.failed.get(key)) is not None:
             raise KafkaStorageError(f"{key} could not be loaded: {error}") from error
 

@@ -173,7 +173,8 @@ class LogCreator:
         if present is not None:
             self._log_dirs.links.check(present)
             raise KafkaStorageError(
-                f"{present} is left alone: it is there before topic {topic} is; move it away"
+                f"{present} is left alone: it is in the way of a new partition of topic {topic};"
+                " move it away"
             )
 
     def _present(self, names: Iterable[str]) -> str | None:
@@ -237,12 +238,7 @@ class LogCreator:
         self, topic: Topic, numbers: Iterable[int], on_failure: OnFailure, *, is_new: bool
     ) -> list[TopicPartition]:
         created = []
-        made: dict[str, list[TopicPartition]] = {}
-        for number in numbers:
-            key = TopicPartition(topic.name, number)
-            log_dir = self._log_dirs.with_id(topic.partitions[number])
-            if log_dir is not None and not self._is_there(log_dir, key):
-                made.setdefault(log_dir.path, []).append(key)
+        made = self._missing(topic, numbers, on_failure)
         for path, keys in made.items():
             log_dir = self._log_dirs.get(path)
             if log_dir is None:
@@ -261,6 +257,25 @@ class LogCreator:
                 _log_created(key, self._path(log_dir, key), topic.config)
             created += keys
         return created
+
+    def _missing(
+        self, topic: Topic, numbers: Iterable[int], on_failure: OnFailure
+    ) -> dict[str, list[TopicPartition]]:
+        """Return partitions whose directory is not there, by the data directory of each."""
+        missing: dict[str, list[TopicPartition]] = {}
+        for number in numbers:
+            key = TopicPartition(topic.name, number)
+            log_dir = self._log_dirs.with_id(topic.partitions[number])
+            if log_dir is None:
+                continue
+            try:
+                is_there = self._is_there(log_dir, key)
+            except KafkaStorageError as error:
+                on_failure([key], error)
+                continue
+            if not is_there:
+                missing.setdefault(log_dir.path, []).append(key)
+        return missing
 
     def create_new(self, topic: Topic, numbers: Collection[int], *, opened: bool) -> None:
         """Create the directories of new partitions, and their logs if they are to be ``opened``."""

@@ -152,8 +152,20 @@ class LogDeleter:
         for log_dir in self._log_dirs:
             with _going_on(topic.name, failures), self._failing(log_dir, "deleting a topic"):
                 self._rename_unopened_copies(log_dir, {topic.topic_id})
+                self._rename_left_logs(log_dir, topic)
         self.is_unfinished |= bool(failures)
         return removed
+
+    def _rename_left_logs(self, log_dir: LogDir, topic: Topic) -> None:
+        """Rename logs of a topic that moves have left in a directory and could not rename."""
+        fs = self._machine.fs
+        for number, home_id in topic.partitions.items():
+            path = os.path.join(log_dir.path, log_directory_name(topic.name, number))
+            if home_id == log_dir.directory_id or fs.is_link(path) or not fs.exists(path):
+                continue
+            if readable_topic_id(fs, path) == topic.topic_id:
+                log_dir.begin_change()
+                self._rename_away(TopicPartition(topic.name, number), log_dir, path)
 
     def _take_out_deleted(self, key: TopicPartition, *, is_future: bool = False) -> Log | None:
         """Take out a log whose topic was deleted: it leaves the service whatever fails."""
@@ -266,6 +278,8 @@ class LogDeleter:
             for log_dir in self._log_dirs:
                 with self._failing(log_dir, "deleting what is left of topics"):
                     keys = self._topics.deleted_partitions(log_dir.path)
+                    if keys:
+                        log_dir.begin_change()
                     self._forget(log_dir, keys)
                     for key in keys:
                         self.rename_unopened(key, log_dir)

@@ -191,7 +191,7 @@ class PartitionMover:
                 _align(partition.log, log)
             except KafkaStorageError as error:  # what it holds beyond cannot be relied on
                 _log.error("move-failed topic=%s partition=%d reason=%s", *key, error)
-                self._give_up(key, str(error))
+                self._abandon(key, str(error))
             else:
                 self._resume(key)
 

@@ -219,7 +219,6 @@ class Topics:
         with self._lock:
             self.check_new({name: topic_id})
             topic = new_topic(name, topic_id, homes, config, defaults=self.defaults)
-            self._check_links(name, topic.partitions)
             self._write(self._catalogue.with_topic(topic))
             return topic
 
@@ -238,7 +237,6 @@ class Topics:
             topic = self.get(name)
             first = max(topic.partitions) + 1
             added = dict(enumerate(homes, start=first))
-            self._check_links(name, added)
             partitions = {**topic.partitions, **added}
             changed = topic.changed(partitions=partitions)
             self._write(self._catalogue.replacing(changed))
@@ -346,13 +344,6 @@ class Topics:
         with self._lock:
             if any(one.path not in self._written for one in self._dirs):
                 self._write(self._catalogue)
-
-    def _check_links(self, name: str, partitions: Mapping[int, UUID]) -> None:
-        """Raise KafkaStorageError if new partitions would lie where a link shares a directory."""
-        for number, home in partitions.items():
-            one = self._dirs.with_id(home)
-            if one is not None:
-                self._dirs.links.check(os.path.join(one.path, log_directory_name(name, number)))
 
     def _read(self) -> Catalogue:
         read: list[LogDir] = []
