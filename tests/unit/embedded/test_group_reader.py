@@ -267,6 +267,22 @@ def test_a_rewind_without_a_commit_goes_back_to_where_the_reader_began(tmp_path:
             assert sorted(values(reader)) == ["b", "c"]
 
 
+def test_a_rewind_into_a_topic_that_was_created_again_skips_nothing(tmp_path: Path) -> None:
+    """A reader begins at the latest record once only, and goes on where it stood if it cannot."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a")
+        with logs.reader("t", group="g", start="latest") as reader:
+            logs.delete_topic("t")
+            with pytest.raises(UnknownTopicOrPartition):
+                reader.rewind()
+            filled(logs, "new")
+            with pytest.raises(UnknownTopicOrPartition, match="another one now"):
+                reader.lag()
+            reader.rewind()
+
+            assert values(reader) == ["new"]
+
+
 def test_one_reader_at_a_time_reads_a_partition_for_a_group(tmp_path: Path) -> None:
     """Two would commit over each other; apart they may read."""
     with tidelog.open(tmp_path) as logs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -269,6 +270,78 @@ def test_closing_raises_what_keeps_gathered_records_from_the_log() -> None:
     assert home.values("t-0") == []
 
 
+def test_closing_appends_to_the_other_partitions_if_one_refuses() -> None:
+    """What is gathered for a healthy one does not depend on the one before it."""
+    home = home_with_topic(3)
+    directory = home.open()
+    writer = directory.writer("t")
+    for number in range(3):
+        writer.append(b"%d" % number, partition=number)
+    home.fs.fail("pwrite", "t-0/00000000000000000000.log", FULL)
+    with pytest.raises(KafkaStorageError, match="full"):
+        directory.close()
+
+    assert all_values(home) == {"t-1": [b"1"], "t-2": [b"2"]}
+
+
+def test_closing_appends_what_a_writer_gathered_that_nobody_holds() -> None:
+    """Whether it does must not depend on when objects are collected."""
+    home = home_with_topic(1)
+    with home.open() as directory:
+        directory.writer("t").append(b"a")
+        gc.collect()
+
+    assert home.values("t-0") == [b"a"]
+
+
+def test_closing_leaves_out_the_rest_of_a_call_that_failed() -> None:
+    """A caller that calls ``append_all`` again would have those records twice."""
+    home = home_with_topic(2)
+    records = [NewRecord(None, b"%d" % number, partition=number) for number in range(2)]
+    with home.open() as directory:
+        home.fs.fail("pwrite", "t-0/00000000000000000000.log", FULL)
+        with pytest.raises(KafkaStorageError, match="full") as raised:
+            directory.append_all("t", records)
+        directory.append_all("t", records[:1])
+
+    assert raised.value.__traceback__ is not None
+    assert all_values(home) == {"t-0": [b"0"], "t-1": [b"1"]}
+
+
+def test_the_end_of_a_with_keeps_the_error_of_its_body() -> None:
+    """That what was gathered could not be appended is a note on it."""
+    home = home_with_topic(1)
+    with home.open() as directory:
+        home.fs.fail("pwrite", ".log", FULL)
+        with pytest.raises(ZeroDivisionError) as raised, directory.writer("t") as writer:
+            append_and_fail(writer, b"a")
+
+    assert "were not appended" in raised.value.__notes__[0]
+    assert "full" in raised.value.__notes__[0]
+    assert home.values("t-0") == [b"a"]
+
+
+def test_an_interrupt_while_a_directory_is_closed_leaves_it_unlocked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where an error of the body is what closes it."""
+    home = home_with_topic(1)
+    directory = home.open()
+
+    def interrupted(_: TopicWriter) -> None:
+        raise KeyboardInterrupt
+
+    writer = directory.writer("t")
+    with monkeypatch.context() as patch:
+        patch.setattr(TopicWriter, "append_gathered", interrupted)
+        with pytest.raises(KeyboardInterrupt), directory:
+            append_and_fail(writer, b"a")
+
+    with home.open() as directory:
+        directory.append("t", b"b")
+    assert home.values("t-0") == [b"b"]
+
+
 def test_a_record_that_fills_its_batch_is_refused_alone() -> None:
     """Those before it in the batch are appended by the next one, without it."""
     home = home_with_topic(1)
@@ -514,11 +587,14 @@ def test_a_buffer_that_is_given_again_is_read_before_it_changes() -> None:
             (filled(n) for n in range(3)),
             ((b"k", filled(n)) for n in range(3, 6)),
             ({"value": filled(n)} for n in range(6, 9)),
+            ((b"k", bytes([n]), [("h", filled(n))]) for n in range(9, 12)),
         ]
         for records in given:
             directory.append_all("t", records)
+        headers = [record.headers for record in directory.read("t")][9:]
 
-    assert home.values("t-0") == [bytes([n]) for n in range(9)]
+    assert home.values("t-0") == [bytes([n]) for n in range(12)]
+    assert headers == [(("h", bytes([n])),) for n in range(9, 12)]
 
 
 def test_records_can_be_given_in_short_forms() -> None:

@@ -240,3 +240,21 @@ def test_what_a_deleted_topic_has_left_makes_room_for_a_new_one(is_killed: bool)
     fill(manager, "t", 0, 2)
 
     assert values(manager, "t", 0) == [b"value 0", b"value 1"]
+
+
+def test_a_creation_that_is_refused_leaves_nothing_of_what_it_finished() -> None:
+    """It finished the deletion of a topic: that directory has changed, and is tidied up."""
+    home = ManagerHome()
+    manager = home.open(how=FIRST_USE)
+    for name in ("t", "u"):
+        manager.create_topic(name)
+    home.fs.fail("rename", "/data/t-0", OSError(ENOSPC, "full"))
+    manager.delete_topic("t")
+    home.restart()
+    assert "t-0" in home.files()
+    with home.open(how=FIRST_USE) as manager:
+        home.fs.make_directory("/data/s-0")
+        with pytest.raises(KafkaStorageError, match="s-0 is left alone"):
+            manager.create_topic("s")
+
+    assert [name for name in home.files() if name.startswith("t-")] == []

@@ -89,6 +89,18 @@ def test_a_missing_partition_that_cannot_be_created_is_left_out(error: int) -> N
         assert values(manager, "u", 0) == []
 
 
+@pytest.mark.parametrize("error", [EIO, EACCES])
+def test_a_partition_that_cannot_be_looked_for_does_not_stop_the_start(error: int) -> None:
+    """Its directory goes offline, and the logs of the others are served."""
+    home = home_with_topics()
+    delete_log(home, "/b/u-0")
+    home.fs.fail("exists", "/b/u-0", OSError(error, "bad"), count=9)
+    with home.open() as manager:
+        check_not_served(manager, "u")
+        assert manager.live_dirs == ["/a"]
+        assert values(manager, "a", 0) == VALUES
+
+
 def test_the_other_missing_partitions_of_a_topic_are_created() -> None:
     """Each in its own directory."""
     home = ManagerHome("/a", "/b")
@@ -125,6 +137,21 @@ def test_a_log_that_has_moved_is_served_though_its_old_one_cannot_be_renamed(err
     with home.open() as manager:
         assert manager.live_dirs == live(error, "/a")
         assert values(manager, "t", 0) == [*VALUES, b"value 0"]
+
+
+def test_what_a_move_has_left_is_deleted_with_its_topic() -> None:
+    """A start that finds it would take it for the topic otherwise, with its old records."""
+    home = left_of_a_move()
+    home.fs.fail("rename", "/a/t-0", OSError(ENOSPC, "full"), count=1)
+    with home.open() as manager:
+        assert "t-0" in home.files("/a")
+        manager.delete_topic("t")
+        assert "t-0" not in home.files("/a")
+        manager.create_topic("t", path="/a")
+        manager.delete_topic("t")
+    home.scheduler.forget()
+    with home.open() as manager:
+        assert "t" not in manager.topics()
 
 
 def test_the_log_that_a_move_has_left_is_not_served_while_the_other_is_offline() -> None:
