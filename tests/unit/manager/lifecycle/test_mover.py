@@ -29,6 +29,7 @@ from tidelog.testing.manager_home import (
 )
 
 if TYPE_CHECKING:
+    from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
 
 KEY = TopicPartition("t", 0)
@@ -548,6 +549,27 @@ def test_a_copy_whose_source_disk_failed_is_kept() -> None:
         assert manager.get_log("t", 0, is_future=True) is copy is not None
         assert cleaner is not None
         assert cleaner.manager.state(KEY) == IDLE
+
+
+def test_a_copy_whose_source_disk_fails_while_moves_are_resumed_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same as for one whose move goes on already."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 30)
+        manager.move_partition(*KEY, "/b")
+
+        def failing(current: Log, copy: Log) -> None:
+            manager.take_dir_offline("/a", OSError(EIO, "the disk failed"))
+            raise KafkaStorageError(f"{current.directory} is offline, {copy.directory} is not")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(mover, "_align", failing)
+            manager._mover.resume_all()
+
+        assert [name for name in home.files("/b") if name.endswith("-future")]
 
 
 @pytest.mark.parametrize("base_offset", [0, 2])
