@@ -283,7 +283,9 @@ def _kind_of(hint: object) -> Kind:
     raise InvariantError(f"a setting cannot have the type {hint}")
 
 
-def _unknown(name: str, options: Mapping[str, Option]) -> str:
+def _unknown(name: object, options: Mapping[str, Option]) -> str:
+    if not isinstance(name, str):
+        return f"{name!r}: the name of a setting is text"
     if name in REMOVED:
         return f"{name}: unknown, removed from Kafka: {REMOVED[name]}"
     near = difflib.get_close_matches(name, options, n=1)

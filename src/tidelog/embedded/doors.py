@@ -62,7 +62,8 @@ def open_logs(
     Args:
         path: the directory that holds the partition directories; created if missing.
         more: further data directories; a new topic is created in the one with the fewest logs.
-        config: settings under Kafka's names, of the broker or for topics that set none.
+        config: settings under Kafka's names, of the broker or for topics that set none;
+            ``log.dirs`` has no effect.
         overrides: topic settings that take precedence over a topic's own, until this is closed.
         server_properties: the file of the broker that wrote the directories; it gives settings to
             the topics that the broker wrote, and to no others.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -111,9 +112,11 @@ def test_one_error_names_every_bad_key() -> None:
     assert [problem.split(":")[0] for problem in problems] == ["small", "none", "word"]
 
 
-def test_a_value_that_is_not_text_is_bad() -> None:
-    """Properties are text; a number is not converted."""
-    assert problems_of({"small": 5}) == ("small: 5 is not text",)  # type: ignore[dict-item]  # on purpose
+def test_what_is_not_text_is_bad() -> None:
+    """Names and values of properties are text; a number is not converted."""
+    settings: Any = {"small": 5, 7: "x"}
+
+    assert problems_of(settings) == ("small: 5 is not text", "7: the name of a setting is text")
 
 
 def test_an_empty_list_is_a_value() -> None:

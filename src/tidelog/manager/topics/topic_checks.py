@@ -76,9 +76,8 @@ def altered_config(
     if absent:
         raise InvalidConfig(tuple(f"{name}: topic {topic.name} does not set it" for name in absent))
     kept = {name: value for name, value in topic.config.items() if name not in unset}
-    changed = {**kept, **{name: value.strip() for name, value in settings.items()}}
-    _check_settings(changed, defaults, settings)
-    return changed
+    _check_settings({**kept, **settings}, defaults, settings)
+    return {**kept, **{name: value.strip() for name, value in settings.items()}}
 
 
 def _check_settings(

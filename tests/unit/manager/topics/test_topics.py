@@ -55,6 +55,8 @@ def test_bad_settings_change_nothing() -> None:
             manager.alter_topic("t", {"retention.years": "1", "segment.ms": "0"})
         with pytest.raises(InvalidConfig):
             manager.alter_topic("t", {}, unset=["segment.ms"])
+        with pytest.raises(InvalidConfig, match="5 is not text"):
+            manager.alter_topic("t", {"retention.ms": 5})  # type: ignore[dict-item]  # on purpose
         with pytest.raises(UnknownTopicOrPartition):
             manager.alter_topic("u", {})
 
