@@ -147,6 +147,24 @@ def test_a_small_log_is_cleaned_without_spark(spark: SparkSession, tmp_path: Pat
     assert [one.facts.freed_bytes > 0 for one in done] == [True, True]
 
 
+def test_a_missing_partition_is_named(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], validated: Validated
+) -> None:
+    """The others are compacted, and the exit code is 1."""
+    path = filled(tmp_path / "data")
+    shutil.rmtree(path / "t-1")
+    arguments = make_parser(["spark"]).parse_args(["spark", "compact", str(path), "--json"])
+
+    assert compact_job.run(arguments, spark) == 1
+
+    out, err = capsys.readouterr()
+    done = [json.loads(line) for line in out.splitlines()]
+    assert "t-1" in err
+    assert done[-1]["counts"]["missing"] == 1
+    assert "t-0" in [f"{row['topic']}-{row['partition']}" for row in done[:-1]]
+    validated("spark compact", done)
+
+
 def test_a_dry_run_says_what_would_be_done(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], validated: Validated
 ) -> None:

@@ -408,6 +408,7 @@ _RECOVERY_COUNTS: Final = counts(
 _COMPACTION_COUNTS: Final = {
     "partitions": PARTITIONS,
     "freedBytes": "Bytes that are dropped.",
+    "missing": MISSING,
 }
 _CLEANER: Final = line(
     "The last line.",
@@ -671,7 +672,7 @@ OUTPUTS: Final[dict[str, Output]] = {
     "compact": Output(
         "tidelog compact --json",
         "A line a partition.",
-        (COMPACTION, counts(**_COMPACTION_COUNTS, missing=MISSING)),
+        (COMPACTION, counts(**_COMPACTION_COUNTS)),
     ),
     "cleaner status": Output(
         "tidelog cleaner status --json",
@@ -743,7 +744,7 @@ OUTPUTS: Final[dict[str, Output]] = {
     "plan compaction": Output(
         "tidelog plan compaction --json",
         "A line a partition.",
-        (COMPACTION, counts(**_COMPACTION_COUNTS, missing=MISSING)),
+        (COMPACTION, counts(**_COMPACTION_COUNTS)),
     ),
     "run": Output(
         "GET /health of tidelog run --http",

@@ -62,32 +62,40 @@ def add_job(jobs: Commands) -> CommandParser:
 
 
 def run(args: Namespace, spark: SparkSession) -> int:
-    """Clean every chosen log that is compacted, up to its active segment."""
+    """Clean every chosen log that is compacted, up to its active segment.
+
+    Returns 1 if a partition of the catalogue is missing.
+    """
     from tidelog.cli.commands.compact import CompactionPrinter, showing
+    from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.terminal import print_counts
     from tidelog.embedded.spread_compaction import SpreadTerms
+    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.spark.jobs.compact import DEFAULT_MIN_BYTES, compact_each
 
+    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
+    has_loss = chosen.report_missing(args.command)
     verb = "would drop" if args.dry_run else "dropped"
     printer = CompactionPrinter(verb, is_json=args.json)
     min_bytes = DEFAULT_MIN_BYTES if args.local_below is None else args.local_below
     terms = SpreadTerms(args.now, dict(args.options), min_bytes, args.exact_keys)
     with showing("planning to clean" if args.dry_run else "cleaning") as show:
         done = compact_each(
-            *(spark, args.directory, args.topics),
+            *(spark, args.directory, sorted({place.topic for place in chosen.places})),
             terms=terms,
             buckets=args.buckets,
             dry_run=args.dry_run,
             on_progress=show,
         )
         with closing(done):
-            for one in done:
+            for one in done if chosen.places else ():
                 printer.print(one.as_json())
                 if one.facts.is_due and not args.json:
                     print(f"  {_how(one.why_local)}")
     if args.json:
-        print_counts(partitions=printer.printed, freedBytes=printer.freed_bytes)
-    return 0
+        missing, freed = len(chosen.missing), printer.freed_bytes
+        print_counts(partitions=printer.printed, freedBytes=freed, missing=missing)
+    return int(has_loss)
 
 
 def _how(why_local: str | None) -> str:
