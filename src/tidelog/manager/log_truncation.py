@@ -101,9 +101,10 @@ class LogTruncation:
                 if partition.log is not log:  # moved, or opened anew, meanwhile
                     continue
                 with self._registry.copying:
-                    copy = self._truncate_future(key, truncate)
+                    copy = self._registry.future(key)
                     if copy is not None:
-                        self._checkpointing.write(self._log_dirs.of(copy))
+                        truncate(copy)
+                        self._checkpointing.write_if_ahead(key, copy)
                     return log if truncate(log) else None
         return None
 

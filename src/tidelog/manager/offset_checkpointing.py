@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.log_registry import LogRegistry
+    from tidelog.segment.filenames import TopicPartition
 
     Write = Callable[[DirectoryCheckpoints, Mapping[tuple[str, int], Log]], None]
 
@@ -44,6 +45,21 @@ class OffsetCheckpointing:
     def write_high_watermarks(self, log_dir: LogDir) -> None:
         """Checkpoint only what readers of other processes see; raises as ``write``."""
         self._write(log_dir, lambda checkpoints, logs: checkpoints.write_high_watermarks(logs))
+
+    def write_if_ahead(self, key: TopicPartition, log: Log) -> None:
+        """Checkpoint the directory of a log if its files give offsets above those of the log.
+
+        To be called after a truncation: the log may grow past what counts as flushed, and a power
+        cut take a part of that. Raises as ``write``; the next call writes it then.
+        """
+        log_dir = self._log_dirs.of(log)
+        lines = log_dir.checkpoints
+        if (
+            lines.recovery_point(key) > log.recovery_point
+            or lines.log_start_offset(key) > log.log_start_offset
+            or lines.high_watermark(key) > log.high_watermark
+        ):
+            self.write(log_dir)
 
     def checkpoint_recovery_points(self) -> None:
         """Checkpoint up to where each log is flushed."""

@@ -365,7 +365,7 @@ class PartitionMover:
             return
         self._throttled.discard(key)
         try:
-            copied = self._copy_unless_near(partition, copy)
+            copied = self._copy_unless_near(key, partition, copy)
             if copied:
                 self._count(key, copied)
                 self._attempts.pop(key, None)
@@ -377,11 +377,12 @@ class PartitionMover:
         except Exception as error:  # noqa: BLE001 - no error may leave the partition paused
             self._failed(key, error)
 
-    def _copy_unless_near(self, partition: Partition, copy: Log) -> int:
+    def _copy_unless_near(self, key: TopicPartition, partition: Partition, copy: Log) -> int:
         """Copy one piece and return its size in bytes; nothing, and 0, when little is left."""
         with self._registry.copying:
             current = partition.log
             _align(current, copy)
+            self._checkpointing.write_if_ahead(key, copy)
             return _copy_piece(current, copy) if _left_bytes(current, copy) > NEAR_BYTES else 0
 
     def _count(self, key: TopicPartition, size_bytes: int) -> None:

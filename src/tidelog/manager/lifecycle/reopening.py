@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.log_opener import LogOpener
     from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.offset_checkpointing import OffsetCheckpointing
     from tidelog.manager.partition import Partition
 
 _log = logging.getLogger(__name__)
@@ -28,10 +29,17 @@ class LogReopener:
     A log whose disk failed is not reopened, even in the instant before its directory is offline.
     """
 
-    def __init__(self, log_dirs: LogDirs, registry: LogRegistry, opener: LogOpener) -> None:
+    def __init__(
+        self,
+        log_dirs: LogDirs,
+        registry: LogRegistry,
+        opener: LogOpener,
+        checkpointing: OffsetCheckpointing,
+    ) -> None:
         self._log_dirs: Final = log_dirs
         self._registry: Final = registry
         self._opener: Final = opener
+        self._checkpointing: Final = checkpointing
 
     def reopen_all(self) -> int:
         """Reopen what can be; return how many logs. The others are tried by the next pass."""
@@ -71,7 +79,11 @@ class LogReopener:
         return True
 
     def _cut_copy(self, key: TopicPartition, end: int) -> None:
-        """Let the copy that a move makes of a log end no later than the log, opened anew, does."""
+        """Let the copy that a move makes of a log end no later than the log, opened anew, does.
+
+        Durably, as when a log is truncated.
+        """
         copy = self._registry.future(key)
         if copy is not None:
             copy.truncate_to(end)
+            self._checkpointing.write_if_ahead(key, copy)

@@ -251,6 +251,78 @@ def test_a_log_stays_offline_while_its_copy_cannot_be_cut(
         assert all_values(manager) == expected
 
 
+def flush_copy(manager: LogManager) -> int:
+    """Make the copy durable, and note so in its directory's checkpoint; return where it ends."""
+    copy = copy_of(manager)
+    copy.flush(force=True)
+    manager._checkpointing.write(manager._log_dirs.of(copy))
+    return copy.log_end_offset
+
+
+def flushed_copy(home: ManagerHome) -> int:
+    """Return up to where the checkpoint says that the copy is flushed."""
+    [line] = home.lines("recovery-point-offset-checkpoint", "/b")
+    return int(line.rpartition(" ")[2])
+
+
+@pytest.mark.parametrize("refusals", [0, 1])
+def test_a_copy_cut_for_a_log_opened_anew_is_not_called_flushed_beyond_the_cut(
+    refusals: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it takes next is not flushed; the log stays offline until that is written."""
+    home = two_directories()
+    with begun(home) as manager:
+        before = flush_copy(manager)
+        lose_end(manager, 5, monkeypatch)
+        if refusals:
+            file = "/b/recovery-point-offset-checkpoint.tmp"
+            home.fs.fail("rename", file, OSError(ENOSPC, "full"), count=refusals)
+        counts = [manager._reopener.reopen_all() for _ in range(refusals + 1)]
+
+        assert counts == [*([0] * refusals), 1]
+        assert before > 5
+        assert flushed_copy(home) == 5
+
+
+def test_a_copy_that_a_step_cuts_is_not_called_flushed_beyond_the_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The checkpoint is written before the copy takes other records."""
+    home = two_directories()
+    with begun(home) as manager:
+        before = flush_copy(manager)
+        manager.partition(*KEY).log.truncate_to(5)
+        left_bytes, flushed = mover._left_bytes, []
+
+        def looking(current: Log, copy: Log) -> int:
+            flushed.append((copy.log_end_offset, flushed_copy(home)))
+            return left_bytes(current, copy)
+
+        monkeypatch.setattr(mover, "_left_bytes", looking)
+        manager._mover.step(KEY)
+
+        assert before > 5
+        assert flushed == [(5, 5)]
+
+
+def test_a_truncation_is_repeated_until_the_checkpoint_of_the_copy_is_written() -> None:
+    """A full disk leaves the log as it is; the copy is cut already."""
+    home = two_directories()
+    with begun(home) as manager:
+        before = flush_copy(manager)
+        file = "/b/recovery-point-offset-checkpoint.tmp"
+        home.fs.fail("rename", file, OSError(ENOSPC, "full"), count=2)
+        for _ in range(2):
+            with pytest.raises(KafkaStorageError):
+                cut(manager, 5)
+        length = len(all_values(manager))
+        cut(manager, 5)
+
+        assert before > 5
+        assert (length, len(all_values(manager))) == (60, 5)
+        assert flushed_copy(home) == 5
+
+
 def lose_end(manager: LogManager, offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the log offline, and let opening it anew find nothing from ``offset`` on."""
     log = manager.partition(*KEY).log
