@@ -21,6 +21,7 @@ from tidelog.errors import (
 )
 from tidelog.log.directory_guard import PASSING
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
+from tidelog.manager.lifecycle.known_copies import KnownCopies
 from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_log
 from tidelog.segment.filenames import (
     TopicPartition,
@@ -78,6 +79,8 @@ class LogCreator:
         self._cleaning = cleaning
         self._deleter = deleter
         self._preferred: dict[TopicPartition, str] = {}
+        self.copies = KnownCopies(machine.fs, log_dirs)
+        """The copies that moves make, open or left behind."""
 
     # Choosing a directory
 
@@ -391,6 +394,8 @@ class LogCreator:
                 unique = UUID(int=self._machine.rng.getrandbits(128), version=4).hex
                 name = log_future_directory_name(*key, unique)
             path = os.path.join(log_dir.path, name)
+            if is_future:
+                self.copies.note(key, path)
             is_new = False
             try:
                 with self._log_dirs.failing(log_dir.path, f"looking for {key}"):

@@ -27,12 +27,7 @@ from tidelog.errors import (
 from tidelog.log.directory_guard import PASSING
 from tidelog.manager.lifecycle.deleter import is_full
 from tidelog.manager.lifecycle.move_pace import MoveRates, MoveThrottle
-from tidelog.manager.lifecycle.move_status import (
-    MoveState,
-    MoveStatus,
-    find_copies,
-    moves_in_files,
-)
+from tidelog.manager.lifecycle.move_status import MoveState, MoveStatus, moves_in_files
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import log_directory_name, log_future_directory_name
 
@@ -155,7 +150,7 @@ class PartitionMover:
 
     def _make_copy(self, key: TopicPartition, current: Log) -> None:
         """Create an empty copy; one that an earlier move has left is deleted before."""
-        for log_dir, left in self._unopened_copies(key):
+        for log_dir, left in self._creator.copies.of(key):
             self._deleter.remove_unopened_copy(key, log_dir, left)
         copy = self._creator.get_or_create_log(key, is_future=True, topic_id=current.topic_id)
         try:
@@ -239,7 +234,7 @@ class PartitionMover:
         """
         home_id = self._topics.get(key.topic).partitions.get(key.partition)
         with self._registry.change_lock:
-            copies = self._unopened_copies(key)
+            copies = self._creator.copies.of(key)
             if not copies:
                 raise InvalidArgument(f"{key} is not being moved")
             for log_dir, path in copies:
@@ -251,20 +246,6 @@ class PartitionMover:
                         f"the move of {key} to {log_dir.path} is decided: opening it finishes it"
                     )
                 self._deleter.remove_unopened_copy(key, log_dir, path)
-
-    def _unopened_copies(self, key: TopicPartition) -> list[tuple[LogDir, str]]:
-        """Return the copies of a partition with their directories; KafkaStorageError.
-
-        None of them is open.
-        """
-        fs, found = self._machine.fs, []
-        for log_dir in self._log_dirs:
-            try:
-                copies = list(find_copies(fs, log_dir.path))
-            except OSError as error:
-                raise KafkaStorageError(f"{log_dir.path} cannot be listed: {error}") from error
-            found += [(log_dir, path) for of, path in copies if of == key]
-        return found
 
     def unopened_moves(self) -> list[MoveStatus]:
         """Return the moves whose copies lie in the directories; none is open. KafkaStorageError."""

@@ -339,6 +339,86 @@ def test_a_rate_needs_a_service(home: ManagerHome) -> None:
         manager.throttle_moves(RATE)
 
 
+# Many moves
+
+
+def listings(home: ManagerHome, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which each listing of a data directory is added from now on."""
+    found: list[str] = []
+    names_in = home.fs.list
+
+    def listing(path: str) -> list[str]:
+        if path in home.paths:
+            found.append(path)
+        return names_in(path)
+
+    monkeypatch.setattr(home.fs, "list", listing)
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_many_moves_list_the_directories_once(
+    home: ManagerHome, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory may have many thousand partitions."""
+    with home.open() as manager:
+        manager.create_topic("t", count, path="/a")
+        found = listings(home, monkeypatch)
+        during = []
+        for target in ("/b", "/a", "/b"):
+            found.clear()
+            for number in range(count):
+                manager.move_partition("t", number, target)
+            during += found
+            home.clock.advance(0)
+        places = {manager.partition("t", number).log.directory[:2] for number in range(count)}
+
+    assert places == {"/b"}
+    assert during == ["/a", "/b"]
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_many_moves_are_cancelled_without_a_service_with_one_listing(
+    home: ManagerHome, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them is found, and no start continues it."""
+    with home.open() as manager:
+        manager.create_topic("t", count, path="/a")
+        manager.throttle_moves(1)
+        for number in range(count):
+            manager.move_partition("t", number, "/b")
+    home.scheduler.forget()
+    with brief(home) as manager:
+        found = listings(home, monkeypatch)
+        for number in range(count):
+            manager.cancel_move("t", number)
+        with pytest.raises(InvalidArgument, match="not being moved"):
+            manager.cancel_move("t", 0)
+        listed = list(found)
+    monkeypatch.undo()
+
+    assert listed == ["/a", "/b"]
+    assert [name for name in copies(home) if name.endswith("-future")] == []
+
+
+def test_a_copy_that_a_refused_move_could_not_delete_is_deleted_by_the_next_move() -> None:
+    """As one that a cancelled move has left."""
+    home = ManagerHome("/a", "/b", "/c", retention_ms=-1)
+    with home.open() as manager:
+        manager.create_topic("t", 2, path="/a")
+        manager.move_partition("t", 1, "/b")
+        home.fs.fail("open", f"-future/{0:020}.log", OSError(ENOSPC, "full"))
+        home.fs.fail("delete_directory", "-future", OSError(ENOSPC, "full"))
+        with pytest.raises(KafkaStorageError):
+            manager.move_partition(*KEY, "/b")
+        before = [name for name in copies(home) if name.startswith("t-0")]
+        manager.move_partition(*KEY, "/c")
+        after = [name for name in copies(home) if name.startswith("t-0")]
+
+        assert [name.endswith("-future") for name in before] == [True]
+        assert [name.endswith("-delete") for name in after] == [True]
+
+
 # Waiting
 
 
