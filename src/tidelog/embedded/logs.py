@@ -146,7 +146,15 @@ class Logs:
         return self.manager.alter_topic(name, settings, unset)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic; its files are deleted after ``file.delete.delay.ms``, or at ``close``."""
+        """Delete a topic; its files are deleted after ``file.delete.delay.ms``, or at ``close``.
+
+        Raises:
+            UnknownTopicOrPartition: there is no such topic, or a directory that is not open here
+                holds a part of it; nothing was deleted.
+            KafkaStorageError: a disk is offline, full or failed. The topic may be deleted all the
+                same: then ``topics`` has it no longer, and the start that finds the disk well
+                deletes the rest.
+        """
         self.manager.delete_topic(name)
 
     def move_partition(

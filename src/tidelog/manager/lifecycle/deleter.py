@@ -189,14 +189,19 @@ class LogDeleter:
             yield
         except KafkaStorageError as error:
             if is_full(error):
-                try:
-                    if numbers is None:
-                        self.delete_topic(topic.name)
-                    else:
-                        self._remove_partitions(topic, numbers)
-                except KafkaStorageError as undoing:
-                    _log.warning("creation-not-undone topic=%s reason=%s", topic.name, undoing)
+                self._undo_creation(topic, numbers)
             raise
+
+    def _undo_creation(self, topic: Topic, numbers: Collection[int] | None) -> None:
+        """Delete a topic, or partitions of it; log why if they are still listed."""
+        try:
+            if numbers is None:
+                self.delete_topic(topic.name)
+            else:
+                self._remove_partitions(topic, numbers)
+        except KafkaStorageError as error:
+            if topic.name in self._topics:
+                _log.warning("creation-not-undone topic=%s reason=%s", topic.name, error)
 
     def _remove_partitions(self, topic: Topic, numbers: Collection[int]) -> None:
         """Remove partitions of a topic, their directories first.

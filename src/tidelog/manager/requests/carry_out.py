@@ -20,7 +20,7 @@ from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from tidelog.cleaner.compaction import CompactionFacts
     from tidelog.cleaner.log_cleaner import Machine
@@ -39,6 +39,9 @@ class Manager(Protocol):
     @property
     def live_dirs(self) -> list[str]:
         """The directories in use."""
+
+    def topics(self) -> Mapping[str, Topic]:
+        """Return every topic by name."""
 
     def topic(self, name: str) -> Topic:
         """Return one topic."""
@@ -164,6 +167,10 @@ def _alter(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _delete(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Delete topics one after the other, until one cannot be deleted.
+
+    One that is deleted though a disk failed counts as deleted; the error is raised at the end.
+    """
     manager = home.manager
     topics = [manager.topic(name) for name in dict.fromkeys(arguments["topics"])]
     deleted = [
@@ -174,9 +181,16 @@ def _delete(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         }
         for topic in topics
     ]
+    errors = []
     for topic, row in zip(topics, deleted, strict=True):
-        manager.delete_topic(topic.name)
+        try:
+            manager.delete_topic(topic.name)
+        except KafkaStorageError as error:
+            errors.append(error)
+            if topic.name in manager.topics():
+                break
         home.report(row)
+    _raise_any(errors)
     return deleted
 
 
@@ -247,14 +261,15 @@ def _each(
     home: Home,
     keys: Iterable[TopicPartition],
     act: Callable[[TopicPartition], dict[str, Any]],
-    notes: Iterable[str] = (),
+    notes: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Act on one log after the other, and report each; return what was done.
 
     A log that fails does not keep the others waiting: its error is raised at the end, with those
     of others that fail, and ``notes``, which the result would have held.
     """
-    rows, errors = [], []
+    rows: list[dict[str, Any]] = []
+    errors: list[KafkaStorageError | CorruptMessage] = []
     for key in keys:
         try:
             rows.append(act(key))
@@ -262,11 +277,18 @@ def _each(
             errors.append(error)
             continue
         home.report(rows[-1])
+    _raise_any(errors, notes)
+    return rows
+
+
+def _raise_any(
+    errors: Sequence[KafkaStorageError | CorruptMessage], notes: Sequence[str] = ()
+) -> None:
+    """Raise all errors as one, with ``notes`` on what else there is to know; nothing if none."""
     if len(errors) == 1 and not notes:
         raise errors[0]
     if errors:
         raise KafkaStorageError("; ".join([*map(str, errors), *notes])) from errors[0]
-    return rows
 
 
 def _list_moves(home: Home, _arguments: Mapping[str, Any]) -> list[dict[str, Any]]:

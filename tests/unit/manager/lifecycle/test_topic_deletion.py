@@ -313,6 +313,21 @@ def test_a_log_whose_copy_cannot_be_renamed_is_deleted_with_its_topic() -> None:
         assert copies(home) == ["t-0-delete", "t-0-delete"]
 
 
+def test_a_creation_that_is_undone_while_a_disk_fails_does_not_count_as_left(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The topic is deleted; what the failing disk has of it waits for the next start."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        home.fs.fail("make_directory", "/a/t-0", OSError(ENOSPC, "the disk is full"))
+        home.fs.fail("rename", "/b/t-1", OSError(EIO, "the disk failed"))
+        with pytest.raises(KafkaStorageError, match="the disk is full"):
+            manager.create_topic("t", 2, is_spread=True)
+
+        assert (manager.topics(), manager.live_dirs) == ({}, ["/a"])
+        assert "creation-not-undone" not in caplog.text
+
+
 def test_a_topic_is_not_made_again_while_the_old_one_cannot_be_renamed() -> None:
     """The full disk is met before the catalogue names the topic: it can be made later."""
     home = ManagerHome()

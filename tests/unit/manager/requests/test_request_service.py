@@ -110,6 +110,36 @@ def test_topics_are_deleted_all_or_none(home: ManagerHome, manager: LogManager) 
     assert manager.topics() == {}
 
 
+def test_a_topic_that_a_failing_disk_has_a_part_of_is_reported_as_deleted(
+    home: ManagerHome, manager: LogManager
+) -> None:
+    """The other topics are deleted, too; the error of the disk comes at the end."""
+    manager.create_topic("u", 2, is_spread=True)
+    home.fs.fail("rename", "/b/u-0", OSError(EIO, "the disk failed"))
+    answer = ask(home, "delete", {"topics": ["u", "t"]})
+
+    assert answer is not None
+    assert answer.error == "KafkaStorageError"
+    assert "the disk failed" in answer.text
+    assert [(row["topic"], row["partitions"]) for row in answer.result] == [("u", 2), ("t", 1)]
+    assert manager.topics() == {}
+
+
+def test_a_topic_that_is_not_deleted_keeps_those_named_after_it(
+    home: ManagerHome, manager: LogManager
+) -> None:
+    """It is not reported; the request can be repeated without those that are."""
+    manager.create_topic("u", path="/a")
+    manager.create_topic("v", path="/b")
+    manager.take_dir_offline("/b", OSError(EIO, "the disk failed"))
+    answer = ask(home, "delete", {"topics": ["u", "v", "t"]})
+
+    assert answer is not None
+    assert answer.error == "KafkaStorageError"
+    assert [row["topic"] for row in answer.result] == ["u"]
+    assert set(manager.topics()) == {"t", "v"}
+
+
 def test_records_are_deleted_in_all_partitions_or_in_none(
     home: ManagerHome, manager: LogManager
 ) -> None:
