@@ -616,9 +616,9 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
     ) -> Log | None:
         """Take one log out of service; see ``LogDeleter.remove_log``. A move of it ends."""
         key = TopicPartition(topic, partition)
-        log = self._deleter.remove_log(key, is_future=is_future, is_stray=is_stray)
-        self._mover.cancel(key)
-        return log
+        log = None if is_future else self._deleter.remove_log(key, is_stray=is_stray)
+        copy = self._mover.cancel(key, is_stray=is_future and is_stray)
+        return copy if is_future else log
 
     def delete_renamed_logs(self) -> int:
         """Delete the logs renamed to ``-delete`` long enough ago; return the ms until the next."""

@@ -208,12 +208,18 @@ class PartitionMover:
                 self.cancel(key)
         _log.info("move-cancelled topic=%s partition=%d", *key)
 
-    def cancel(self, key: TopicPartition, reason: str = "the move was cancelled") -> None:
-        """Give a move up and delete the copy; nothing if there is none."""
+    def cancel(
+        self,
+        key: TopicPartition,
+        reason: str = "the move was cancelled",
+        *,
+        is_stray: bool = False,
+    ) -> Log | None:
+        """Give a move up and delete the copy, or keep it aside; return it, if there is one."""
         if self._registry.future(key) is not None:
             self.ended[key] = reason
         try:
-            self._deleter.remove_log(key, is_future=True)
+            return self._deleter.remove_log(key, is_future=True, is_stray=is_stray)
         finally:
             self._release(key)
 

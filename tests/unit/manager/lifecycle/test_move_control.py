@@ -204,6 +204,22 @@ def test_a_move_back_to_where_the_partition_is_cancels_the_other(
     assert [name for name in copies(home) if name.endswith("-future")] == []
 
 
+@pytest.mark.parametrize("is_stray", [False, True])
+def test_a_copy_that_is_taken_away_leaves_the_reason_why_its_move_ended(
+    home: ManagerHome, moving: LogManager, is_stray: bool
+) -> None:
+    """Whoever waits for the move is told; the log stays as it is."""
+    copy = moving.get_log(*KEY, is_future=True)
+    removed = moving.async_delete(*KEY, is_future=True, is_stray=is_stray)
+    again = moving.async_delete(*KEY, is_future=True, is_stray=is_stray)
+
+    assert (removed, again) == (copy, None)
+    assert moving.why_not_moved(*KEY) == "the move was cancelled"
+    assert values(moving, *KEY) == EXPECTED
+    ending = "-stray" if is_stray else "-delete"
+    assert [name.endswith(ending) for name in home.files("/b") if name[:2] == "t-"] == [True]
+
+
 def test_what_does_not_move_cannot_be_cancelled(home: ManagerHome, moving: LogManager) -> None:
     """It may have arrived meanwhile."""
     moving.throttle_moves(None)
