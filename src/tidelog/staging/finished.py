@@ -18,7 +18,7 @@ from tidelog.staging.stream_batch import StreamBatch
 from tidelog.staging.versioned_file import read_versioned
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from tidelog.env.files import FileSystem
     from tidelog.staging.journal import Journal
@@ -158,12 +158,13 @@ def check_table(
     known: Mapping[str, CommittedTransaction],
     added: CommittedTransaction,
     *,
-    awaited: Collection[str],
+    awaited: Callable[[], Collection[str]],
     retention_ms: int,
 ) -> None:
     """Raise KafkaStorageError if ``write_finished`` would write more than ``MAX_TABLE_BYTES``.
 
-    To be called before a commit, which could not be finished otherwise.
+    To be called before a commit, which could not be finished otherwise. ``awaited`` returns what
+    ``write_finished`` is given; it is called only if the table has hardly any room left.
     """
     path = os.path.join(data_dir, FINISHED_FILE)
     try:
@@ -172,7 +173,7 @@ def check_table(
         present = 0
     if present + len(_table({}, added, (), retention_ms)) <= MAX_TABLE_BYTES:
         return
-    size = len(_table(known, added, awaited, retention_ms))
+    size = len(_table(known, added, awaited(), retention_ms))
     if size > MAX_TABLE_BYTES:
         raise KafkaStorageError(
             f"{path} would have {size:,} bytes, and {MAX_TABLE_BYTES:,} are allowed: it keeps the"

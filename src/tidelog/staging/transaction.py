@@ -190,7 +190,7 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
         journal = _journal(target, transaction, checked)
         check_table(
             *(target.fs, target.path, known, finished_of(journal)),
-            awaited=_awaited(target, known, is_found=False),
+            awaited=partial(_awaited, target, known, is_found=False),
             retention_ms=target.retention_ms,
         )
         target.reached(CommitPoint.CHECKED)

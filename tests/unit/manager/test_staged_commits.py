@@ -29,13 +29,14 @@ from tidelog.errors import (
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import FINISHED_FILE, RETENTION_MS, read_finished
 from tidelog.staging.journal import JOURNAL_SUFFIX, journal_name, list_journals
+from tidelog.staging.manifest_names import waiting_hashes
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.testing import PowerCut
 from tidelog.testing.directory_home import DataHome, record
 from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 KEEP = LogConfig(segment_index_bytes=1200, retention_ms=-1)
 FULL = OSError(errno.ENOSPC, "no space left")
@@ -215,6 +216,29 @@ def test_a_transaction_that_the_table_has_no_room_for_is_refused(
         write(logs, "second")
 
         assert list(read_finished(home.fs, home.path)) == ["second"]
+
+
+def test_what_waits_in_the_directory_is_looked_up_once_by_a_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """When it writes the table; before only where that has hardly any room left."""
+    home = home_with_topics()
+    looks = []
+
+    def looking(names: Collection[str]) -> set[str]:
+        looks.append(names)
+        return waiting_hashes(names)
+
+    monkeypatch.setattr("tidelog.staging.transaction.waiting_hashes", looking)
+    with home.open(defaults=KEEP) as logs:
+        write(logs, "first")
+        usual = len(looks)
+        size = len(home.text(FINISHED_FILE))
+        monkeypatch.setattr("tidelog.staging.finished.MAX_TABLE_BYTES", size + 10)
+        home.clock.advance(RETENTION_MS + 1)
+        write(logs, "second")
+
+        assert (usual, len(looks) - usual) == (1, 2)
 
 
 @pytest.mark.parametrize("names", [("a_b",), ("x.y", "x_y")])
