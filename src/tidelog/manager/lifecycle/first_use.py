@@ -105,8 +105,7 @@ class FirstUseLoader:
         if is_future:
             raise InvalidArgument("no service runs here, so nothing is being moved")
         with self._registry.change_lock:
-            topic = self._topics.all().get(key.topic)
-            if topic is not None and key.partition in topic.partitions:
+            if self._topics.has(key):
                 self.load(*key)
             return self._creator.get_or_create_log(
                 key, is_new=is_new, topic_id=topic_id, target_directory_id=target_directory_id
