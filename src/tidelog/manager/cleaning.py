@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cleaner.cleaner_checkpoints import CleanerCheckpoints
-from tidelog.cleaner.cleaner_manager import POLL_MS, LogCleanerManager
+from tidelog.cleaner.cleaner_manager import LogCleanerManager
 from tidelog.cleaner.log_cleaner import LogCleaner
 from tidelog.datadir.offset_checkpoints import LOG_FILES
-from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.errors import KafkaStorageError
 from tidelog.manager.directories.log_dirs import parent_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ class Cleaning:
         self.cleaner: LogCleaner | None = None
         self._is_stopped = False
         self._in_use: set[TopicPartition] = set()
-        self._sleep_ms: Final = machine.sleep_ms
         self.checkpoints: Final = CleanerCheckpoints(machine.fs)
         """The files; only a manager without a cleaner changes them by this."""
         # Without a cleaner, only what is done on demand has states.
@@ -64,11 +63,7 @@ class Cleaning:
         if self.cleaner is not None:
             self.cleaner.shutdown()
         for key in list(self._in_use):
-            try:
-                self._manager.abort(key)
-            except InvalidArgument:  # another thread is stopping it, by deleting its topic, say
-                while key in self._in_use:
-                    self._sleep_ms(POLL_MS)
+            self._manager.abort(key)
 
     @contextmanager
     def exclusive(self, key: TopicPartition) -> Iterator[Callable[[], None]]:
