@@ -27,11 +27,6 @@ class NotifyingLock:
         self._calls: deque[Callable[[], None]] = deque()
         self._delivery = Lock()
 
-    @property
-    def is_held(self) -> bool:
-        """Whether any thread holds the lock."""
-        return self._depth > 0
-
     def acquire(self, *, blocking: bool = True) -> bool:
         """Take the lock; return whether it was taken."""
         is_taken = self._lock.acquire(blocking)
