@@ -8,18 +8,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from tidelog.errors import InvalidRecord, UnknownTopicOrPartition
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, read_committed_position
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container
 
     from tidelog.readonly.group_positions import Position
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
-    from tidelog.readonly.read_only_log import ReadOnlyLog
-    from tidelog.records.record import Record
     from tidelog.segment.filenames import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -68,7 +64,7 @@ def group_positions(
     """
     found: dict[tuple[str, TopicPartition], Position] = {}
     for log in directory.logs(OFFSETS_TOPIC):
-        for record in _settled_records(log):
+        for record in log.settled_records():
             try:
                 one = read_committed_position(record)
             except InvalidRecord as error:
@@ -89,18 +85,6 @@ def group_positions(
         GroupPosition(group, key, position, ends[key] if _is_of(directory, key, position) else None)
         for (group, key), position in sorted(found.items(), key=lambda item: item[0])
     ]
-
-
-def _settled_records(log: ReadOnlyLog) -> Iterator[Record]:
-    """Yield the records up to the high watermark, without open and aborted transactions."""
-    opened = {txn.producer_id: txn.first_offset for txn in log.transactions(aborted=False).open}
-    for columns in log.columns(None, log.high_watermark, committed=True):
-        batches = columns.batches
-        is_open = np.zeros(len(batches), np.bool_)
-        for producer_id, first_offset in opened.items():
-            is_open |= (batches.producer_id == producer_id) & (batches.base_offset >= first_offset)
-        is_open &= batches.is_transactional
-        yield from columns.select(~is_open[columns.batch]).records()
 
 
 def _high_watermark(directory: ReadOnlyDirectory, key: TopicPartition) -> int | None:

@@ -396,6 +396,21 @@ class ReadOnlyLog:
         for columns in found:
             yield from columns.records()
 
+    def settled_records(self, start_offset: int | None = None) -> Iterator[Record]:
+        """Yield the records from ``start_offset`` to the high watermark that no marker can undo.
+
+        As ``ReadableLog.settled_records``; None: from the log start offset. Errors as ``columns``.
+        """
+        opened = self.transactions(aborted=False).open
+        for columns in self.columns(start_offset, self.high_watermark, committed=True):
+            batches = columns.batches
+            is_open = np.zeros(len(batches), np.bool_)
+            for txn in opened:
+                is_of_producer = batches.producer_id == txn.producer_id
+                is_open |= is_of_producer & (batches.base_offset >= txn.first_offset)
+            is_open &= batches.is_transactional
+            yield from columns.select(~is_open[columns.batch]).records()
+
     def columns(
         self,
         start_offset: int | None = None,
