@@ -96,7 +96,7 @@ class Topics:
         self._read_from: dict[str, Catalogue] = {}
         self._catalogue = self._read()
         for one in dirs:
-            one.checkpoints.is_placed_here = partial(self._is_placed, one.directory_id)
+            one.checkpoints.is_placed_here = partial(self._is_home, one.directory_id)
 
     def __contains__(self, name: str) -> bool:
         return name in self._catalogue.topics
@@ -132,7 +132,7 @@ class Topics:
         """Say whether this was the id of a topic that was deleted."""
         return topic_id in self._catalogue.deleted
 
-    def _is_placed(self, directory_id: UUID, key: tuple[str, int]) -> bool:
+    def _is_home(self, directory_id: UUID, key: tuple[str, int]) -> bool:
         topic = self._catalogue.topics.get(key[0])
         return topic is not None and topic.partitions.get(key[1]) == directory_id
 
