@@ -238,6 +238,14 @@ class StagedCommits:
             target.release(journal.without(left.keys))
             self._note(path, left, reason)
 
+    def check_not_deleted(self, name: str, topic_id: UUID) -> None:
+        """Raise KafkaStorageError while the topic of this id is being deleted."""
+        if self.topics.is_deleted(topic_id):
+            raise KafkaStorageError(
+                f"the deletion of topic {name} is not complete: a directory is offline, or a"
+                " committed transaction writes to it"
+            )
+
     def _reread(self, log_dir: LogDir, journal: Journal) -> Journal:
         """Return a journal as it is on the disk now, without the topics that were deleted."""
         found = read_journal(self.machine.fs, log_dir.path, journal.name)
@@ -381,8 +389,7 @@ class _Directory:
         known = self._commits.topics
         known.check_new({topic.name: topic.topic_id for topic in topics})
         for topic in topics:
-            if known.is_deleted(topic.topic_id):  # it would be left out
-                raise KafkaStorageError(f"the deletion of topic {topic.name} is not complete")
+            self._commits.check_not_deleted(topic.name, topic.topic_id)  # it would be left out
             check_topic(topic.name, topic.partitions, topic.config, defaults=known.defaults)
             self._commits.creator.check_free(topic.name, range(topic.partitions))
 
@@ -487,14 +494,9 @@ class StagedCommitCalls:
         Raises KafkaStorageError: that is not possible now.
         """
         self._check_open()
-        topics = self._staged.topics
-        if topics.is_deleted(topic_id):
+        if self._staged.topics.is_deleted(topic_id):
             self._deleter.finish_deleted_topics()
-        if topics.is_deleted(topic_id):
-            raise KafkaStorageError(
-                f"the deletion of topic {name} is not complete: a directory is offline, or a"
-                " committed transaction writes to it"
-            )
+        self._staged.check_not_deleted(name, topic_id)
 
     @property
     def staged_commits(self) -> StagedCommits:
