@@ -190,9 +190,10 @@ def resolve(view: LogView, place: LogOffsetMetadata) -> LogOffsetMetadata:
 def iterate(read: Callable[[int], FetchData], start_offset: int) -> Iterator[Record]:
     """Yield the records from ``start_offset`` on, in order, until ``read`` finds nothing more.
 
-    Control batches, and with TXN_COMMITTED aborted transactions, are left out. Where damage made
-    offsets go back, records at or below one that was seen are left out too, as a consumer of Kafka
-    does. Raises CorruptMessage at the first bad batch, after all records before it.
+    Control batches, and the transactions that ``read`` returns as aborted, are left out. Where
+    damage made offsets go back, records at or below one that was seen are left out too, as a
+    consumer of Kafka does. Raises CorruptMessage at the first bad batch, after all records before
+    it.
     """
     offset = next_offset = start_offset
     while True:

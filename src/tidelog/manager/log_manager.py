@@ -281,7 +281,8 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
 
         Raises:
             StartAborted: ``should_stop`` returned True; what was recovered until then stays so.
-            KafkaStorageError: a partition lies in two directories, or no directory is left.
+            KafkaStorageError: a partition lies in two directories, no directory is left, or file
+                descriptors or memory ran out.
         """
         if not self._is_service:
             return

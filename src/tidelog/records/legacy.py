@@ -210,7 +210,7 @@ def expand(
 
 def _records(
     parse: Callable[[], Iterator[LegacyRecord]],
-    is_kept: bool,  # noqa: FBT001 - private, one caller
+    is_kept: bool,  # noqa: FBT001 - private
 ) -> Iterable[LegacyRecord]:
     return list(parse()) if is_kept else _ParsedAnew(parse)
 
@@ -256,7 +256,7 @@ def _inner_records(
     data: memoryview,
     batch_at: int,
     wrapper: LegacyRecord,
-    check: bool,  # noqa: FBT001 - private, one caller
+    check: bool,  # noqa: FBT001 - private
 ) -> Iterator[LegacyRecord]:
     """Yield the entries of a decompressed set; a truncated last entry is ignored."""
     at = 0

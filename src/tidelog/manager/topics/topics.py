@@ -215,7 +215,7 @@ class Topics:
     def create(
         self, name: str, topic_id: UUID, homes: Sequence[UUID], config: Mapping[str, str]
     ) -> Topic:
-        """Add a topic; ``homes`` are the ids of its partitions' directories (``topic_rules``)."""
+        """Add a topic; ``homes`` are the ids of its partitions' directories; see ``new_topic``."""
         with self._lock:
             self.check_new({name: topic_id})
             topic = new_topic(name, topic_id, homes, config, defaults=self.defaults)
