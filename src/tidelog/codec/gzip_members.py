@@ -47,7 +47,7 @@ _SMALLEST_MEMBER: Final = 18
 _FIRST_BITE: Final = 4096
 """What a member is given at first, then twice as much, since it copies what it does not use.
 
-With large bites, the copies of what follows many tiny members would be as good as quadratic.
+With large bites, copying what follows each of many tiny members would take quadratic time.
 """
 _LARGEST_BITE: Final = 1024 * 1024
 
@@ -105,7 +105,7 @@ def _read_piece(member: _Member, data: memoryview | bytes, piece_bytes: int) -> 
 
 
 def _read_members(data: memoryview, at: int, left: int, limit: int) -> bytes:
-    """Read the members behind the first one, whose rest is copied once."""
+    """Read the members after the first, which was given all: what follows was copied once."""
     parts = []
     while _is_member(data, at):
         member = _open_member(_GZIP_ONLY)

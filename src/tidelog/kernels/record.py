@@ -105,7 +105,7 @@ def headers_end(at: int, end: int, count: int) -> int:
 
 @inlined
 def check_headers(at: int, end: int) -> tuple[int, int, int]:
-    """Check all headers, behind which the record must end.
+    """Check all headers; the record must end after them.
 
     Return a status, their number, and the address of the first.
     """

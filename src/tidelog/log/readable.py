@@ -218,7 +218,7 @@ class ReadableLog:
     def settled_records(self, start_offset: int) -> Iterator[Record]:
         """Yield the records from ``start_offset`` to the high watermark that no marker can undo.
 
-        Those of committed transactions and of none, also behind the first record of an open one,
+        Those of committed transactions and of none, also after the first record of an open one,
         where a reader of committed records stops.
         """
         end = self.high_watermark

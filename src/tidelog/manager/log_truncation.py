@@ -68,7 +68,7 @@ class LogTruncation:
             self._write_checkpoints([self._log_dirs.of(log)])
 
     def _truncate_to(self, key: TopicPartition, offset: int, *, is_future: bool) -> Log | None:
-        """Truncate a log to ``offset``; return it if it is open and anything went."""
+        """Truncate a log to ``offset``; return it if that dropped a record."""
 
         def truncate(log: Log) -> bool:
             return log.truncate_to(offset)
@@ -89,7 +89,7 @@ class LogTruncation:
         truncate: Callable[[Log], bool],
         pausing: Callable[[Log], AbstractContextManager[None]],
     ) -> Log | None:
-        """Truncate a log behind the copy of it that a move makes; return it if anything went.
+        """Truncate the copy that a move makes, then the log; return the log if it changed.
 
         The copy goes first, durably, and takes nothing meanwhile: wherever this stops, it has no
         record that the log has dropped. Kafka: ``Partition.truncateTo`` and

@@ -123,9 +123,9 @@ def retain_by_percent(
 
     The share is ``percent`` of the space that the logs take and could still take. Only logs with
     the delete policy give segments, and never the active one, nor anything above the high
-    watermark or of a transaction that is to be applied. Nor does a log that is being cleaned or
-    moved: ``exclusive_if_free`` says whether it is not, and keeps it so; nor one that cannot be
-    read. Returns how many segments went.
+    watermark or of a transaction that is to be applied. Logs that are being cleaned or moved, or
+    cannot be read, are left out; ``exclusive_if_free`` is as in ``Cleaning``. Returns how many
+    segments were deleted.
     """
     total = sum(log.size_bytes for log in logs.values())
     excess = total - (total + free_bytes) * percent // 100

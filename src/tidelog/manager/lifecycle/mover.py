@@ -562,7 +562,7 @@ def _left_bytes(current: Log, copy: Log) -> int:
 
 
 def _bytes_from(current: Log, segment: LogSegment, offset: int) -> int:
-    """Return how many bytes of a segment of the log lie at and behind ``offset``."""
+    """Return how many bytes of a segment of the log lie at and after ``offset``."""
     with current.watch("reading"):
         found = segment.translate_offset(offset)
     return 0 if found is None else segment.size_bytes - found.position

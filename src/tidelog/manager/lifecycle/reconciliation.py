@@ -220,7 +220,7 @@ class Reconciler:
     def _why_not_there(
         self, key: TopicPartition, found: Sequence[FoundLog]
     ) -> KafkaStorageError | None:
-        """Return why the log that the catalogue names is not among those found, if one is named.
+        """Return an error if the catalogue names a log that was not found.
 
         Another one may be what a move has left behind: older, and without what was appended since.
         """

@@ -64,7 +64,7 @@ class MetricsFiles:
                     fs.delete(temporary)
 
     def stop(self) -> None:
-        """Write no more, wait for what is being written, and remove the files: all out of date."""
+        """Write no more, wait for what is being written, and remove the files, now out of date."""
         if self._handle is not None:
             self._handle.cancel()
         self._gate.close()

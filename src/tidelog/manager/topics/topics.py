@@ -232,7 +232,7 @@ class Topics:
             return changed
 
     def extend(self, name: str, homes: Sequence[UUID]) -> Topic:
-        """Add partitions behind the last, each in the directory of that id; see ``new_topic``."""
+        """Add partitions after the last, each in the directory of that id; see ``new_topic``."""
         with self._lock:
             topic = self.get(name)
             first = max(topic.partitions) + 1
@@ -379,7 +379,7 @@ class Topics:
         return merged
 
     def _merged(self, read: Sequence[LogDir]) -> Catalogue:
-        """Return what the directories that were read know together.
+        """Return the union of what the directories that were read know.
 
         A topic is left out that none of the directories of its partitions has: a process that
         opened them alone has deleted it since, and perhaps made it again. (Where one of them was

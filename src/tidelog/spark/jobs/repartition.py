@@ -47,8 +47,8 @@ class Repartitioned:
     many of them have no key, None: they were not counted, as only a dry run does. ``size_bytes`` is
     about the size of the offsets read in the source's logs. ``next_offsets`` is where a later read
     of the source starts, in the form of the option ``startingOffsets``. ``retention_bytes``: the
-    ``retention.bytes`` of the new topic, if they are more than the source's since it has fewer
-    partitions. ``was_done``: the same transaction was committed before, so nothing was written.
+    new topic's ``retention.bytes`` if greater than the source's, as it has fewer partitions, else
+    None. ``was_done``: the same transaction was committed before, so nothing was written.
     """
 
     topic: str

@@ -86,8 +86,8 @@ class RepartitionPlan:
 
     ``read`` are the options of the read, and ``tasks`` its tasks, in order of partitions and
     offsets. ``size_bytes`` is about the size of these offsets in the logs of the source.
-    ``config``: the settings of the new topic, empty if it exists. ``retention_bytes``: those of a
-    partition of the new topic, if they are more than the source's since it has fewer partitions.
+    ``config``: the settings of the new topic, empty if it exists. ``retention_bytes``: the new
+    topic's ``retention.bytes`` if greater than the source's, as it has fewer partitions, else None.
     ``committed``: the same repartition as it was committed before, None: it was not.
     """
 

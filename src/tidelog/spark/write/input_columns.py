@@ -39,7 +39,7 @@ def row_columns(schema: StructType, *, has_topic: bool) -> dict[str, int]:
         has_topic: an option names the topic, which overrides the column ``topic``.
 
     Raises:
-        InvalidArgument: a column is missing, unknown, of a wrong type, or there twice.
+        InvalidArgument: a column is missing, unknown, of a wrong type, or duplicated.
     """
     indexes: dict[str, int] = {}
     for index, column in enumerate(schema.fields):
