@@ -208,7 +208,7 @@ def test_a_move_back_to_where_the_partition_is_cancels_the_other(
 def test_a_copy_that_is_taken_away_leaves_the_reason_why_its_move_ended(
     home: ManagerHome, moving: LogManager, is_stray: bool
 ) -> None:
-    """Whoever waits for the move is told; the log stays as it is."""
+    """Callers that wait for the move raise it; the log stays as it is."""
     copy = moving.get_log(*KEY, is_future=True)
     removed = moving.async_delete(*KEY, is_future=True, is_stray=is_stray)
     again = moving.async_delete(*KEY, is_future=True, is_stray=is_stray)
