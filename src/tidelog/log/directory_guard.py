@@ -34,6 +34,12 @@ def lacks_resources(error: BaseException) -> bool:
     return isinstance(cause, OSError) and cause.errno in NO_RESOURCES
 
 
+def may_pass(error: BaseException) -> bool:
+    """Whether an error, or the one that caused it, is a full disk, or one of ``NO_RESOURCES``."""
+    cause = error if isinstance(error, OSError) else error.__cause__
+    return isinstance(cause, OSError) and cause.errno in NO_SPACE | NO_RESOURCES
+
+
 def _is_failed_disk(error: Exception) -> TypeGuard[OSError]:
     return isinstance(error, OSError) and error.errno not in PASSING
 

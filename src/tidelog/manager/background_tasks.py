@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tidelog.manager.directories.disk_reserve import DiskReserve
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.deleter import LogDeleter
+    from tidelog.manager.lifecycle.late_loading import LateLoader
     from tidelog.manager.lifecycle.reopening import LogReopener
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.offset_checkpointing import OffsetCheckpointing
@@ -67,6 +68,7 @@ class BackgroundTasks:
         reserve: DiskReserve,
         requests: RequestLook,
         reopener: LogReopener,
+        late: LateLoader,
         staged: StagedCommits,
     ) -> None:
         self._machine = machine
@@ -79,6 +81,7 @@ class BackgroundTasks:
         self._reserve = reserve
         self._requests = requests
         self._reopener = reopener
+        self._late = late
         self._staged = staged
         self._handles: list[Handle] = []
         self._gate = TaskGate()
@@ -105,6 +108,7 @@ class BackgroundTasks:
             ("kafka-log-start-offset-checkpoint", log_starts, delay_ms, start_ms),
             ("tidelog-disk-reserve", self._reserve.look, 0, _RESERVE_MS),
             ("tidelog-reopen-logs", self._reopener.reopen_all, 0, _RESERVE_MS),
+            ("tidelog-load-logs-late", self.load_late, 0, _RESERVE_MS),
             ("tidelog-staged-commits", self._staged.finish_due, 0, RETRY_MS),
             ("tidelog-ready-commits", self.commit_ready, 0, _REQUESTS_MS),
             ("tidelog-requests", self.answer_requests, 0, _REQUESTS_MS),
@@ -179,6 +183,15 @@ class BackgroundTasks:
                 exclusive_if_free=self._cleaning.exclusive_if_free,
             )
         return deleted
+
+    def load_late(self) -> int:
+        """Load or create logs for which there was no space before; return how many."""
+        count = 0
+        for key in self._late.due():
+            if self._gate.is_closed:
+                break
+            count += self._late.load(key)
+        return count
 
     def answer_requests(self) -> None:
         """Begin what other processes requested, and go on with what was begun."""

@@ -14,11 +14,7 @@ from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.partition_directories import random_id
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.waiting import ThreadBell
-from tidelog.errors import (
-    InvalidPartitions,
-    KafkaStorageError,
-    UnknownTopicOrPartition,
-)
+from tidelog.errors import InvalidPartitions, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.background_tasks import BackgroundTasks
 from tidelog.manager.cleaning import Cleaning
@@ -31,6 +27,7 @@ from tidelog.manager.lifecycle.creator import LogCreator
 from tidelog.manager.lifecycle.deleter import LogDeleter
 from tidelog.manager.lifecycle.deletion_queue import DeletionQueue
 from tidelog.manager.lifecycle.first_use import FirstUseLoader
+from tidelog.manager.lifecycle.late_loading import LateLoader
 from tidelog.manager.lifecycle.loading import LogLoading
 from tidelog.manager.lifecycle.log_opener import (
     USUAL_RECOVERY,
@@ -241,6 +238,9 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             watcher=watcher,
         )
         self._staged.read_journals()
+        late = LateLoader(
+            machine, log_dirs, registry, self._topics, first_use=self._first_use, mover=self._mover
+        )
         self._on_demand = OnDemand(
             machine,
             lambda: self._config,
@@ -260,6 +260,7 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             reserve=self._reserve,
             requests=Requests(machine, log_dirs, registry, self._mover, self),
             reopener=self._reopener,
+            late=late,
             staged=self._staged,
         )
 

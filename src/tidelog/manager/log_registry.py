@@ -51,7 +51,10 @@ class LogRegistry:
         self.lost: set[TopicPartition] = set()
         """Partitions that had, when they were loaded, less than readers once saw."""
         self.failed: dict[TopicPartition, TidelogError] = {}
-        """Partitions whose log could not be loaded, or created, by the start, and why."""
+        """Partitions that are not served though their directory is online, and why.
+
+        Their log could not be loaded, or created. Once all are loaded ``change_lock`` guards this.
+        """
         self.holds: dict[TopicPartition, Hold] = {}
         """Partitions that wait for a committed transaction, open or not."""
         self.counters = counters
@@ -132,6 +135,7 @@ class LogRegistry:
             hold=self.holds.get(key),
         )
         self._add(partition)
+        self.failed.pop(key, None)
         partition.add_listener(_BellRinger(self.bell))
         return partition
 

@@ -21,6 +21,7 @@ def test_tasks_have_kafkas_names() -> None:
         assert home.scheduler.pending() == [
             "tidelog-disk-reserve",
             "tidelog-reopen-logs",
+            "tidelog-load-logs-late",
             "tidelog-staged-commits",
             "tidelog-ready-commits",
             "tidelog-requests",

@@ -248,7 +248,8 @@ class LogCreator:
                 continue
             for key in keys:
                 # Lines of a new partition are those of an earlier one of its name.
-                if not is_new and warn_of_lost_log(log_dir.checkpoints, key, path):
+                is_known = is_new or key in self._registry.lost
+                if not is_known and warn_of_lost_log(log_dir.checkpoints, key, path):
                     self._registry.lost.add(key)
             names = [log_directory_name(*key) for key in keys]
             try:

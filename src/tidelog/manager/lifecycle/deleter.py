@@ -143,10 +143,10 @@ class LogDeleter:
                 if future is not None:
                     removed.setdefault(os.path.dirname(future.directory), []).append(key)
             home = self._log_dirs.with_id(home_id)
+            self._registry.failed.pop(key, None)
             with _going_on(topic.name, failures):
                 if self._take_out_deleted(key) is None:
                     self.rename_unopened(key, home)
-                    self._registry.failed.pop(key, None)
             if home is not None:
                 removed.setdefault(home.path, []).append(key)
         for log_dir in self._log_dirs:
@@ -212,6 +212,7 @@ class LogDeleter:
             key = TopicPartition(topic.name, number)
             if self._take_out(key) is None:
                 self.rename_unopened(key, self._log_dirs.with_id(topic.partitions[number]))
+            self._registry.failed.pop(key, None)
         self._topics.shrink(topic.name, numbers)
 
     def remove_log(

@@ -140,8 +140,9 @@ class FirstUseLoader:
 
     def _open(self, log_dir: LogDir, key: TopicPartition, topic: Topic) -> Log:
         path = os.path.join(log_dir.path, log_directory_name(*key))
+        is_retry = key in self._registry.failed
         try:
-            log = self._opener.load(log_dir, key, path, self._watcher)
+            log = self._opener.load(log_dir, key, path, self._watcher, is_retry=is_retry)
         except BaseException:
             log_dir.is_in_doubt = True  # its files may be half recovered, and nobody closes them
             raise

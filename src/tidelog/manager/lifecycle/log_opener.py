@@ -66,11 +66,18 @@ class LogOpener:
         self._recovery = recovery
 
     def load(
-        self, log_dir: LogDir, key: TopicPartition, path: str, watcher: LoadWatcher = SILENT
+        self,
+        log_dir: LogDir,
+        key: TopicPartition,
+        path: str,
+        watcher: LoadWatcher = SILENT,
+        *,
+        is_retry: bool = False,
     ) -> Log:
         """Open a log in the state its directory was left in; errors as ``Log.open``.
 
-        Raises KafkaStorageError for a link to another partition's directory, as all methods do.
+        ``is_retry``: this process has tried before, and may have left it half recovered. Raises
+        KafkaStorageError for a link to another partition's directory, as all methods do.
         """
         checkpoints, is_trusted = log_dir.checkpoints, not self._recovery.distrusts_all
         return self._open(
@@ -78,7 +85,7 @@ class LogOpener:
             path,
             log_start_offset=checkpoints.log_start_offset(key),
             recovery_point=checkpoints.recovery_point(key) if is_trusted else 0,
-            clean_shutdown=log_dir.was_clean and is_trusted,
+            clean_shutdown=log_dir.was_clean and is_trusted and not is_retry,
             watcher=watcher,
         )
 

@@ -190,6 +190,24 @@ class PartitionMover:
             else:
                 self._resume(key)
 
+    def resume_late(self, key: TopicPartition) -> None:
+        """Continue the move of a partition that came into service after ``resume_all``, if any.
+
+        After an unclean end its copy begins anew: what was flushed of it is no longer known.
+        """
+        copy, current = self._registry.future(key), self._registry.current(key)
+        if copy is None or current is None:
+            return
+        try:
+            if not self._log_dirs.of(copy).was_clean:
+                copy.truncate_fully_and_start_at(current.log_start_offset)
+            _align(current, copy)
+        except KafkaStorageError as error:
+            _log.error("move-failed topic=%s partition=%d reason=%s", *key, error)
+            self._abandon(key, str(error))
+        else:
+            self._resume(key)
+
     def cancel_on_request(self, key: TopicPartition) -> None:
         """Give a move up and delete the copy; the log stays as it is.
 

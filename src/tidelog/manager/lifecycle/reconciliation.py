@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from uuid import UUID
 
+    from tidelog.errors import TidelogError
     from tidelog.log.log import Log
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.creator import LogCreator
@@ -112,13 +113,13 @@ class Reconciler:
         except KafkaStorageError as error:
             self._leave_out(found, error)
 
-    def _leave_out(self, found: FoundLog, error: KafkaStorageError) -> None:
+    def _leave_out(self, found: FoundLog, error: TidelogError) -> None:
         """Close a log that is not served; raise the error if it says nothing about a disk."""
         self._close(found, error)
         self._registry.failed[found.key] = error
 
     @staticmethod
-    def _close(found: FoundLog, error: KafkaStorageError) -> None:
+    def _close(found: FoundLog, error: TidelogError) -> None:
         if lacks_resources(error):
             raise error
         _log.error("log-not-loaded directory=%s reason=%s", found.log.directory, error)
@@ -163,8 +164,12 @@ class Reconciler:
         is_other = known is not None and log.topic_id not in {None, known.topic_id}
         if is_other or (is_stray is not None and is_stray(log)):
             _log.warning("log-stray directory=%s topic_id=%s", log.directory, log.topic_id)
-            with self._unless_failing(found):
+            try:
                 self._deleter.put_away(key, log, is_stray=True)
+            except KafkaStorageError as error:
+                self._close(found, error)
+                # Without its cause: only a start knows it from the log of the topic.
+                self._registry.failed[key] = KafkaStorageError(str(error))
             return True
         return False
 
@@ -217,9 +222,7 @@ class Reconciler:
                 self._put_away_for(chosen, other)
         return kept
 
-    def _why_not_there(
-        self, key: TopicPartition, found: Sequence[FoundLog]
-    ) -> KafkaStorageError | None:
+    def _why_not_there(self, key: TopicPartition, found: Sequence[FoundLog]) -> TidelogError | None:
         """Return an error if the catalogue names a log that was not found.
 
         Another one may be what a move has left behind: older, and without what was appended since.
@@ -232,8 +235,7 @@ class Reconciler:
                 return None
             offline = ", ".join(self._log_dirs.failures)
             return KafkaStorageError(f"{key} lies in a directory that is offline: {offline}")
-        failed = self._registry.failed.get(key)
-        return None if failed is None else KafkaStorageError(str(failed))
+        return self._registry.failed.get(key)
 
     def _put_away_for(self, chosen: FoundLog, other: FoundLog) -> None:
         """Delete a log in favour of another one of the partition, which is online.

@@ -1,0 +1,138 @@
+"""Taking logs into service for which a disk had no space at the start, or when they were created.
+
+Kafka takes the whole directory offline, until the broker is started again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Final
+
+from tidelog.datadir.adoption import readable_topic_id
+from tidelog.datadir.partition_directories import is_directory
+from tidelog.errors import KafkaStorageError, TidelogError
+from tidelog.log.directory_guard import may_pass
+from tidelog.manager.lifecycle.move_status import find_copies
+from tidelog.segment.filenames import log_directory_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.manager.directories.log_dir import LogDir
+    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.lifecycle.first_use import FirstUseLoader
+    from tidelog.manager.lifecycle.mover import PartitionMover
+    from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.topics.topics import Topics
+    from tidelog.segment.filenames import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+_NS_PER_MS: Final = 1_000_000
+RETRY_MS: Final = 1_000
+"""Time in ms after which a log is tried for the first time."""
+MAX_RETRY_MS: Final = 60_000
+
+
+class LateLoader:
+    """Loads or creates the partitions in the registry's ``failed`` whose error may pass.
+
+    The delay doubles after each try, since a log may have to be recovered, which takes the
+    registry's ``change_lock``. A log that fails for another reason is left to the next start.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        log_dirs: LogDirs,
+        registry: LogRegistry,
+        topics: Topics,
+        *,
+        first_use: FirstUseLoader,
+        mover: PartitionMover,
+    ) -> None:
+        self._fs: Final = machine.fs
+        self._clock: Final = machine.clock
+        self._log_dirs: Final = log_dirs
+        self._topics: Final = topics
+        self._registry: Final = registry
+        self._first_use: Final = first_use
+        self._mover: Final = mover
+        self._next: dict[TopicPartition, tuple[int, int]] = {}
+        """When each is tried again, in ns, and the delay in ms after that."""
+
+    def due(self) -> Iterator[TopicPartition]:
+        """Yield the partitions whose turn it is now; one that is new to this has still to wait."""
+        waiting = {key for key, error in list(self._registry.failed.items()) if may_pass(error)}
+        now_ns = self._clock.monotonic_ns()
+        self._next = {key: self._next.get(key, _after(now_ns, RETRY_MS)) for key in waiting}
+        for key in sorted(waiting):
+            due_ns, delay_ms = self._next[key]
+            if now_ns >= due_ns:
+                self._next[key] = _after(now_ns, delay_ms)
+                yield key
+
+    def load(self, key: TopicPartition) -> bool:
+        """Try to take a partition into service; return whether it is."""
+        with self._registry.change_lock:
+            if self._registry.is_closed or key not in self._registry.failed:
+                return False
+            if not self._topics.has(key):
+                del self._registry.failed[key]
+                return False
+            try:
+                self._note_place(key)
+                log = self._first_use.load(*key).log
+            except TidelogError as error:
+                if not may_pass(error):
+                    _log.error("log-not-loaded-late log=%s reason=%s", key, error)
+                self._registry.failed[key] = error
+                return False
+            _log.info("log-loaded-late directory=%s", log.directory)
+            self._registry.bell.ring()
+            self._mover.resume_late(key)
+            return True
+
+    def _note_place(self, key: TopicPartition) -> None:
+        """Record in the catalogue where a log lies that is not where the catalogue says.
+
+        So does the start. A new, empty log would take its place otherwise. Raises
+        KafkaStorageError.
+        """
+        topic = self._topics.get(key.topic)
+        home = self._log_dirs.with_id(topic.partitions[key.partition])
+        if self._log_dirs.failures if home is None else self._is_at_home(home, key):
+            return
+        elsewhere = [one for one in self._log_dirs if self._is_of(topic, one, key)]
+        if len(elsewhere) > 1:
+            paths = ", ".join(one.path for one in elsewhere)
+            raise KafkaStorageError(f"{key} lies in more than one directory: {paths}")
+        for found in elsewhere:
+            place = (key.topic, topic.topic_id, key.partition, found.directory_id)
+            self._topics.place(*place)
+
+    def _is_at_home(self, home: LogDir, key: TopicPartition) -> bool:
+        """Return whether a directory has the log of a partition, or the copy that becomes it."""
+        with self._log_dirs.failing(home.path, f"looking for {key}"):
+            if self._fs.exists(_path(home, key)):
+                return True
+            return any(copied == key for copied, _ in find_copies(self._fs, home.path))
+
+    def _is_of(self, topic: Topic, log_dir: LogDir, key: TopicPartition) -> bool:
+        """Return whether a directory has a log of a partition that may be the topic's."""
+        path = _path(log_dir, key)
+        with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
+            is_log = is_directory(self._fs, path) and not self._log_dirs.links.why_foreign(path)
+            return is_log and readable_topic_id(self._fs, path) in {None, topic.topic_id}
+
+
+def _path(log_dir: LogDir, key: TopicPartition) -> str:
+    return os.path.join(log_dir.path, log_directory_name(*key))
+
+
+def _after(now_ns: int, delay_ms: int) -> tuple[int, int]:
+    """Return when ``delay_ms`` is over, and the delay after that."""
+    return now_ns + delay_ms * _NS_PER_MS, min(2 * delay_ms, MAX_RETRY_MS)

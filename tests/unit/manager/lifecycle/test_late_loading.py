@@ -1,0 +1,236 @@
+"""Logs for which a disk had no space come into service, without a restart, once there is some."""
+
+from __future__ import annotations
+
+import logging
+from errno import EIO, EMFILE, ENOSPC
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import pytest
+
+from tidelog.codec.metadata_files import write_partition_metadata
+from tidelog.errors import KafkaStorageError
+from tidelog.segment.filenames import TopicPartition, log_future_directory_name
+from tidelog.testing.manager_home import ManagerHome, fill, values
+
+if TYPE_CHECKING:
+    from tidelog.manager.log_manager import LogManager
+
+KEY = TopicPartition("t", 0)
+COPY = log_future_directory_name(*KEY, "0" * 32)
+LOG = f"{0:020}.log"
+TIME_INDEX = f"{0:020}.timeindex"
+FULL = OSError(ENOSPC, "full")
+VALUES = [b"value 0", b"value 1", b"value 2"]
+LONG_MS = 600_000
+
+
+def closed_home() -> ManagerHome:
+    """Return directories /a with t-0 and a-0, and /b with b-0, cleanly closed."""
+    home = ManagerHome("/a", "/b", retention_ms=-1)
+    with home.open() as manager:
+        for name, path in (("t", "/a"), ("a", "/a"), ("b", "/b")):
+            manager.create_topic(name, path=path)
+            fill(manager, name, 0, 3)
+    home.scheduler.forget()
+    return home
+
+
+def delete_log(home: ManagerHome, path: str) -> None:
+    """Delete the directory of a partition with its files."""
+    for name in home.fs.list(path):
+        home.fs.delete(f"{path}/{name}")
+    home.fs.delete_directory(path)
+
+
+def copy_log(home: ManagerHome, source: str, target: str) -> None:
+    """Copy the directory of a partition."""
+    home.fs.make_directory(target)
+    for name in home.fs.list(source):
+        home.fs.write(f"{target}/{name}", home.fs.read(f"{source}/{name}"))
+
+
+def check_comes_back(home: ManagerHome, manager: LogManager, expected: list[bytes]) -> None:
+    """Check that t-0 is not served now and is some time later; others always are."""
+    with pytest.raises(KafkaStorageError, match="full"):
+        manager.partition(*KEY)
+    assert values(manager, "a", 0) == VALUES
+    home.clock.advance(60_000)
+
+    assert values(manager, *KEY) == expected
+    fill(manager, *KEY, 1)
+    assert values(manager, *KEY) == [*expected, b"value 0"]
+    assert manager.live_dirs == ["/a", "/b"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "path"), [("make_directory", "/a/t-0"), ("open", f"/a/t-0/{LOG}")]
+)
+def test_a_missing_partition_is_created_when_there_is_space(operation: str, path: str) -> None:
+    """Also where its directory was made before."""
+    home = closed_home()
+    delete_log(home, "/a/t-0")
+    home.fs.fail(operation, path, FULL)
+    with home.open() as manager:
+        check_comes_back(home, manager, [])
+    home.scheduler.forget()
+    with home.open() as manager:
+        assert values(manager, *KEY) == [b"value 0"]
+
+
+def test_a_log_is_loaded_when_there_is_space_to_recover_it() -> None:
+    """With all of its records, and its log start."""
+    home = ManagerHome("/a", "/b", retention_ms=-1)
+    manager = home.open()
+    for name in "ta":
+        manager.create_topic(name, path="/a")
+        fill(manager, name, 0, 3)
+    manager.delete_records(KEY, 1)
+    manager.flush()
+    home.restart()
+    home.fs.fail("truncate", f"/a/t-0/{TIME_INDEX}", FULL)
+    with home.open() as manager:
+        check_comes_back(home, manager, VALUES[1:])
+
+
+def test_a_log_whose_place_could_not_be_noted_is_served_from_there() -> None:
+    """No new log is made where the catalogue says that it is."""
+    home = closed_home()
+    home.fs.rename("/a/t-0", "/b/t-0")
+    home.fs.fail("rename", "/b/tidelog.topics.json.tmp", FULL)
+    with home.open() as manager:
+        check_comes_back(home, manager, VALUES)
+        assert manager.partition(*KEY).log.directory == "/b/t-0"
+        assert "t-0" not in home.files("/a")
+
+
+def test_a_move_that_was_decided_is_finished_when_there_is_space() -> None:
+    """The older log that it has left stays out of service."""
+    home = closed_home()
+    copy_log(home, "/a/t-0", "/b/t-0")
+    home.fs.rename("/a/t-0", f"/a/{COPY}")
+    home.fs.fail("rename", f"/a/{COPY}", FULL)
+    with home.open() as manager:
+        check_comes_back(home, manager, VALUES)
+        assert manager.partition(*KEY).log.directory == "/a/t-0"
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_a_move_goes_on_when_its_partition_is_back(is_clean: bool) -> None:
+    """From where it was, or from the start if the copy may have holes."""
+    home = closed_home()
+    copy_log(home, "/a/t-0", f"/b/{COPY}")
+    if not is_clean:
+        home.fs.delete("/b/.kafka_cleanshutdown")
+    home.fs.fail("open", f"/a/t-0/{LOG}", FULL)
+    with home.open() as manager:
+        with pytest.raises(KafkaStorageError, match="full"):
+            manager.partition(*KEY)
+        home.clock.advance(60_000)
+
+        assert manager.moves() == []
+        assert manager.partition(*KEY).log.directory == "/b/t-0"
+        assert values(manager, *KEY) == VALUES
+
+
+def test_it_is_tried_ever_more_rarely_and_quietly(caplog: pytest.LogCaptureFixture) -> None:
+    """At least once a minute; one event says that it is there."""
+    home = closed_home()
+    delete_log(home, "/a/t-0")
+    home.fs.fail("make_directory", "/a/t-0", FULL, count=9)
+    with home.open() as manager:
+        caplog.clear()
+        caplog.set_level(logging.INFO)
+        home.clock.advance(120_000)
+        assert caplog.text == ""
+        home.clock.advance(180_000)
+        assert caplog.text.count("log-loaded-late directory=/a/t-0") == 1
+        home.clock.advance(LONG_MS)
+        assert caplog.text.count("log-loaded-late") == 1
+        assert values(manager, *KEY) == []
+
+
+def test_a_lack_of_descriptors_meanwhile_does_not_end_the_waiting() -> None:
+    """It passes as well."""
+    home = closed_home()
+    delete_log(home, "/a/t-0")
+    home.fs.fail("make_directory", "/a/t-0", FULL)
+    with home.open() as manager:
+        home.fs.fail("make_directory", "/a/t-0", OSError(EMFILE, "too many open files"))
+        home.clock.advance(60_000)
+        assert values(manager, *KEY) == []
+
+
+def test_a_log_that_fails_for_another_reason_is_left_to_the_next_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The reason of the moment is logged, once, and given to whoever asks."""
+    home = closed_home()
+    delete_log(home, "/a/t-0")
+    home.fs.fail("make_directory", "/a/t-0", FULL)
+    with home.open() as manager:
+        home.fs.make_directory("/a/t-0")
+        write_partition_metadata(home.fs, "/a/t-0/partition.metadata", UUID(int=9, version=4))
+        home.clock.advance(LONG_MS)
+        with pytest.raises(KafkaStorageError, match=str(UUID(int=9, version=4))[-4:]):
+            manager.partition(*KEY)
+    assert caplog.text.count("log-not-loaded-late log=t-0") == 1
+
+
+def test_a_partition_of_a_disk_that_failed_meanwhile_is_not_created_elsewhere() -> None:
+    """Its log may be there."""
+    home = closed_home()
+    home.fs.fail("open", f"/a/t-0/{LOG}", FULL)
+    with home.open() as manager:
+        with pytest.raises(KafkaStorageError, match="full"):
+            manager.partition(*KEY)
+        manager.take_dir_offline("/a", OSError(EIO, "bad"))
+        home.clock.advance(60_000)
+        with pytest.raises(KafkaStorageError, match="offline"):
+            manager.partition(*KEY)
+        assert "t-0" not in home.files("/b")
+
+
+def test_a_topic_that_is_deleted_meanwhile_does_not_come_back() -> None:
+    """Nor does one that is made again suffer from what kept the first one out."""
+    home = closed_home()
+    home.fs.fail("open", f"/a/t-0/{LOG}", FULL)
+    with home.open() as manager:
+        assert KEY in manager._registry.failed
+        home.fs.fail("rename", "/a/t-0", FULL)
+        manager.delete_topic("t")
+        home.clock.advance(60_000)
+        assert "t" not in manager.topics()
+        manager.create_topic("t", path="/a")
+        assert values(manager, *KEY) == []
+
+
+def test_a_stray_log_that_cannot_be_renamed_is_not_served_later() -> None:
+    """Only a start knows it from the log of the partition."""
+    home = closed_home()
+    home.fs.fail("rename", "/a/t-0", FULL)
+    with home.open(how={"is_stray": lambda log: log.directory == "/a/t-0"}) as manager:
+        home.clock.advance(60_000)
+        with pytest.raises(KafkaStorageError, match="full"):
+            manager.partition(*KEY)
+
+
+def test_a_stop_begins_no_further_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left is up to the next start."""
+    home = closed_home()
+    for name in "ta":
+        delete_log(home, f"/a/{name}-0")
+        home.fs.fail("make_directory", f"/a/{name}-0", FULL)
+    with home.open() as manager:
+        late, tried = manager.tasks._late, []
+        monkeypatch.setattr(late, "due", lambda: iter([TopicPartition("a", 0), KEY]))
+
+        def load(key: TopicPartition) -> bool:
+            tried.append(key.topic)
+            manager.tasks._gate.close()
+            return False
+
+        monkeypatch.setattr(late, "load", load)
+        manager.tasks.load_late()
+        assert tried == ["a"]
