@@ -18,6 +18,7 @@ from tidelog.errors import (
     InvalidArgument,
     InvalidReplicaAssignment,
     KafkaStorageError,
+    TidelogError,
 )
 from tidelog.log.directory_guard import PASSING
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
@@ -49,10 +50,15 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def _raising_first() -> Iterator[OnFailure]:
-    """Collect errors of disks, so that the other disks go on; raise the first at the end."""
+def _raising_first(failed: dict[TopicPartition, TidelogError]) -> Iterator[OnFailure]:
+    """Note errors of disks in ``failed``, so that other disks go on; raise the first at the end."""
     errors: list[KafkaStorageError] = []
-    yield lambda _keys, error: errors.append(error)
+
+    def note(keys: Sequence[TopicPartition], error: KafkaStorageError) -> None:
+        errors.append(error)
+        failed.update(dict.fromkeys(keys, error))
+
+    yield note
     if errors:
         raise errors[0]
 
@@ -234,7 +240,7 @@ class LogCreator:
         and that are gone with a directory are logged and counted, unless the partitions are new.
         Raises the first error of a disk when those of the others are there.
         """
-        with _raising_first() as on_failure:
+        with _raising_first({}) as on_failure:
             return self._make_missing(topic, numbers, on_failure, is_new=is_new)
 
     def _make_missing(
@@ -300,13 +306,14 @@ class LogCreator:
         ``new`` are partitions that never existed before; None: all, of which none is new. One whose
         data directory is offline is left out, and so is one whose log is there but could not be
         loaded. ``on_failure`` is called with the partitions that a failing or full disk kept from
-        being created; None: the first error is raised when the logs of the other disks are served.
+        being created; None: they are noted in the registry's ``failed``, and the first error is
+        raised when the logs of the other disks are served.
         """
-        if on_failure is None:
-            with _raising_first() as collecting:
-                self.create_missing(topic, new, on_failure=collecting)
-            return
         failed = self._registry.failed
+        if on_failure is None:
+            with _raising_first(failed) as noting:
+                self.create_missing(topic, new, on_failure=noting)
+            return
         there = [at for at in topic.partitions if TopicPartition(topic.name, at) not in failed]
         wanted = sorted(there if new is None else new)
         for key in self._make_missing(topic, wanted, on_failure, is_new=new is not None):

@@ -258,3 +258,47 @@ def test_a_creation_that_is_refused_leaves_nothing_of_what_it_finished() -> None
             manager.create_topic("s")
 
     assert [name for name in home.files() if name.startswith("t-")] == []
+
+
+@pytest.mark.parametrize("errors", [(EIO, ENOSPC), (ENOSPC, EIO)])
+@pytest.mark.parametrize("operation", ["make_directory", "open"])
+def test_a_partition_that_one_disk_has_no_space_for_comes_later_if_another_disk_fails(
+    operation: str, errors: tuple[int, int]
+) -> None:
+    """The topic cannot be removed then; each partition is refused with the reason of its disk."""
+    home = ManagerHome("/a", "/b", "/c")
+    name = f"/{0:020}.log" if operation == "open" else ""
+    with home.open() as manager:
+        for path, at, error in zip(("/a", "/b"), range(2), errors, strict=False):
+            home.fs.fail(operation, f"{path}/t-{at}{name}", OSError(error, f"error of {path}"))
+        with pytest.raises(KafkaStorageError, match="error of /a"):
+            manager.create_topic("t", 3, is_spread=True)
+        for at, path in enumerate(("/a", "/b")):
+            with pytest.raises(KafkaStorageError, match=f"error of {path}"):
+                manager.partition("t", at)
+        home.clock.advance(60_000)
+        fill(manager, "t", errors.index(ENOSPC), 1)
+
+        assert values(manager, "t", errors.index(ENOSPC)) == [b"value 0"]
+        assert values(manager, "t", 2) == []
+
+
+@pytest.mark.parametrize("operation", ["make_directory", "open"])
+def test_a_creation_that_is_undone_leaves_no_partition_to_come_later(operation: str) -> None:
+    """Of a topic, and of partitions that are added; they are created by the next call."""
+    home = ManagerHome()
+    name = f"/{0:020}.log" if operation == "open" else ""
+    with home.open() as manager:
+        manager.create_topic("u")
+        for topic, at in (("t", 0), ("u", 1)):
+            home.fs.fail(operation, f"/data/{topic}-{at}{name}", OSError(ENOSPC, "full"))
+        with pytest.raises(KafkaStorageError, match="full"):
+            manager.create_topic("t")
+        with pytest.raises(KafkaStorageError, match="full"):
+            manager.create_partitions("u", 2)
+        home.clock.advance(60_000)
+
+        assert manager._registry.failed == {}
+        assert (list(manager.topics()), list(manager.topic("u").partitions)) == (["u"], [0])
+        manager.create_partitions("u", 2)
+        fill(manager, "u", 1, 1)

@@ -10,7 +10,8 @@ from uuid import UUID
 import pytest
 
 from tidelog.codec.metadata_files import write_partition_metadata
-from tidelog.errors import KafkaStorageError
+from tidelog.embedded.logs import Logs
+from tidelog.errors import CommitUnfinished, KafkaStorageError
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
@@ -214,6 +215,25 @@ def test_a_stray_log_that_cannot_be_renamed_is_not_served_later() -> None:
         home.clock.advance(60_000)
         with pytest.raises(KafkaStorageError, match="full"):
             manager.partition(*KEY)
+
+
+def create_in_transaction(manager: LogManager) -> None:
+    """Create topic t in a transaction, with a record."""
+    with Logs(manager).transaction("x", "/data") as txn:
+        txn.create_topic("t")
+        txn.append("t", b"a")
+
+
+def test_a_committed_topic_is_there_when_there_is_space() -> None:
+    """The service applies its transaction then."""
+    home = ManagerHome()
+    with home.open() as manager:
+        home.fs.fail("open", f"/data/t-0/{LOG}", FULL)
+        with pytest.raises(CommitUnfinished):
+            create_in_transaction(manager)
+        home.clock.advance(60_000)
+
+        assert values(manager, *KEY) == [b"a"]
 
 
 def test_a_stop_begins_no_further_log(monkeypatch: pytest.MonkeyPatch) -> None:
