@@ -208,11 +208,12 @@ class LogLoading:
         self._log_dirs = log_dirs
         self._opener = opener
         self._registry = registry
-        self._listed = {
-            log_directory_name(topic.name, number)
+        self._homes = {
+            TopicPartition(topic.name, number): home
             for topic in topics
-            for number in topic.partitions
+            for number, home in topic.partitions.items()
         }
+        self._listed = {log_directory_name(*key) for key in self._homes}
         self._fs = machine.fs
         self._clock = machine.clock
         self._scheduler = machine.scheduler
@@ -322,9 +323,11 @@ class LogLoading:
             return None
         _log.debug("Loading log %s", path)
         key = parse_topic_partition(name)
+        # Where the catalogue names its directory a copy is the log, if there is no other.
+        is_log = not is_future_directory(name) or self._homes.get(key) == one.directory_id
         if (reason := self._log_dirs.links.why_foreign(path)) is not None:
             _log.error("log-not-loaded directory=%s reason=%s", path, reason)
-            if not is_future_directory(name):
+            if is_log:
                 self._registry.failed[key] = KafkaStorageError(f"{path} is left alone: {reason}")
             return None
         try:
@@ -340,7 +343,7 @@ class LogLoading:
             else:
                 _log.error("log-not-loaded directory=%s reason=%s", path, error)
                 one.is_in_doubt = True
-                if not is_future_directory(name):
+                if is_log:
                     self._registry.failed[key] = error
             return None
         except BaseException:

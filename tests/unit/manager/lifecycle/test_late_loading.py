@@ -117,6 +117,15 @@ def test_a_move_that_was_decided_is_finished_when_there_is_space() -> None:
         assert manager.partition(*KEY).log.directory == "/a/t-0"
 
 
+def test_no_log_is_created_in_place_of_a_copy_that_cannot_be_loaded() -> None:
+    """The catalogue says that the copy is the log: its records would be hidden, and then lost."""
+    home = closed_home()
+    home.fs.rename("/a/t-0", f"/a/{COPY}")
+    home.fs.fail("open", f"/a/{COPY}/{LOG}", FULL)
+    with home.open() as manager:
+        check_comes_back(home, manager, VALUES)
+
+
 @pytest.mark.parametrize("is_clean", [False, True])
 def test_a_move_goes_on_when_its_partition_is_back(is_clean: bool) -> None:
     """From where it was, or from the start if the copy may have holes."""
