@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import lacks_resources
 from tidelog.manager.lifecycle.deleter import is_full
+from tidelog.manager.lifecycle.log_closer import log_closer
 from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_end
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 
@@ -270,10 +271,16 @@ class Reconciler:
                 text = "future-log-superseded directory=%s by=%s"
                 _log.warning(text, other.log.directory, chosen.log.directory)
                 if self._registry.partition(key) is None:
-                    self._close(other, KafkaStorageError("another copy is longer"))
+                    self._keep_aside(other)
                 else:
                     self._put_away_for(chosen, other)
         return kept
+
+    @staticmethod
+    def _keep_aside(found: FoundLog) -> None:
+        """Close a log in order that is not used now; where that fails the next start recovers it."""
+        if log_closer(found.log)() is not None:
+            found.log_dir.is_in_doubt = True
 
     def _note_place(self, found: FoundLog) -> None:
         """Record in the catalogue where the log lies, and in the log to which topic it belongs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from errno import EIO, ENOSPC
+from errno import EIO, EMFILE, ENOSPC
 from typing import TYPE_CHECKING
 
 import pytest
@@ -290,14 +290,29 @@ def test_of_two_copies_a_start_continues_the_longer_one(
         assert "future-log-superseded directory=/c/t-0." in caplog.text
 
 
-def test_two_copies_of_a_log_that_is_offline_are_kept() -> None:
-    """One of them may be all that is left."""
+def test_two_copies_of_a_log_that_is_offline_are_kept(caplog: pytest.LogCaptureFixture) -> None:
+    """One of them may be all that is left. Both are closed in order, and nothing is an error."""
     home = two_copies()
+    caplog.clear()
     with home.open(how={"offline": ["/a"]}) as manager:
         home.clock.advance(120_000)
 
         assert values(manager, "other", 0) == [b"value 0"]
         assert [len(copies(home, path)) for path in ("/b", "/c")] == [1, 1]
+    assert [home.is_marked(path) for path in ("/b", "/c")] == [True, True]
+    assert "log-not-loaded" not in caplog.text
+
+
+@pytest.mark.parametrize("error", [EIO, EMFILE])
+def test_a_copy_that_is_kept_and_cannot_be_closed_leaves_its_directory_in_doubt(
+    error: int,
+) -> None:
+    """The next start recovers what lies there."""
+    home = two_copies()
+    name = copies(home, "/c")[0]
+    home.fs.fail("sync_directory", f"/c/{name}", OSError(error, "bad"))
+    with home.open(how={"offline": ["/a"]}) as manager:
+        assert manager.live_dirs == (["/b"] if error == EIO else ["/b", "/c"])
     assert [home.is_marked(path) for path in ("/b", "/c")] == [True, False]
 
 
