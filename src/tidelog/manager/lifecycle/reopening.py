@@ -42,9 +42,14 @@ class LogReopener:
         self._checkpointing: Final = checkpointing
 
     def reopen_all(self) -> int:
-        """Reopen what can be; return how many logs. The others are tried by the next pass."""
+        """Reopen what can be; return how many logs. The others are tried by the next pass.
+
+        Except those of partitions that have ended, which the next start serves.
+        """
         count = 0
         for partition in self._registry.partitions().values():
+            if partition.has_ended:
+                continue
             try:
                 count += self._reopen_if_offline(partition)
             except TidelogError as error:

@@ -378,6 +378,19 @@ def test_a_log_that_cannot_be_reopened_does_not_keep_others_from_it(
         assert values(manager, "t", 1) == [b"value 0"]
 
 
+def test_a_partition_that_has_ended_is_not_reopened(caplog: pytest.LogCaptureFixture) -> None:
+    """Only the next start serves it; no pass says that it failed."""
+    home = ManagerHome("/a")
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+        partitions = [manager.partition("t", number) for number in range(2)]
+        partitions[0].end(KafkaStorageError("the catalogues may name either place"))
+        partitions[1].log._state.context.guard.take_offline(OSError(ENOSPC, "full"))
+
+        assert manager._reopener.reopen_all() == 1
+        assert "log-not-reopened" not in caplog.text
+
+
 def test_a_failed_directory_is_closed_while_no_log_changes_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
