@@ -278,7 +278,7 @@ class Reconciler:
 
     @staticmethod
     def _keep_aside(found: FoundLog) -> None:
-        """Close a log in order that is not used now; where that fails the next start recovers it."""
+        """Close a log that is not used now; where that fails the next start recovers it."""
         if log_closer(found.log)() is not None:
             found.log_dir.is_in_doubt = True
 

@@ -175,7 +175,7 @@ def test_a_lack_of_descriptors_meanwhile_does_not_end_the_waiting() -> None:
 def test_a_log_that_fails_for_another_reason_is_left_to_the_next_start(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The reason of the moment is logged, once, and given to whoever asks."""
+    """The reason of the moment is logged, once, and given to callers."""
     home = closed_home()
     delete_log(home, "/a/t-0")
     home.fs.fail("make_directory", "/a/t-0", FULL)
