@@ -415,9 +415,15 @@ class LogCreator:
                 if is_new:
                     self._remove_unfinished(path)
                 continue
+            try:
+                if not is_future and topic_id is not None:
+                    self._topics.place(key.topic, topic_id, key.partition, log_dir.directory_id)
+            except KafkaStorageError:
+                log.close_handlers()
+                if is_new:  # it would be in the way of the next attempt
+                    self._remove_unfinished(path)
+                raise
             _log_created(key, log.directory, log.config.to_properties())
-            if not is_future and topic_id is not None:
-                self._topics.place(key.topic, topic_id, key.partition, log_dir.directory_id)
             return log
         raise KafkaStorageError(f"no directory accepts {key}; {'; '.join(tried)}")
 

@@ -302,3 +302,20 @@ def test_a_creation_that_is_undone_leaves_no_partition_to_come_later(operation: 
         assert (list(manager.topics()), list(manager.topic("u").partitions)) == (["u"], [0])
         manager.create_partitions("u", 2)
         fill(manager, "u", 1, 1)
+
+
+@pytest.mark.parametrize("how", [{}, FIRST_USE], ids=["service", "first use"])
+def test_a_log_that_the_catalogue_has_no_space_for_is_not_in_its_own_way(
+    how: Mapping[str, Any],
+) -> None:
+    """Its directory is removed; the next attempt creates it."""
+    home = ManagerHome("/a", "/b")
+    with home.open(how=how) as manager:
+        home.fs.fail("rename", "/a/tidelog.topics.json.tmp", OSError(ENOSPC, "full"))
+        with pytest.raises(KafkaStorageError, match="full"):
+            manager.get_or_create_log("t", 0, is_new=True, topic_id=UUID(int=5))
+        assert ["t-0" in home.files(path) for path in home.paths] == [False, False]
+        manager.get_or_create_log("t", 0, is_new=True, topic_id=UUID(int=5))
+        fill(manager, "t", 0, 1)
+
+        assert values(manager, "t", 0) == [b"value 0"]
