@@ -363,8 +363,8 @@ def readable_ahead(record: object) -> int | None:
     for part in parts:
         if isinstance(part, bytes):
             size += len(part)
-        elif part and not isinstance(part, int):  # headers have buffers and sizes of their own
-            return None
+        elif not (part is None or isinstance(part, int) or (type(part) is tuple and not part)):
+            return None  # a buffer, which may be empty now, or headers that have some
     return size
 
 

@@ -582,18 +582,27 @@ def test_a_buffer_that_is_given_again_is_read_before_it_changes() -> None:
         buffer[0] = number
         return buffer
 
+    def grown(first: int, end: int) -> Iterator[Any]:
+        buffer.clear()  # empty when it is given at first
+        yield b"k", buffer
+        buffer.append(0)
+        for number in range(first, end):
+            yield b"k", filled(number)
+
     with home.open() as directory:
         given: list[Any] = [
             (filled(n) for n in range(3)),
             ((b"k", filled(n)) for n in range(3, 6)),
             ({"value": filled(n)} for n in range(6, 9)),
             ((b"k", bytes([n]), [("h", filled(n))]) for n in range(9, 12)),
+            grown(12, 15),
         ]
         for records in given:
             directory.append_all("t", records)
-        headers = [record.headers for record in directory.read("t")][9:]
+        headers = [record.headers for record in directory.read("t")][9:12]
 
-    assert home.values("t-0") == [bytes([n]) for n in range(12)]
+    numbered = [bytes([n]) for n in range(15)]
+    assert home.values("t-0") == [*numbered[:12], b"", *numbered[12:]]
     assert headers == [(("h", bytes([n])),) for n in range(9, 12)]
 
 
