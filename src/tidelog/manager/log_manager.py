@@ -426,8 +426,7 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
         if partition not in self.topic(topic).partitions:
             raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}")
         if self._is_service:
-            self._registry.check_loaded(TopicPartition(topic, partition))
-            raise KafkaStorageError(f"{topic}-{partition} lies in a directory that is offline")
+            return self._reopener.online(self._registry.served(TopicPartition(topic, partition)))
         self._check_open()
         return self._first_use.load(topic, partition)
 

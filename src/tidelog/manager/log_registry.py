@@ -51,9 +51,9 @@ class LogRegistry:
         self.lost: set[TopicPartition] = set()
         """Partitions that had, when they were loaded, less than readers once saw."""
         self.failed: dict[TopicPartition, TidelogError] = {}
-        """Partitions that are not served though their directory is online, and why.
+        """Partitions whose log could not be loaded, or created, and why.
 
-        Their log could not be loaded, or created. Once all are loaded ``change_lock`` guards this.
+        They are not served. Once all logs are loaded ``change_lock`` guards this.
         """
         self.holds: dict[TopicPartition, Hold] = {}
         """Partitions that wait for a committed transaction, open or not."""
@@ -67,6 +67,14 @@ class LogRegistry:
         """Raise KafkaStorageError once the manager has been closed; with ``change_lock`` held."""
         if self.is_closed:
             raise KafkaStorageError("the log manager is closed")
+
+    def served(self, key: TopicPartition) -> Partition:
+        """Return a partition that was not in service; raise KafkaStorageError if it is not now."""
+        self.check_loaded(key)
+        partition = self.partition(key)  # loaded late, just now
+        if partition is None:
+            raise KafkaStorageError(f"{key} lies in a directory that is offline")
+        return partition
 
     def check_loaded(self, key: TopicPartition) -> None:
         """Raise KafkaStorageError if the log of a partition could not be loaded, or created."""

@@ -80,6 +80,10 @@ def test_a_full_disk_degrades_a_service_with_its_reason() -> None:
             "2 partitions lost records that readers have seen",
         ),
         (
+            Metric("tidelog", "LogManager", "PartitionsNotLoadedCount", (), 2),
+            "2 partitions could not be loaded and are not served",
+        ),
+        (
             Metric("kafka.log", "LogCleanerManager", "uncleanable-partitions-count", ON_DATA, 3),
             "3 partitions of /data cannot be cleaned",
         ),

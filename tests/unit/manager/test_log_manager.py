@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from errno import EIO
+from errno import EIO, ENOSPC
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +25,7 @@ from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
+    from tidelog.segment.filenames import TopicPartition
 
 IO_ERROR = OSError(EIO, "the disk failed")
 
@@ -470,3 +471,24 @@ def test_flushing_some_partitions_writes_their_high_watermarks_only() -> None:
         renamed = {one.path for one in home.fs.operations[before:] if one.name == "rename"}
         assert home.lines("replication-offset-checkpoint") == ["t 0 0", "t 1 2", "t 2 0"]
         assert renamed == {"/data/replication-offset-checkpoint.tmp"}
+
+
+def test_a_partition_that_comes_into_service_while_it_is_looked_up_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is neither said to be offline nor not loaded."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+    home.fs.fail("open", f"/data/t-0/{0:020}.log", OSError(ENOSPC, "full"), count=2)
+    with home.open() as manager:
+        with pytest.raises(KafkaStorageError, match="full"):
+            manager.partition("t", 0)
+        check = manager._registry.check_loaded
+
+        def check_late(key: TopicPartition) -> None:
+            home.clock.advance(60_000)
+            check(key)
+
+        monkeypatch.setattr(manager._registry, "check_loaded", check_late)
+        fill(manager, "t", 0, 1)

@@ -207,13 +207,20 @@ class LogDeleter:
         """Remove partitions of a topic, their directories first.
 
         After a crash in between, the next start creates the directories of what the catalogue has.
+        Partitions that it still has after an error are in the registry's ``failed``, or in service.
         """
-        for number in sorted(numbers):
-            key = TopicPartition(topic.name, number)
-            if self._take_out(key) is None:
-                self.rename_unopened(key, self._log_dirs.with_id(topic.partitions[number]))
-            self._registry.failed.pop(key, None)
-        self._topics.shrink(topic.name, numbers)
+        keys = [TopicPartition(topic.name, number) for number in sorted(numbers)]
+        failed = self._registry.failed
+        try:
+            for key in keys:
+                if self._take_out(key) is None:
+                    self.rename_unopened(key, self._log_dirs.with_id(topic.partitions[key[1]]))
+            self._topics.shrink(topic.name, numbers)
+        except KafkaStorageError as error:
+            failed.update({key: error for key in keys if self._registry.partition(key) is None})
+            raise
+        for key in keys:
+            failed.pop(key, None)
 
     def remove_log(
         self, key: TopicPartition, *, is_future: bool = False, is_stray: bool = False

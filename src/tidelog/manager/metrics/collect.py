@@ -171,6 +171,8 @@ def _manager_metrics(sources: MetricSources) -> Iterator[Metric]:
     yield Metric("tidelog", "LogManager", "TopicsWithUnknownSettingsCount", (), unknown)
     lost = len(sources.registry.lost)
     yield Metric("tidelog", "LogManager", "PartitionsWithLossCount", (), lost)
+    failed = len(sources.registry.failed)
+    yield Metric("tidelog", "LogManager", "PartitionsNotLoadedCount", (), failed)
     sizes: dict[str, int] = {one.path: 0 for one in sources.log_dirs}
     for log in logs:
         sizes[parent_of(log)] = sizes.get(parent_of(log), 0) + log.size_bytes

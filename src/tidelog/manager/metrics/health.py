@@ -16,6 +16,7 @@ _PROBLEMS: Final = {
     "LogDirectoryOfflineSinceMs": "{logDirectory} has been offline since {time}: {reason}",
     "LogDirectoryFull": "the disk of {logDirectory} is full: appends are rejected",
     "PartitionsWithLossCount": "{value:,} partitions lost records that readers have seen",
+    "PartitionsNotLoadedCount": "{value:,} partitions could not be loaded and are not served",
     "uncleanable-partitions-count": "{value:,} partitions of {logDirectory} cannot be cleaned",
     "DeadThreadCount": "{value:,} threads of the log cleaner have ended",
 }

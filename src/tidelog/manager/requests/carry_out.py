@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from tidelog.cleaner.background_writers import MAX_WRITERS
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.config.log_config import DELETION_SETTINGS, LogConfig
-from tidelog.errors import CorruptMessage, InvalidArgument, KafkaStorageError, OffsetOutOfRange
+from tidelog.errors import (
+    CorruptMessage,
+    InvalidArgument,
+    KafkaStorageError,
+    OffsetOutOfRange,
+    TidelogError,
+)
 from tidelog.manager.on_demand import Terms
 from tidelog.manager.requests.arguments import check_arguments, partitions_of
 from tidelog.manager.requests.transaction_abort import abort_transaction, undo_abort
@@ -181,7 +187,7 @@ def _delete(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         }
         for topic in topics
     ]
-    errors = []
+    errors: list[TidelogError] = []
     for topic, row in zip(topics, deleted, strict=True):
         try:
             manager.delete_topic(topic.name)
@@ -189,6 +195,9 @@ def _delete(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
             errors.append(error)
             if topic.name in manager.topics():
                 break
+        except TidelogError as error:
+            errors.append(error)
+            break
         home.report(row)
     _raise_any(errors)
     return deleted
@@ -281,9 +290,7 @@ def _each(
     return rows
 
 
-def _raise_any(
-    errors: Sequence[KafkaStorageError | CorruptMessage], notes: Sequence[str] = ()
-) -> None:
+def _raise_any(errors: Sequence[TidelogError], notes: Sequence[str] = ()) -> None:
     """Raise all errors as one, with ``notes`` on what else there is to know; nothing if none."""
     if len(errors) == 1 and not notes:
         raise errors[0]

@@ -304,6 +304,26 @@ def test_a_creation_that_is_undone_leaves_no_partition_to_come_later(operation: 
         fill(manager, "u", 1, 1)
 
 
+def test_partitions_that_a_full_disk_keeps_listed_come_into_service_later() -> None:
+    """They could not be created, nor taken from the catalogue again; each has its reason."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("u")
+        home.fs.fail("open", f"/data/u-2/{0:020}.log", OSError(ENOSPC, "full"))
+        home.fs.fail("rename", "tidelog.topics.json.tmp", OSError(ENOSPC, "full"), skipped=1)
+        with pytest.raises(KafkaStorageError, match="full"):
+            manager.create_partitions("u", 3)
+        assert len(manager.topic("u").partitions) == 3
+        for number in (1, 2):
+            with pytest.raises(KafkaStorageError, match="full"):
+                manager.partition("u", number)
+        home.clock.advance(60_000)
+        for number in (1, 2):
+            fill(manager, "u", number, 1)
+
+        assert [values(manager, "u", number) for number in (1, 2)] == [[b"value 0"]] * 2
+
+
 @pytest.mark.parametrize("how", [{}, FIRST_USE], ids=["service", "first use"])
 def test_a_log_that_the_catalogue_has_no_space_for_is_not_in_its_own_way(
     how: Mapping[str, Any],
