@@ -100,13 +100,15 @@ class LateLoader:
         """Record in the catalogue where a log lies that is not where the catalogue says.
 
         So does the start. A new, empty log would take its place otherwise. Raises
-        KafkaStorageError.
+        KafkaStorageError, also if it may lie in a directory that is offline.
         """
         topic = self._topics.get(key.topic)
         home = self._log_dirs.with_id(topic.partitions[key.partition])
-        if self._log_dirs.failures if home is None else self._is_at_home(home, key):
+        if home is not None and self._is_at_home(home, key):
             return
         elsewhere = [one for one in self._log_dirs if self._is_of(topic, one, key)]
+        if home is None or not elsewhere:
+            self._log_dirs.check_online(str(key))
         if len(elsewhere) > 1:
             paths = ", ".join(one.path for one in elsewhere)
             raise KafkaStorageError(f"{key} lies in more than one directory: {paths}")

@@ -202,6 +202,22 @@ def test_a_partition_of_a_disk_that_failed_meanwhile_is_not_created_elsewhere() 
         assert "t-0" not in home.files("/b")
 
 
+def test_no_log_is_created_while_a_disk_is_offline_that_may_hold_the_one_there_is() -> None:
+    """The next start would delete that one in favour of the new log, which the catalogue names."""
+    home = closed_home()
+    home.fs.rename("/a/t-0", "/b/t-0")
+    home.fs.fail("open", f"/b/t-0/{LOG}", FULL)
+    with home.open() as manager:
+        manager.take_dir_offline("/b", OSError(EIO, "bad"))
+        home.clock.advance(60_000)
+        with pytest.raises(KafkaStorageError, match="offline"):
+            manager.partition(*KEY)
+        assert "t-0" not in home.files("/a")
+    home.scheduler.forget()
+    with home.open() as manager:
+        assert values(manager, *KEY) == VALUES
+
+
 def test_a_topic_that_is_deleted_meanwhile_does_not_come_back() -> None:
     """Nor does one that is made again suffer from what kept the first one out."""
     home = closed_home()
