@@ -183,6 +183,21 @@ class LogDirs:
                 self.take_offline(path, error)
             raise KafkaStorageError(f"{doing} in {path} failed: {error}") from error
 
+    def despite_failures(self, write: Callable[[], None]) -> None:
+        """Write something; if a directory goes offline, write it again, to the others.
+
+        Raises KafkaStorageError for another reason, or if no directory is left.
+        """
+        while True:
+            online = len(self)
+            try:
+                write()
+            except KafkaStorageError:
+                if len(self) in {0, online}:
+                    raise
+            else:
+                return
+
     def take_failed(self) -> list[LogDir]:
         """Return the directories that failed since the last call."""
         with self._lock:

@@ -81,7 +81,6 @@ class FirstUseLoader:
             log_dir = self._log_dirs.with_id(topic.partitions[number])
             if log_dir is None:
                 raise self._not_here(key, topic)
-            self._log_dirs.links.check(os.path.join(log_dir.path, log_directory_name(*key)))
             self._prepare(log_dir, key)
             made = self._creator.make_directories(topic, [number])
             log = self._open(log_dir, key, topic)
@@ -118,6 +117,7 @@ class FirstUseLoader:
         """
         current = os.path.join(log_dir.path, log_directory_name(*key))
         try:
+            self._log_dirs.links.check(current)
             log_dir.begin_change()
             if self._fs.exists(current):
                 return

@@ -112,9 +112,9 @@ class LateLoader:
         if len(elsewhere) > 1:
             paths = ", ".join(one.path for one in elsewhere)
             raise KafkaStorageError(f"{key} lies in more than one directory: {paths}")
-        for found in elsewhere:
-            place = (key.topic, topic.topic_id, key.partition, found.directory_id)
-            self._topics.place(*place)
+        if elsewhere:
+            place = (key.topic, topic.topic_id, key.partition, elsewhere[0].directory_id)
+            self._log_dirs.despite_failures(lambda: self._topics.place(*place))
 
     def _is_at_home(self, home: LogDir, key: TopicPartition) -> bool:
         """Return whether a directory has the log of a partition, or the copy that becomes it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.log.flush_times import FlushTimes
@@ -118,7 +119,8 @@ class LogOpener:
         watcher: LoadWatcher = SILENT,
     ) -> Log:
         machine = self._machine
-        self._log_dirs.links.check(path)
+        with self._log_dirs.failing(os.path.dirname(path), f"opening {key}"):
+            self._log_dirs.links.check(path)
         return Log.open(
             path,
             fs=machine.fs,

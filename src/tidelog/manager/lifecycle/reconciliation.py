@@ -84,27 +84,15 @@ class Reconciler:
     def _write_topics(self) -> None:
         """Bring the catalogues up to date, except on a full disk."""
         try:
-            self._despite_failures(self._topics.write_where_needed)
+            self._log_dirs.despite_failures(self._topics.write_where_needed)
             if not self._deleter.is_unfinished:
-                self._despite_failures(self._topics.forget_deleted)
+                self._log_dirs.despite_failures(self._topics.forget_deleted)
         except KafkaStorageError as error:
             if not is_full(error):
                 raise
             # The next change writes them. Until then what is known now is found at each start.
             paths = ", ".join(one.path for one in self._log_dirs)
             _log.warning("topics-not-written directory=%s reason=%s", paths, error)
-
-    def _despite_failures(self, write: Callable[[], None]) -> None:
-        """Write something; if a directory goes offline, write it again, to the others."""
-        while True:
-            online = len(self._log_dirs)
-            try:
-                write()
-            except KafkaStorageError:
-                if len(self._log_dirs) in {0, online}:
-                    raise
-            else:
-                return
 
     @contextmanager
     def _unless_failing(self, found: FoundLog) -> Iterator[None]:
@@ -293,7 +281,7 @@ class Reconciler:
         if home is not None and topic.partitions.get(found.key.partition) != home.directory_id:
             key = found.key
             place = (key.topic, topic.topic_id, key.partition, home.directory_id)
-            self._despite_failures(lambda: self._topics.place(*place))
+            self._log_dirs.despite_failures(lambda: self._topics.place(*place))
 
 
 def _named(home_id: UUID | None, rivals: Sequence[FoundLog]) -> FoundLog:

@@ -218,6 +218,35 @@ def test_no_log_is_created_while_a_disk_is_offline_that_may_hold_the_one_there_i
         assert values(manager, *KEY) == VALUES
 
 
+def test_a_disk_that_fails_while_a_place_is_noted_keeps_no_log_of_others_out() -> None:
+    """The catalogues of the other directories say where the log lies."""
+    home = ManagerHome("/a", "/b", "/c")
+    with home.open() as manager:
+        manager.create_topic("t", path="/a")
+        fill(manager, *KEY, 3)
+    home.scheduler.forget()
+    home.fs.rename("/a/t-0", "/b/t-0")
+    home.fs.fail("open", f"/b/t-0/{LOG}", FULL)
+    with home.open() as manager:
+        home.fs.fail("rename", "/c/tidelog.topics.json.tmp", OSError(EIO, "bad"))
+        home.clock.advance(60_000)
+        assert values(manager, *KEY) == VALUES
+        assert manager.live_dirs == ["/a", "/b"]
+
+
+def test_a_disk_that_fails_while_links_are_looked_for_ends_no_pass() -> None:
+    """Its logs are offline; those of other directories come into service."""
+    home = closed_home()
+    for path in ("/a/t-0", "/b/b-0"):
+        home.fs.fail("open", f"{path}/{LOG}", FULL)
+    with home.open() as manager:
+        home.fs.fail("is_link", "/b/b-0", OSError(EIO, "bad"))
+        home.clock.advance(1_000)
+        home.clock.advance(1_000)
+        assert values(manager, *KEY) == VALUES
+        assert manager.live_dirs == ["/a"]
+
+
 def test_a_topic_that_is_deleted_meanwhile_does_not_come_back() -> None:
     """Nor does one that is made again suffer from what kept the first one out."""
     home = closed_home()
