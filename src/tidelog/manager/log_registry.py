@@ -55,6 +55,8 @@ class LogRegistry:
 
         They are not served. Once all logs are loaded ``change_lock`` guards this.
         """
+        self.new: set[TopicPartition] = set()
+        """New partitions that are not served yet: no log of theirs lies in another directory."""
         self.holds: dict[TopicPartition, Hold] = {}
         """Partitions that wait for a committed transaction, open or not."""
         self.counters = counters
@@ -144,6 +146,7 @@ class LogRegistry:
         )
         self._add(partition)
         self.failed.pop(key, None)
+        self.new.discard(key)
         partition.add_listener(_BellRinger(self.bell))
         return partition
 

@@ -290,6 +290,7 @@ class LogCreator:
     def create_new(self, topic: Topic, numbers: Collection[int], *, opened: bool) -> None:
         """Create the directories of new partitions, and their logs if they are to be ``opened``."""
         if opened:
+            self._registry.new.update(TopicPartition(topic.name, number) for number in numbers)
             self.create_missing(topic, numbers)
         else:
             self.make_directories(topic, sorted(numbers), is_new=True)

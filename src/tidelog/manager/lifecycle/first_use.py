@@ -82,7 +82,7 @@ class FirstUseLoader:
             if log_dir is None:
                 raise self._not_here(key, topic)
             self._prepare(log_dir, key)
-            made = self._creator.make_directories(topic, [number])
+            made = self._creator.make_directories(topic, [number], is_new=key in self._registry.new)
             log = self._open(log_dir, key, topic)
             if not made and warn_of_lost_end(log_dir.checkpoints, key, log):
                 self._registry.lost.add(key)

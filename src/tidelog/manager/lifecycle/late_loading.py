@@ -107,7 +107,7 @@ class LateLoader:
         if home is not None and self._is_at_home(home, key):
             return
         elsewhere = [one for one in self._log_dirs if self._is_of(topic, one, key)]
-        if home is None or not elsewhere:
+        if home is None or not (elsewhere or key in self._registry.new):
             self._log_dirs.check_online(str(key))
         if len(elsewhere) > 1:
             paths = ", ".join(one.path for one in elsewhere)

@@ -247,6 +247,25 @@ def test_a_disk_that_fails_while_links_are_looked_for_ends_no_pass() -> None:
         assert manager.live_dirs == ["/a"]
 
 
+def test_a_new_partition_that_comes_late_is_not_missed() -> None:
+    """The line that an earlier one of its name has left is about another log.
+
+    No log of it can lie in a directory that is offline.
+    """
+    home = ManagerHome("/a", "/b")
+    home.open().shutdown()
+    home.scheduler.forget()
+    home.fs.write("/b/replication-offset-checkpoint", b"0\n1\nt 1 3\n")
+    with home.open() as manager:
+        home.fs.fail("make_directory", "/a/t-0", OSError(EIO, "bad"))
+        home.fs.fail("rename", "/b/replication-offset-checkpoint.tmp", FULL)
+        with pytest.raises(KafkaStorageError, match="bad"):
+            manager.create_topic("t", 2, is_spread=True)
+        home.clock.advance(60_000)
+        assert values(manager, "t", 1) == []
+        assert manager._registry.lost == set()
+
+
 def test_a_topic_that_is_deleted_meanwhile_does_not_come_back() -> None:
     """Nor does one that is made again suffer from what kept the first one out."""
     home = closed_home()
