@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import PASSING
 from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_end
-from tidelog.segment.filenames import (
-    TopicPartition,
-    is_future_directory,
-    log_directory_name,
-)
+from tidelog.segment.filenames import TopicPartition, log_directory_name
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -88,6 +84,13 @@ class FirstUseLoader:
                 self._registry.lost.add(key)
             return self._registry.serve(key, log)
 
+    def is_there(self, log_dir: LogDir, key: TopicPartition) -> bool:
+        """Whether a directory has the log of a partition, or the copy that becomes it."""
+        with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
+            if self._fs.exists(os.path.join(log_dir.path, log_directory_name(*key))):
+                return True
+        return bool(self._creator.copies.within(log_dir, key))
+
     def get_or_create_log(
         self,
         key: TopicPartition,
@@ -121,8 +124,7 @@ class FirstUseLoader:
             log_dir.begin_change()
             if self._fs.exists(current):
                 return
-            future = self._future_directory(log_dir, key)
-            if future is not None:
+            for future in self._creator.copies.within(log_dir, key)[:1]:
                 self._fs.rename(future, current)
                 self._fs.sync_directory(log_dir.path)
                 _log.info("future-log-promoted directory=%s", current)
@@ -130,13 +132,6 @@ class FirstUseLoader:
             if error.errno not in PASSING:
                 self._log_dirs.take_offline(log_dir.path, error)
             raise KafkaStorageError(f"loading {key} in {log_dir.path}: {error}") from error
-
-    def _future_directory(self, log_dir: LogDir, key: TopicPartition) -> str | None:
-        prefix = f"{log_directory_name(*key)}."
-        for name in sorted(self._fs.list(log_dir.path)):
-            if name.startswith(prefix) and is_future_directory(name):
-                return os.path.join(log_dir.path, name)
-        return None
 
     def _open(self, log_dir: LogDir, key: TopicPartition, topic: Topic) -> Log:
         path = os.path.join(log_dir.path, log_directory_name(*key))

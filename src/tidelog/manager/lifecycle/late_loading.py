@@ -13,7 +13,6 @@ from tidelog.datadir.adoption import readable_topic_id
 from tidelog.datadir.partition_directories import is_directory
 from tidelog.errors import KafkaStorageError, TidelogError
 from tidelog.log.directory_guard import may_pass
-from tidelog.manager.lifecycle.move_status import find_copies
 from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ class LateLoader:
         """
         topic = self._topics.get(key.topic)
         home = self._log_dirs.with_id(topic.partitions[key.partition])
-        if home is not None and self._is_at_home(home, key):
+        if home is not None and self._first_use.is_there(home, key):
             return
         elsewhere = [one for one in self._log_dirs if self._is_of(topic, one, key)]
         if home is None or not (elsewhere or key in self._registry.new):
@@ -116,23 +115,12 @@ class LateLoader:
             place = (key.topic, topic.topic_id, key.partition, elsewhere[0].directory_id)
             self._log_dirs.despite_failures(lambda: self._topics.place(*place))
 
-    def _is_at_home(self, home: LogDir, key: TopicPartition) -> bool:
-        """Return whether a directory has the log of a partition, or the copy that becomes it."""
-        with self._log_dirs.failing(home.path, f"looking for {key}"):
-            if self._fs.exists(_path(home, key)):
-                return True
-            return any(copied == key for copied, _ in find_copies(self._fs, home.path))
-
     def _is_of(self, topic: Topic, log_dir: LogDir, key: TopicPartition) -> bool:
         """Return whether a directory has a log of a partition that may be the topic's."""
-        path = _path(log_dir, key)
+        path = os.path.join(log_dir.path, log_directory_name(*key))
         with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
             is_log = is_directory(self._fs, path) and not self._log_dirs.links.why_foreign(path)
             return is_log and readable_topic_id(self._fs, path) in {None, topic.topic_id}
-
-
-def _path(log_dir: LogDir, key: TopicPartition) -> str:
-    return os.path.join(log_dir.path, log_directory_name(*key))
 
 
 def _after(now_ns: int, delay_ms: int) -> tuple[int, int]:

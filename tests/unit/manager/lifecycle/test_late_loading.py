@@ -247,6 +247,18 @@ def test_a_disk_that_fails_while_links_are_looked_for_ends_no_pass() -> None:
         assert manager.live_dirs == ["/a"]
 
 
+def test_many_missing_partitions_list_the_directory_once() -> None:
+    """However many entries it has."""
+    home = closed_home()
+    for name in "ta":
+        delete_log(home, f"/a/{name}-0")
+        home.fs.fail("make_directory", f"/a/{name}-0", FULL)
+    with home.open() as manager:
+        trace = home.fs.trace()
+        assert all(manager.tasks._late.load(TopicPartition(name, 0)) for name in "ta")
+        assert [one.path for one in trace if one.name == "list"].count("/a") == 1
+
+
 def test_a_new_partition_that_comes_late_is_not_missed() -> None:
     """The line that an earlier one of its name has left is about another log.
 
