@@ -31,16 +31,22 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _NS_PER_MS: Final = 1_000_000
-RETRY_MS: Final = 1_000
-"""Time in ms after which a log is tried for the first time."""
-MAX_RETRY_MS: Final = 60_000
+_RETRY_NS: Final = 1_000 * _NS_PER_MS
+"""Time after which a log is tried for the first time."""
+_MAX_RETRY_NS: Final = 60_000 * _NS_PER_MS
+_LONG_NS: Final = 1_000 * _NS_PER_MS
+"""Time from which a try is a long one, such as a recovery of a large log."""
+_REST: Final = 5
+"""A log that could not be loaded waits as many times as long as the try took."""
 
 
 class LateLoader:
     """Loads or creates the partitions in the registry's ``failed`` whose error may pass.
 
-    The delay doubles after each try, since a log may have to be recovered, which takes the
-    registry's ``change_lock``. A log that fails for another reason is left to the next start.
+    A log may have to be recovered, with the registry's ``change_lock`` held. So the time between
+    the end of a try and the next one doubles, and is several times that of the try; after a long
+    one no log is tried for as long as it took. A log that fails for another reason is left to the
+    next start.
     """
 
     def __init__(
@@ -61,17 +67,17 @@ class LateLoader:
         self._first_use: Final = first_use
         self._mover: Final = mover
         self._next: dict[TopicPartition, tuple[int, int]] = {}
-        """When each is tried again, in ns, and the delay in ms after that."""
+        """When each is tried again, and the delay after that, both in ns."""
+        self._rests_until_ns = 0
 
     def due(self) -> Iterator[TopicPartition]:
         """Yield the partitions whose turn it is now; one that is new to this has still to wait."""
         waiting = {key for key, error in list(self._registry.failed.items()) if may_pass(error)}
-        now_ns = self._clock.monotonic_ns()
-        self._next = {key: self._next.get(key, _after(now_ns, RETRY_MS)) for key in waiting}
-        for key in sorted(waiting):
-            due_ns, delay_ms = self._next[key]
-            if now_ns >= due_ns:
-                self._next[key] = _after(now_ns, delay_ms)
+        first = _after(self._clock.monotonic_ns(), _RETRY_NS)
+        self._next = {key: self._next.get(key, first) for key in waiting}
+        for key in sorted(waiting, key=lambda key: (self._next[key], key)):
+            due_ns, _ = self._next[key]
+            if self._clock.monotonic_ns() >= max(due_ns, self._rests_until_ns):
                 yield key
 
     def load(self, key: TopicPartition) -> bool:
@@ -82,18 +88,35 @@ class LateLoader:
             if not self._topics.has(key):
                 del self._registry.failed[key]
                 return False
+            began_ns = self._clock.monotonic_ns()
             try:
-                self._note_place(key)
-                log = self._first_use.load(*key).log
-            except TidelogError as error:
-                if not may_pass(error):
-                    _log.error("log-not-loaded-late log=%s reason=%s", key, error)
-                self._registry.failed[key] = error
-                return False
-            _log.info("log-loaded-late directory=%s", log.directory)
-            self._registry.bell.ring()
-            self._mover.resume_late(key)
-            return True
+                return self._try(key)
+            finally:
+                if key in self._registry.failed:
+                    self._put_off(key, self._clock.monotonic_ns() - began_ns)
+
+    def _try(self, key: TopicPartition) -> bool:
+        try:
+            self._note_place(key)
+            log = self._first_use.load(*key).log
+        except TidelogError as error:
+            if not may_pass(error):
+                _log.error("log-not-loaded-late log=%s reason=%s", key, error)
+            self._registry.failed[key] = error
+            return False
+        _log.info("log-loaded-late directory=%s", log.directory)
+        self._registry.bell.ring()
+        self._mover.resume_late(key)
+        return True
+
+    def _put_off(self, key: TopicPartition, spent_ns: int) -> None:
+        """Let a log wait after a try that failed, and all of them after a long one."""
+        now_ns = self._clock.monotonic_ns()
+        _, delay_ns = self._next.get(key, (now_ns, _RETRY_NS))
+        due_ns, next_delay_ns = _after(now_ns, delay_ns)
+        self._next[key] = max(due_ns, now_ns + _REST * spent_ns), next_delay_ns
+        if spent_ns >= _LONG_NS:
+            self._rests_until_ns = now_ns + spent_ns
 
     def _note_place(self, key: TopicPartition) -> None:
         """Record in the catalogue where a log lies that is not where the catalogue says.
@@ -123,6 +146,6 @@ class LateLoader:
             return is_log and readable_topic_id(self._fs, path) in {None, topic.topic_id}
 
 
-def _after(now_ns: int, delay_ms: int) -> tuple[int, int]:
-    """Return when ``delay_ms`` is over, and the delay after that."""
-    return now_ns + delay_ms * _NS_PER_MS, min(2 * delay_ms, MAX_RETRY_MS)
+def _after(now_ns: int, delay_ns: int) -> tuple[int, int]:
+    """Return when ``delay_ns`` is over, and the delay after that."""
+    return now_ns + delay_ns, min(2 * delay_ns, _MAX_RETRY_NS)

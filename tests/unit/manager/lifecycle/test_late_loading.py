@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from errno import EIO, EMFILE, ENOSPC
 from typing import TYPE_CHECKING
@@ -159,6 +160,32 @@ def test_it_is_tried_ever_more_rarely_and_quietly(caplog: pytest.LogCaptureFixtu
         home.clock.advance(LONG_MS)
         assert caplog.text.count("log-loaded-late") == 1
         assert values(manager, *KEY) == []
+
+
+@pytest.mark.parametrize(("names", "least"), [("t", 6), ("ta", 2)])
+def test_long_tries_leave_time_to_others(
+    names: str, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Creating a topic waits for a try: the wait after it grows with it, from its end on."""
+    home = closed_home()
+    for name in names:
+        home.fs.fail("open", f"/a/{name}-0/{LOG}", FULL)
+    with home.open() as manager:
+        home.scheduler.forget()
+        begun = []
+
+        def recover(*_: object) -> None:
+            begun.append(home.clock.elapsed_ms())
+            home.clock.advance(LONG_MS)
+            raise KafkaStorageError("full") from FULL
+
+        monkeypatch.setattr(manager._first_use, "load", recover)
+        for _ in range(1_000):
+            home.clock.advance(10_000)
+            manager.tasks.load_late()
+        gaps = [later - earlier for earlier, later in itertools.pairwise(begun)]
+        assert len(gaps) > 1
+        assert min(gaps) >= least * LONG_MS
 
 
 def test_a_lack_of_descriptors_meanwhile_does_not_end_the_waiting() -> None:
