@@ -190,7 +190,7 @@ class BackgroundTasks:
         for key in self._late.due():
             if self._gate.is_closed:
                 break
-            count += self._late.load(key)
+            count += self._late.load(key, lambda: self._gate.is_closed)
         return count
 
     def answer_requests(self) -> None:

@@ -57,8 +57,8 @@ class FirstUseLoader:
         self._creator = creator
         self._watcher = watcher
 
-    def load(self, name: str, number: int) -> Partition:
-        """Load one log and serve it.
+    def load(self, name: str, number: int, watcher: LoadWatcher | None = None) -> Partition:
+        """Load one log and serve it; ``watcher`` is notified in place of the usual one.
 
         Raises:
             UnknownTopicOrPartition: a directory that is not open here holds it.
@@ -79,7 +79,7 @@ class FirstUseLoader:
                 raise self._not_here(key, topic)
             self._prepare(log_dir, key)
             made = self._creator.make_directories(topic, [number], is_new=key in self._registry.new)
-            log = self._open(log_dir, key, topic)
+            log = self._open(log_dir, key, topic, watcher or self._watcher)
             if not made and warn_of_lost_end(log_dir.checkpoints, key, log):
                 self._registry.lost.add(key)
             return self._registry.serve(key, log)
@@ -133,11 +133,13 @@ class FirstUseLoader:
                 self._log_dirs.take_offline(log_dir.path, error)
             raise KafkaStorageError(f"loading {key} in {log_dir.path}: {error}") from error
 
-    def _open(self, log_dir: LogDir, key: TopicPartition, topic: Topic) -> Log:
+    def _open(
+        self, log_dir: LogDir, key: TopicPartition, topic: Topic, watcher: LoadWatcher
+    ) -> Log:
         path = os.path.join(log_dir.path, log_directory_name(*key))
         is_retry = key in self._registry.failed
         try:
-            log = self._opener.load(log_dir, key, path, self._watcher, is_retry=is_retry)
+            log = self._opener.load(log_dir, key, path, watcher, is_retry=is_retry)
         except BaseException:
             log_dir.is_in_doubt = True  # its files may be half recovered, and nobody closes them
             raise

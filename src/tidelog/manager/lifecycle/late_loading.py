@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.datadir.adoption import readable_topic_id
 from tidelog.datadir.partition_directories import is_directory
-from tidelog.errors import KafkaStorageError, TidelogError
+from tidelog.errors import KafkaStorageError, StartAborted, TidelogError
 from tidelog.log.directory_guard import may_pass
+from tidelog.log.loading.load_watch import LoadWatcher
 from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.datadir.catalogue import Topic
+    from tidelog.log.loading.load_watch import RecoveryProgress
     from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.first_use import FirstUseLoader
@@ -38,6 +40,25 @@ _LONG_NS: Final = 1_000 * _NS_PER_MS
 """Time from which a try is a long one, such as a recovery of a large log."""
 _REST: Final = 5
 """A log that could not be loaded waits as many times as long as the try took."""
+
+
+class _StopWatcher(LoadWatcher):
+    """Ends a recovery, between two pieces of the log, once ``should_stop`` returns True."""
+
+    def __init__(self, should_stop: Callable[[], bool]) -> None:
+        self._should_stop = should_stop
+
+    def progressed(self, progress: RecoveryProgress) -> None:  # noqa: ARG002 - an override
+        """Check whether to go on."""
+        self._check()
+
+    def recovering(self, directory: str, segments_left: int) -> None:  # noqa: ARG002 - an override
+        """Check whether to go on."""
+        self._check()
+
+    def _check(self) -> None:
+        if self._should_stop():
+            raise StartAborted("loading a log late was stopped")
 
 
 class LateLoader:
@@ -80,8 +101,11 @@ class LateLoader:
             if self._clock.monotonic_ns() >= max(due_ns, self._rests_until_ns):
                 yield key
 
-    def load(self, key: TopicPartition) -> bool:
-        """Try to take a partition into service; return whether it is."""
+    def load(self, key: TopicPartition, should_stop: Callable[[], bool]) -> bool:
+        """Try to take a partition into service; return whether it is.
+
+        ``should_stop`` is called between pieces of the log: what is recovered then stays so.
+        """
         with self._registry.change_lock:
             if self._registry.is_closed or key not in self._registry.failed:
                 return False
@@ -90,15 +114,17 @@ class LateLoader:
                 return False
             began_ns = self._clock.monotonic_ns()
             try:
-                return self._try(key)
+                return self._try(key, _StopWatcher(should_stop))
             finally:
                 if key in self._registry.failed:
                     self._put_off(key, self._clock.monotonic_ns() - began_ns)
 
-    def _try(self, key: TopicPartition) -> bool:
+    def _try(self, key: TopicPartition, watcher: LoadWatcher) -> bool:
         try:
             self._note_place(key)
-            log = self._first_use.load(*key).log
+            log = self._first_use.load(*key, watcher).log
+        except StartAborted:
+            return False
         except TidelogError as error:
             if not may_pass(error):
                 _log.error("log-not-loaded-late log=%s reason=%s", key, error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from errno import EIO, EMFILE, ENOSPC
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
@@ -17,6 +17,9 @@ from tidelog.segment.filenames import TopicPartition, log_future_directory_name
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
 
 KEY = TopicPartition("t", 0)
@@ -281,8 +284,11 @@ def test_many_missing_partitions_list_the_directory_once() -> None:
         delete_log(home, f"/a/{name}-0")
         home.fs.fail("make_directory", f"/a/{name}-0", FULL)
     with home.open() as manager:
+        home.scheduler.forget()
         trace = home.fs.trace()
-        assert all(manager.tasks._late.load(TopicPartition(name, 0)) for name in "ta")
+        assert manager.tasks.load_late() == 0
+        home.clock.advance(1_000)
+        assert manager.tasks.load_late() == 2
         assert [one.path for one in trace if one.name == "list"].count("/a") == 1
 
 
@@ -358,7 +364,7 @@ def test_a_stop_begins_no_further_log(monkeypatch: pytest.MonkeyPatch) -> None:
         late, tried = manager.tasks._late, []
         monkeypatch.setattr(late, "due", lambda: iter([TopicPartition("a", 0), KEY]))
 
-        def load(key: TopicPartition) -> bool:
+        def load(key: TopicPartition, _: Callable[[], bool]) -> bool:
             tried.append(key.topic)
             manager.tasks._gate.close()
             return False
@@ -366,3 +372,32 @@ def test_a_stop_begins_no_further_log(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(late, "load", load)
         manager.tasks.load_late()
         assert tried == ["a"]
+
+
+def test_a_stop_ends_the_recovery_of_a_large_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Between two pieces, as while a service starts; the next start recovers the log."""
+    home = ManagerHome(retention_ms=-1)
+    manager = home.open()
+    manager.create_topic("t")
+    fill(manager, *KEY, 3)
+    manager.flush()
+    home.restart()
+    home.fs.fail("truncate", f"/data/t-0/{TIME_INDEX}", FULL)
+    with home.open() as manager:
+        load = manager._opener.load
+
+        def load_when_stopped(*args: Any, **kwargs: Any) -> Log:
+            manager.tasks._gate.close()
+            return load(*args, **kwargs)
+
+        monkeypatch.setattr(manager._opener, "load", load_when_stopped)
+        home.clock.advance(60_000)
+        with pytest.raises(KafkaStorageError, match="full"):
+            manager.partition(*KEY)
+    assert "log-not-loaded-late" not in caplog.text
+    assert not home.is_marked()
+    home.scheduler.forget()
+    with home.open() as manager:
+        assert values(manager, *KEY) == VALUES
