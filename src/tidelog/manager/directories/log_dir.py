@@ -71,6 +71,11 @@ class LogDir:
         """Whether every log in it has been loaded, or there was none."""
         self.is_in_doubt = False
         """Whether a log could not be loaded or closed, so that the directory is not clean."""
+        self.doubted: set[str] = set()
+        """The directories of logs that could not be loaded, and may be half recovered.
+
+        As long as there is one, the directory is not clean either.
+        """
         self.was_clean = False
         self._is_marked = True
         self._fs = fs
@@ -123,7 +128,8 @@ class LogDir:
             return
         try:
             self.checkpoints.close()
-            is_clean = clean and not self.is_in_doubt and (self.was_clean or self.has_loaded_all)
+            is_sure = not self.is_in_doubt and not self.doubted
+            is_clean = clean and is_sure and (self.was_clean or self.has_loaded_all)
             if is_clean and not self._is_marked:
                 mark = CleanShutdown(broker_epoch=self.broker_epoch)
                 write_clean_shutdown(self._fs, self._file(CLEAN_SHUTDOWN_FILE), mark)

@@ -141,12 +141,12 @@ class FirstUseLoader:
         try:
             log = self._opener.load(log_dir, key, path, watcher, is_retry=is_retry)
         except BaseException:
-            log_dir.is_in_doubt = True  # its files may be half recovered, and nobody closes them
+            log_dir.doubted.add(path)  # its files may be half recovered, and nobody closes them
             raise
         try:
             log.assign_topic_id(topic.topic_id)
         except BaseException:
-            log_dir.is_in_doubt = True
+            log_dir.doubted.add(path)
             log.close_handlers()
             raise
         return log

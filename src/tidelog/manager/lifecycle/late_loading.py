@@ -14,6 +14,7 @@ from tidelog.datadir.partition_directories import is_directory
 from tidelog.errors import KafkaStorageError, StartAborted, TidelogError
 from tidelog.log.directory_guard import may_pass
 from tidelog.log.loading.load_watch import LoadWatcher
+from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
@@ -130,6 +131,9 @@ class LateLoader:
                 _log.error("log-not-loaded-late log=%s reason=%s", key, error)
             self._registry.failed[key] = error
             return False
+        home = self._log_dirs.get(parent_of(log))
+        if home is not None:
+            home.doubted.discard(log.directory)  # it is recovered now
         _log.info("log-loaded-late directory=%s", log.directory)
         self._registry.bell.ring()
         self._mover.resume_late(key)

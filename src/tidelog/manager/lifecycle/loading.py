@@ -342,7 +342,7 @@ class LogLoading:
                 self._log_dirs.take_offline(one.path, cause)
             else:
                 _log.error("log-not-loaded directory=%s reason=%s", path, error)
-                one.is_in_doubt = True
+                one.doubted.add(path)
                 if is_log:
                     self._registry.failed[key] = error
             return None

@@ -112,7 +112,7 @@ class Reconciler:
         if lacks_resources(error):
             raise error
         _log.error("log-not-loaded directory=%s reason=%s", found.log.directory, error)
-        found.log_dir.is_in_doubt = True
+        found.log_dir.doubted.add(found.log.directory)
         found.log.close_handlers()
 
     def _not_created(self, keys: Sequence[TopicPartition], error: KafkaStorageError) -> None:

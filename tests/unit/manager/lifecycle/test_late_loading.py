@@ -99,6 +99,28 @@ def test_a_log_is_loaded_when_there_is_space_to_recover_it() -> None:
         check_comes_back(home, manager, VALUES[1:])
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_directory_whose_logs_are_all_back_ends_clean(count: int) -> None:
+    """However often one was tried; the next start need not recover any of its logs."""
+    home = closed_home()
+    home.fs.fail("open", f"/a/t-0/{LOG}", FULL, count)
+    with home.open():
+        home.clock.advance(60_000)
+    assert home.is_marked("/a")
+
+
+def test_a_directory_with_a_log_that_is_not_back_ends_unclean() -> None:
+    """It may be half recovered."""
+    home = closed_home()
+    home.fs.fail("open", f"/a/t-0/{LOG}", FULL)
+    home.fs.fail("open", f"/a/a-0/{LOG}", FULL, count=99)
+    with home.open() as manager:
+        home.clock.advance(60_000)
+        assert values(manager, *KEY) == VALUES
+    assert not home.is_marked("/a")
+    assert home.is_marked("/b")
+
+
 def test_a_log_whose_place_could_not_be_noted_is_served_from_there() -> None:
     """No new log is made where the catalogue says that it is."""
     home = closed_home()
