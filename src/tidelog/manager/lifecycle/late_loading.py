@@ -38,7 +38,7 @@ _RETRY_NS: Final = 1_000 * _NS_PER_MS
 """Time after which a log is tried for the first time."""
 _MAX_RETRY_NS: Final = 60_000 * _NS_PER_MS
 _LONG_NS: Final = 1_000 * _NS_PER_MS
-"""Time from which a try is a long one, such as a recovery of a large log."""
+"""Time after which a pass of tries that fail ends."""
 _REST: Final = 5
 """A log that could not be loaded waits as many times as long as the try took."""
 
@@ -66,9 +66,9 @@ class LateLoader:
     """Loads or creates the partitions in the registry's ``failed`` whose error may pass.
 
     A log may have to be recovered, with the registry's ``change_lock`` held. So the time between
-    the end of a try and the next one doubles, and is several times that of the try; after a long
-    one no log is tried for as long as it took. A log that fails for another reason is left to the
-    next start.
+    the end of a try and the next one doubles, and is several times that of the try; a pass in which
+    tries fail ends soon, and no log is tried for as long as they took. A log that fails for another
+    reason is left to the next start.
     """
 
     def __init__(
@@ -91,10 +91,13 @@ class LateLoader:
         self._next: dict[TopicPartition, tuple[int, int]] = {}
         """When each is tried again, and the delay after that, both in ns."""
         self._rests_until_ns = 0
+        self._failing_ns = 0
+        """How long the tries of this pass took that failed."""
 
     def due(self) -> Iterator[TopicPartition]:
         """Yield the partitions whose turn it is now; one that is new to this has still to wait."""
         waiting = {key for key, error in list(self._registry.failed.items()) if may_pass(error)}
+        self._failing_ns = 0
         first = _after(self._clock.monotonic_ns(), _RETRY_NS)
         self._next = {key: self._next.get(key, first) for key in waiting}
         for key in sorted(waiting, key=lambda key: (self._next[key], key)):
@@ -140,13 +143,14 @@ class LateLoader:
         return True
 
     def _put_off(self, key: TopicPartition, spent_ns: int) -> None:
-        """Let a log wait after a try that failed, and all of them after a long one."""
+        """Let a log wait after a try that failed, and all of them after a long time of such."""
         now_ns = self._clock.monotonic_ns()
         _, delay_ns = self._next.get(key, (now_ns, _RETRY_NS))
         due_ns, next_delay_ns = _after(now_ns, delay_ns)
         self._next[key] = max(due_ns, now_ns + _REST * spent_ns), next_delay_ns
-        if spent_ns >= _LONG_NS:
-            self._rests_until_ns = now_ns + spent_ns
+        self._failing_ns += spent_ns
+        if self._failing_ns >= _LONG_NS:
+            self._rests_until_ns = now_ns + self._failing_ns
 
     def _note_place(self, key: TopicPartition) -> None:
         """Record in the catalogue where a log lies that is not where the catalogue says.

@@ -213,6 +213,33 @@ def test_long_tries_leave_time_to_others(
         assert min(gaps) >= least * LONG_MS
 
 
+def test_many_short_tries_leave_time_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a second of them there is a rest; then those have their turn that had none."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 30)
+    home.fs.fail("open", LOG, FULL, count=30)
+    with home.open() as manager:
+        home.scheduler.forget()
+        tried = []
+
+        def load(_: str, number: int, *__: object) -> None:
+            tried.append(number)
+            home.clock.advance(100)
+            raise KafkaStorageError("full") from FULL
+
+        monkeypatch.setattr(manager._first_use, "load", load)
+        manager.tasks.load_late()
+        home.clock.advance(10_000)
+        manager.tasks.load_late()
+        manager.tasks.load_late()
+        assert tried == list(range(10))
+        for _ in range(2):
+            home.clock.advance(1_000)
+            manager.tasks.load_late()
+        assert tried == list(range(30))
+
+
 def test_a_lack_of_descriptors_meanwhile_does_not_end_the_waiting() -> None:
     """It passes as well."""
     home = closed_home()
