@@ -57,6 +57,11 @@ class LogRegistry:
         """
         self.new: set[TopicPartition] = set()
         """New partitions that are not served yet: no log of theirs lies in another directory."""
+        self.uncut: set[TopicPartition] = set()
+        """Partitions whose future log, found after an unclean end, is not cut to what was flushed.
+
+        Any other part of it may be missing, also in the middle, however often it is flushed now.
+        """
         self.holds: dict[TopicPartition, Hold] = {}
         """Partitions that wait for a committed transaction, open or not."""
         self.counters = counters
@@ -130,6 +135,14 @@ class LogRegistry:
             logs = (*current, *self._future.items())
             return {key: log for key, log in logs if parent_of(log) == path}
 
+    def to_checkpoint(self, path: str) -> dict[tuple[str, int], Log]:
+        """Return the logs of a data directory whose offsets may be written down: not ``uncut``."""
+        logs = self.in_directory(path)
+        for key in tuple(self.uncut):
+            if logs.get(key) is self.future(key):
+                logs.pop(key, None)
+        return logs
+
     def serve(self, key: TopicPartition, log: Log) -> Partition:
         """Make ``log`` the partition's current one, all of it visible to readers.
 
@@ -188,5 +201,6 @@ class LogRegistry:
 
     def remove_future(self, key: TopicPartition) -> Log | None:
         """Take a future log away."""
+        self.uncut.discard(key)
         with self._lock:
             return self._future.pop(key, None)

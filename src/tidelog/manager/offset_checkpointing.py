@@ -85,7 +85,7 @@ class OffsetCheckpointing:
         checkpoints = log_dir.checkpoints
         try:
             checkpoints.exclusively(
-                lambda: write(checkpoints, self._registry.in_directory(log_dir.path))
+                lambda: write(checkpoints, self._registry.to_checkpoint(log_dir.path))
             )
         except OSError as error:
             # ENOTDIR: it is the data directory itself that something has taken the place of.

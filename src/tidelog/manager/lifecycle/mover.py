@@ -178,11 +178,12 @@ class PartitionMover:
         for key, log in self._registry.futures().items():
             partition = self._registry.partition(key)
             if partition is None:
-                _log.warning("future-log-abandoned topic=%s partition=%d", *key)
+                self._keep(key, log)
                 continue
             try:
                 if not self._log_dirs.of(log).was_clean:
                     log.truncate_to(max(log.recovery_point, log.log_start_offset))
+                    self._registry.uncut.discard(key)
                 _align(partition.log, log)
             except KafkaStorageError as error:  # what it holds beyond cannot be relied on
                 _log.error("move-failed topic=%s partition=%d reason=%s", *key, error)
@@ -201,6 +202,7 @@ class PartitionMover:
         try:
             if not self._log_dirs.of(copy).was_clean:
                 copy.truncate_fully_and_start_at(current.log_start_offset)
+                self._registry.uncut.discard(key)
             _align(current, copy)
         except KafkaStorageError as error:
             _log.error("move-failed topic=%s partition=%d reason=%s", *key, error)
@@ -431,9 +433,16 @@ class PartitionMover:
         if copy is None or is_source_online or not self._log_dirs.failures:
             self._give_up(key, reason)
             return
-        _log.warning("future-log-abandoned topic=%s partition=%d", *key)
+        self._keep(key, copy)
         self.ended[key] = reason
         self._release(key)
+
+    def _keep(self, key: TopicPartition, copy: Log) -> None:
+        """Leave a copy as it is; while it is not cut its directory is recovered by each start."""
+        _log.warning("future-log-abandoned topic=%s partition=%d", *key)
+        log_dir = self._log_dirs.get(os.path.dirname(copy.directory))
+        if log_dir is not None and key in self._registry.uncut:
+            log_dir.is_in_doubt = True
 
     def _is_online(self, log: Log) -> bool:
         return self._log_dirs.get(os.path.dirname(log.directory)) is not None

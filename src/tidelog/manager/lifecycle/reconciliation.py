@@ -77,6 +77,8 @@ class Reconciler:
                 self._serve(found)
         for found in self._longest(futures):
             self._registry.add_future(found.key, found.log)
+            if not found.log_dir.was_clean:
+                self._registry.uncut.add(found.key)
         for topic in self._topics.all().values():
             self._creator.create_missing(topic, on_failure=self._not_created)
         self._write_topics()
@@ -268,8 +270,11 @@ class Reconciler:
 
     @staticmethod
     def _keep_aside(found: FoundLog) -> None:
-        """Close a log that is not used now; where that fails the next start recovers it."""
-        if log_closer(found.log)() is not None:
+        """Close a copy that is not used now; where that fails the next start recovers it.
+
+        So it does after an unclean end: what was not flushed then is not made whole by a flush now.
+        """
+        if log_closer(found.log)() is not None or not found.log_dir.was_clean:
             found.log_dir.is_in_doubt = True
 
     def _note_place(self, found: FoundLog) -> None:

@@ -316,6 +316,48 @@ def test_a_copy_that_is_kept_and_cannot_be_closed_leaves_its_directory_in_doubt(
     assert [home.is_marked(path) for path in ("/b", "/c")] == [True, False]
 
 
+def test_a_copy_that_is_kept_after_an_unclean_end_leaves_its_directory_in_doubt() -> None:
+    """What was not flushed then may be missing in the middle: flushing it now mends nothing."""
+    home = two_copies()
+    home.fs.delete("/c/.kafka_cleanshutdown")
+    with home.open(how={"offline": ["/a"]}) as manager:
+        assert values(manager, "other", 0) == [b"value 0"]
+    assert [home.is_marked(path) for path in ("/b", "/c")] == [True, False]
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_what_was_not_flushed_of_a_copy_is_not_trusted_by_a_later_start(is_killed: bool) -> None:
+    """Nor are the flushes of a process that did not serve its partition."""
+    home = ManagerHome("/a", "/b", retention_ms=-1)
+    manager = home.open()
+    manager.create_topic("t", path="/a")
+    fill(manager, "t", 0, RECORDS)
+    manager.throttle_moves(RATE)
+    manager.move_partition(*KEY, "/b")
+    home.clock.advance(2_000)
+    copy = manager.get_log(*KEY, is_future=True)
+    assert copy is not None
+    flushed, end = copy.recovery_point, copy.log_end_offset
+    home.restart()
+    manager = home.open(how={"offline": ["/a"]})
+    home.clock.advance(120_000)
+    manager.flush()
+    if is_killed:
+        home.restart()
+    else:
+        manager.shutdown()
+        home.scheduler.forget()
+
+    with home.open() as manager:
+        copy = manager.get_log(*KEY, is_future=True)
+        assert copy is not None
+        assert copy.log_end_offset <= flushed < end
+        manager.throttle_moves(None)
+        home.clock.advance(2_000)
+        assert manager.partition(*KEY).log.directory == "/b/t-0"
+        assert values(manager, *KEY) == EXPECTED
+
+
 # Cancelling without a service
 
 
