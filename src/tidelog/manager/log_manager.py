@@ -303,11 +303,11 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
                 unknown = ",".join(topic.unknown_settings)
                 _log.warning("topic-settings-unknown topic=%s unknown=%s", name, unknown)
         self.tasks.delete_old_files()
-        self.tasks.start()
-        self._queue.start(self._config.log_initial_task_delay_ms)
         if self._config.log_cleaner_enable:
             self._cleaning.start(self._config, self._current_logs, self.machine)
         self._mover.resume_all()
+        self.tasks.start()  # one of them resumes moves, too
+        self._queue.start(self._config.log_initial_task_delay_ms)
 
     def shutdown(self, broker_epoch: int = -1) -> None:
         """Flush and close all logs, write checkpoints, mark the directories as clean, unlock them.

@@ -13,6 +13,7 @@ import pytest
 from tidelog.codec.metadata_files import write_partition_metadata
 from tidelog.embedded.logs import Logs
 from tidelog.errors import CommitUnfinished, KafkaStorageError
+from tidelog.manager.lifecycle.mover import PartitionMover
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
@@ -168,6 +169,31 @@ def test_a_move_goes_on_when_its_partition_is_back(is_clean: bool) -> None:
         assert manager.moves() == []
         assert manager.partition(*KEY).log.directory == "/b/t-0"
         assert values(manager, *KEY) == VALUES
+
+
+def test_a_start_resumes_moves_before_logs_are_loaded_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long that takes: a move is resumed once, and its copy cut once."""
+    home = closed_home()
+    for name in "at":
+        copy_log(home, f"/a/{name}-0", f"/b/{COPY.replace('t-0', f'{name}-0')}")
+    home.fs.delete("/b/.kafka_cleanshutdown")
+    home.fs.fail("open", f"/a/t-0/{LOG}", FULL)
+    resume_all, resumed = PartitionMover.resume_all, []
+
+    def resume(_: PartitionMover, key: TopicPartition) -> None:
+        resumed.append(key.topic)
+
+    def slowly(mover: PartitionMover) -> None:
+        home.clock.advance(60_000)
+        resume_all(mover)
+
+    monkeypatch.setattr(PartitionMover, "_resume", resume)
+    monkeypatch.setattr(PartitionMover, "resume_all", slowly)
+    with home.open():
+        before = list(resumed)
+        home.clock.advance(60_000)
+
+    assert (before, resumed) == (["a"], ["a", "t"])
 
 
 def test_it_is_tried_ever_more_rarely_and_quietly(caplog: pytest.LogCaptureFixture) -> None:
