@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tidelog.errors import CommitUnfinished, KafkaStorageError
+from tidelog.log.log import Log
 from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
@@ -123,6 +124,28 @@ def test_a_log_that_does_not_load_leaves_no_mark() -> None:
         directory.partition("t", 0)
 
     assert not home.is_marked
+
+
+def test_a_log_that_loads_at_the_second_try_is_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one, of a directory closed in order, may have left its files half changed."""
+    home = home_with_topic(b"a")
+    home.fs.delete(f"{home.path}/t-0/{LOG.replace('.log', '.index')}")
+    home.fs.fail("open", LOG.replace(".log", ".timeindex"), OSError(errno.ENOSPC, "full"))
+    open_log, trusted = Log.open, []
+
+    def opening(*args: Any, clean_shutdown: bool, **how: Any) -> Log:
+        trusted.append(clean_shutdown)
+        return open_log(*args, clean_shutdown=clean_shutdown, **how)
+
+    monkeypatch.setattr(Log, "open", opening)
+    with home.open() as directory:
+        with pytest.raises(KafkaStorageError):
+            directory.partition("t", 0)
+        append(directory, b"b")
+        directory.partition("t", 1)
+
+    assert trusted == [True, False, True]
+    assert home.values("t-0") == [b"a", b"b"]
 
 
 def test_after_a_failure_nothing_is_promised() -> None:

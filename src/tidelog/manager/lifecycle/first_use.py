@@ -56,6 +56,8 @@ class FirstUseLoader:
         self._opener = opener
         self._creator = creator
         self._watcher = watcher
+        self._tried: set[TopicPartition] = set()
+        """Partitions whose log could not be loaded here, and may be half changed since."""
 
     def load(self, name: str, number: int, watcher: LoadWatcher | None = None) -> Partition:
         """Load one log and serve it; ``watcher`` is notified in place of the usual one.
@@ -137,12 +139,14 @@ class FirstUseLoader:
         self, log_dir: LogDir, key: TopicPartition, topic: Topic, watcher: LoadWatcher
     ) -> Log:
         path = os.path.join(log_dir.path, log_directory_name(*key))
-        is_retry = key in self._registry.failed
+        is_retry = key in self._registry.failed or key in self._tried
         try:
             log = self._opener.load(log_dir, key, path, watcher, is_retry=is_retry)
         except BaseException:
             log_dir.doubted.add(path)  # its files may be half recovered, and nobody closes them
+            self._tried.add(key)
             raise
+        self._tried.discard(key)
         try:
             log.assign_topic_id(topic.topic_id)
         except BaseException:
