@@ -194,11 +194,13 @@ class PartitionMover:
     def resume_late(self, key: TopicPartition) -> None:
         """Continue the move of a partition that came into service after ``resume_all``, if any.
 
-        After an unclean end its copy begins anew: what was flushed of it is no longer known.
+        After an unclean end its copy begins anew: what was flushed of it is no longer known. Copies
+        that the start kept beside it are deleted, as it does where the partition is in service.
         """
         copy, current = self._registry.future(key), self._registry.current(key)
         if copy is None or current is None:
             return
+        self._delete_others(key, copy)
         try:
             if not self._log_dirs.of(copy).was_clean:
                 copy.truncate_fully_and_start_at(current.log_start_offset)
@@ -209,6 +211,15 @@ class PartitionMover:
             self._abandon(key, str(error))
         else:
             self._resume(key)
+
+    def _delete_others(self, key: TopicPartition, copy: Log) -> None:
+        """Delete all copies of a log but one; what cannot be deleted stays."""
+        try:
+            for log_dir, path in self._creator.copies.of(key):
+                if path != copy.directory:
+                    self._deleter.remove_unopened_copy(key, log_dir, path)
+        except KafkaStorageError as error:
+            _log.error("move-copy-not-deleted topic=%s partition=%d reason=%s", *key, error)
 
     def cancel_on_request(self, key: TopicPartition) -> None:
         """Give a move up and delete the copy; the log stays as it is.

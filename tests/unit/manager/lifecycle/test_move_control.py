@@ -316,6 +316,24 @@ def test_a_copy_that_is_kept_and_cannot_be_closed_leaves_its_directory_in_doubt(
     assert [home.is_marked(path) for path in ("/b", "/c")] == [True, False]
 
 
+@pytest.mark.parametrize("refusals", [0, 1])
+def test_of_two_copies_that_were_kept_one_stays_when_the_log_is_loaded_late(
+    refusals: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As at a start; or else a later start would continue a move that is over."""
+    home = two_copies()
+    active = max(name for name in home.files("/a/t-0") if name.endswith(".log"))
+    home.fs.fail("open", f"/a/t-0/{active}", OSError(ENOSPC, "full"))
+    home.fs.fail("rename", f"/c/{copies(home, '/c')[0]}", OSError(ENOSPC, "full"), count=refusals)
+    with home.open() as manager:
+        before = [len(copies(home, path)) for path in ("/b", "/c")]
+        home.clock.advance(120_000)
+
+        assert (before, manager.partition(*KEY).log.directory) == ([1, 1], "/b/t-0")
+        assert [values(manager, *KEY), len(copies(home, "/c"))] == [EXPECTED, refusals]
+    assert caplog.text.count("move-copy-not-deleted topic=t partition=0") == refusals
+
+
 def test_a_copy_that_is_kept_after_an_unclean_end_leaves_its_directory_in_doubt() -> None:
     """What was not flushed then may be missing in the middle: flushing it now mends nothing."""
     home = two_copies()
