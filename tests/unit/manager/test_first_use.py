@@ -137,6 +137,36 @@ def test_a_topic_half_made_is_finished_when_it_is_used() -> None:
     assert "partition.metadata" in home.files("t-1")
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    ("operation", "path", "error"),
+    [
+        ("rename", "t-1/partition.metadata.tmp", errno.ENOSPC),
+        ("sync_directory", "/data", errno.EMFILE),
+    ],
+)
+def test_a_partition_that_was_half_made_is_there_after_a_power_cut(
+    operation: str, path: str, error: int, seed: int
+) -> None:
+    """Once its records are flushed: its name is durable, too."""
+    home = DataHome(seed)
+    with home.open() as directory:
+        directory.create_topic("t", 2)
+    home.fs.delete(f"{home.path}/t-1/partition.metadata")
+    home.fs.delete_directory(f"{home.path}/t-1")
+    home.fs.sync_directory(home.path)
+    directory = home.open()
+    append(directory, b"a")
+    home.fs.fail(operation, path, OSError(error, "not now"))
+    with pytest.raises(KafkaStorageError):
+        append(directory, b"a", partition=1)
+    append(directory, b"a", partition=1)
+    directory.partition("t", 1).log.flush()
+    home.fs.power_cut()
+
+    assert home.values("t-1") == [b"a"]
+
+
 # Which logs are loaded, and what is written of the others
 
 

@@ -78,6 +78,7 @@ class LogDir:
         """
         self.was_clean = False
         self._is_marked = True
+        self._has_durable_names = False
         self._fs = fs
         make_directories(fs, path)
         if is_partition_directory(fs.list(path)):
@@ -102,14 +103,18 @@ class LogDir:
 
     def begin_change(self) -> None:
         """Remove the clean-shutdown file, durably; call this before any change to a log."""
-        if self.is_changing:
+        if self.is_changing and self._has_durable_names:
             return
         if self._is_marked:
             self._fs.delete(self._file(CLEAN_SHUTDOWN_FILE))
             self._is_marked = False
         # Without a mark too: a process that was killed may have left entries that are not durable.
         self._fs.sync_directory(self.path)
-        self.is_changing = True
+        self.is_changing = self._has_durable_names = True
+
+    def doubt_names(self) -> None:
+        """Let the next ``begin_change`` sync the directory: new entries may not be durable."""
+        self._has_durable_names = False
 
     @property
     def directory_id(self) -> UUID:

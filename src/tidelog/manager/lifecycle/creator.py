@@ -364,6 +364,7 @@ class LogCreator:
                     make_partition_directory(fs, path, topic_id)
             fs.sync_directory(log_dir.path)
         except OSError as error:
+            log_dir.doubt_names()  # what was made before it is found there, and used
             if error.errno not in PASSING:
                 self._log_dirs.take_offline(log_dir.path, error)
             what = ", ".join(names[:3])

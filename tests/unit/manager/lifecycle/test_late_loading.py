@@ -85,6 +85,25 @@ def test_a_missing_partition_is_created_when_there_is_space(operation: str, path
         assert values(manager, *KEY) == [b"value 0"]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_partition_made_before_the_disk_was_full_is_there_after_a_power_cut(seed: int) -> None:
+    """Its directory is durable before it is served."""
+    home = ManagerHome("/a", retention_ms=-1, seed=seed)
+    with home.open() as manager:
+        manager.create_topic("t", 2)
+    for number in range(2):
+        delete_log(home, f"/a/t-{number}")
+    home.fs.sync_directory("/a")
+    home.fs.fail("make_directory", "/a/t-1", FULL, count=9)
+    manager = home.open()
+    home.clock.advance(2_000)
+    fill(manager, *KEY, 1)
+    manager.partition(*KEY).log.flush()
+    home.power_cut()
+    with home.open() as manager:
+        assert values(manager, *KEY) == [b"value 0"]
+
+
 def test_a_log_is_loaded_when_there_is_space_to_recover_it() -> None:
     """With all of its records, and its log start."""
     home = ManagerHome("/a", "/b", retention_ms=-1)
