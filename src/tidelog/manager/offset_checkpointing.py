@@ -50,16 +50,21 @@ class OffsetCheckpointing:
         """Checkpoint the directory of a log if its files give offsets above those of the log.
 
         To be called after a truncation: the log may grow past what counts as flushed, and a power
-        cut take a part of that. Raises as ``write``; the next call writes it then.
+        cut take a part of that. A pass that computed its lines before is waited for. Raises as
+        ``write``; the next call writes it then.
         """
         log_dir = self._log_dirs.of(log)
         lines = log_dir.checkpoints
-        if (
-            lines.recovery_point(key) > log.recovery_point
-            or lines.log_start_offset(key) > log.log_start_offset
-            or lines.high_watermark(key) > log.high_watermark
-        ):
-            self.write(log_dir)
+
+        def write() -> None:
+            if (
+                lines.recovery_point(key) > log.recovery_point
+                or lines.log_start_offset(key) > log.log_start_offset
+                or lines.high_watermark(key) > log.high_watermark
+            ):
+                self.write(log_dir)
+
+        lines.exclusively(write)
 
     def checkpoint_recovery_points(self) -> None:
         """Checkpoint up to where each log is flushed."""

@@ -13,6 +13,7 @@ from tidelog.manager.requests.carry_out import Home, carry_out
 from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
+from tidelog.testing.held_lock import HeldLock
 from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
@@ -253,9 +254,15 @@ def test_a_log_stays_offline_while_its_copy_cannot_be_cut(
 
 def flush_copy(manager: LogManager) -> int:
     """Make the copy durable, and note so in its directory's checkpoint; return where it ends."""
+    end = flush_copy_only(manager)
+    manager._checkpointing.write(manager._log_dirs.of(copy_of(manager)))
+    return end
+
+
+def flush_copy_only(manager: LogManager) -> int:
+    """Make the copy durable; return where it ends."""
     copy = copy_of(manager)
     copy.flush(force=True)
-    manager._checkpointing.write(manager._log_dirs.of(copy))
     return copy.log_end_offset
 
 
@@ -280,6 +287,25 @@ def test_a_copy_cut_for_a_log_opened_anew_is_not_called_flushed_beyond_the_cut(
         counts = [manager._reopener.reopen_all() for _ in range(refusals + 1)]
 
         assert counts == [*([0] * refusals), 1]
+        assert before > 5
+        assert flushed_copy(home) == 5
+
+
+def test_a_copy_that_is_cut_while_a_checkpoint_is_written_is_not_called_flushed_beyond_the_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The pass that writes it has computed its lines before, and ends after the cut."""
+    home = two_directories()
+    with begun(home) as manager:
+        copy = copy_of(manager)
+        checkpoints = manager._log_dirs.of(copy).checkpoints
+        before, file = flush_copy_only(manager), "recovery-point-offset-checkpoint"
+        lock = HeldLock(lambda: checkpoints._merge(file, [KEY], {KEY: before}))
+        monkeypatch.setattr(checkpoints, "_lock", lock)
+        cut(manager, 5)
+        with lock:
+            pass
+
         assert before > 5
         assert flushed_copy(home) == 5
 
