@@ -215,7 +215,7 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             checkpointing=self._checkpointing,
             configured_rate=lambda: self._config.replica_alter_log_dirs_io_max_bytes_per_second,
         )
-        self._reopener = LogReopener(log_dirs, registry, self._opener, self._checkpointing)
+        self._reopener = LogReopener(log_dirs, registry, self._opener, self._mover)
         self._make_upkeep(watcher)
         log_dirs.cordon(self._config.cordoned_log_dirs)
         if self._is_service:

@@ -24,7 +24,7 @@ from tidelog.errors import (
     UnexpectedAppendOffset,
     UnknownTopicOrPartition,
 )
-from tidelog.log.directory_guard import PASSING
+from tidelog.log.directory_guard import NO_SPACE, PASSING
 from tidelog.manager.lifecycle.deleter import is_full
 from tidelog.manager.lifecycle.move_pace import MoveRates, MoveThrottle
 from tidelog.manager.lifecycle.move_status import MoveState, MoveStatus, moves_in_files
@@ -101,6 +101,8 @@ class PartitionMover:
         self._reasons: dict[TopicPartition, str] = {}
         """That error."""
         self._throttled: set[TopicPartition] = set()
+        self._undeleted: set[TopicPartition] = set()
+        """Moves that ``cut_copy`` gave up and whose copies could not be renamed."""
         self._rates = MoveRates(machine.clock)
         self._is_stopped = False
 
@@ -220,6 +222,30 @@ class PartitionMover:
                     self._deleter.remove_unopened_copy(key, log_dir, path)
         except KafkaStorageError as error:
             _log.error("move-copy-not-deleted topic=%s partition=%d reason=%s", *key, error)
+
+    def cut_copy(self, key: TopicPartition, end: int) -> None:
+        """Let the copy of a log that is opened anew end no later than the log does, durably.
+
+        Where the copy's disk is too full for that the move is given up: the log does not wait for
+        another disk. To be called with ``change_lock`` and ``copying`` held. After an error, which
+        is a KafkaStorageError, the log must not be used, since a start could continue the move.
+        """
+        copy = self._registry.future(key)
+        if copy is not None:
+            try:
+                copy.truncate_to(end)
+                self._checkpointing.write_if_ahead(key, copy)
+            except KafkaStorageError as error:
+                cause = error.__cause__
+                if not isinstance(cause, OSError) or cause.errno not in NO_SPACE:
+                    raise
+                _log.error("move-failed topic=%s partition=%d reason=%s", *key, error)
+                self._undeleted.add(key)
+                self._give_up(key, str(error))
+        if key in self._undeleted:
+            for log_dir, path in self._creator.copies.of(key):
+                self._deleter.remove_unopened_copy(key, log_dir, path)
+            self._undeleted.discard(key)
 
     def cancel_on_request(self, key: TopicPartition) -> None:
         """Give a move up and delete the copy; the log stays as it is.

@@ -16,8 +16,8 @@ from tidelog.segment.filenames import TopicPartition
 if TYPE_CHECKING:
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.log_opener import LogOpener
+    from tidelog.manager.lifecycle.mover import PartitionMover
     from tidelog.manager.log_registry import LogRegistry
-    from tidelog.manager.offset_checkpointing import OffsetCheckpointing
     from tidelog.manager.partition import Partition
 
 _log = logging.getLogger(__name__)
@@ -34,12 +34,12 @@ class LogReopener:
         log_dirs: LogDirs,
         registry: LogRegistry,
         opener: LogOpener,
-        checkpointing: OffsetCheckpointing,
+        mover: PartitionMover,
     ) -> None:
         self._log_dirs: Final = log_dirs
         self._registry: Final = registry
         self._opener: Final = opener
-        self._checkpointing: Final = checkpointing
+        self._mover: Final = mover
 
     def reopen_all(self) -> int:
         """Reopen what can be; return how many logs. The others are tried by the next pass.
@@ -75,20 +75,10 @@ class LogReopener:
             reopened = self._opener.reopen(key, log)
             with self._registry.copying:
                 try:
-                    self._cut_copy(key, reopened.log_end_offset)
+                    self._mover.cut_copy(key, reopened.log_end_offset)
                 except BaseException:
                     reopened.close_handlers()  # tried again by the next pass
                     raise
                 partition.use(reopened)
         _log.info("log-reopened directory=%s", log.directory)
         return True
-
-    def _cut_copy(self, key: TopicPartition, end: int) -> None:
-        """Let the copy that a move makes of a log end no later than the log, opened anew, does.
-
-        Durably, as when a log is truncated.
-        """
-        copy = self._registry.future(key)
-        if copy is not None:
-            copy.truncate_to(end)
-            self._checkpointing.write_if_ahead(key, copy)

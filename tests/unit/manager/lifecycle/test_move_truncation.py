@@ -283,12 +283,45 @@ def test_a_copy_cut_for_a_log_opened_anew_is_not_called_flushed_beyond_the_cut(
         lose_end(manager, 5, monkeypatch)
         if refusals:
             file = "/b/recovery-point-offset-checkpoint.tmp"
-            home.fs.fail("rename", file, OSError(ENOSPC, "full"), count=refusals)
+            home.fs.fail("rename", file, OSError(EMFILE, "too many open files"), count=refusals)
         counts = [manager._reopener.reopen_all() for _ in range(refusals + 1)]
 
         assert counts == [*([0] * refusals), 1]
         assert before > 5
         assert flushed_copy(home) == 5
+
+
+@pytest.mark.parametrize(
+    ("failing", "passes"), [("checkpoint", 1), ("copy", 1), ("deletion of the copy", 3)]
+)
+def test_a_log_does_not_wait_for_space_on_the_disk_of_its_copy(
+    failing: str, passes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The move is given up: no start continues it, as the copy holds what the log has lost."""
+    home = two_directories()
+    full = OSError(ENOSPC, "full")
+    with begun(home) as manager:
+        flush_copy(manager)
+        lose_end(manager, 5, monkeypatch)
+        directory = copy_of(manager).directory
+        home.fs.fail("rename", "/b/recovery-point-offset-checkpoint.tmp", full, count=99)
+        if failing == "deletion of the copy":
+            home.fs.fail("rename", directory, full, count=2)
+        elif failing == "copy":
+            active = max(name for name in home.files(directory) if name.endswith(".log"))
+            home.fs.fail("rename", f"{directory}/{active}", full, count=99)
+        counts = [manager._reopener.reopen_all() for _ in range(passes)]
+        reason = manager.why_not_moved(*KEY)
+        put(manager, b"new", 60)
+        expected = all_values(manager)
+        home.restart()
+    with home.open() as manager:
+        home.clock.advance(10_000)
+
+        assert counts == [*([0] * (passes - 1)), 1]
+        assert "full" in reason
+        assert (manager.moves(), manager.partition(*KEY).log.directory) == ([], "/a/t-0")
+        assert all_values(manager) == expected
 
 
 def test_a_copy_that_is_cut_while_a_checkpoint_is_written_is_not_called_flushed_beyond_the_cut(
