@@ -186,7 +186,7 @@ class PartitionMover:
                 if not self._log_dirs.of(log).was_clean:
                     log.truncate_to(max(log.recovery_point, log.log_start_offset))
                     self._registry.uncut.discard(key)
-                _align(partition.log, log)
+                _take_up(key, partition.log, log)
             except KafkaStorageError as error:  # what it holds beyond cannot be relied on
                 _log.error("move-failed topic=%s partition=%d reason=%s", *key, error)
                 self._abandon(key, str(error))
@@ -207,7 +207,7 @@ class PartitionMover:
             if not self._log_dirs.of(copy).was_clean:
                 copy.truncate_fully_and_start_at(current.log_start_offset)
                 self._registry.uncut.discard(key)
-            _align(current, copy)
+            _take_up(key, current, copy)
         except KafkaStorageError as error:
             _log.error("move-failed topic=%s partition=%d reason=%s", *key, error)
             self._abandon(key, str(error))
@@ -613,6 +613,31 @@ def _align(current: Log, copy: Log) -> None:
         copy.truncate_fully_and_start_at(current.log_start_offset)
     copy.update_high_watermark(min(current.high_watermark, copy.log_end_offset))
     copy.maybe_increment_log_start_offset(min(current.log_start_offset, copy.high_watermark))
+
+
+def _take_up(key: TopicPartition, current: Log, copy: Log) -> None:
+    """Let a copy that an earlier process has left go on, or begin anew if it is of other records.
+
+    The log may have been truncated, or have lost its end, while the copy's directory was offline,
+    and have grown again since: what the two hold at the end of the copy differs then.
+    """
+    _align(current, copy)
+    last = copy.log_end_offset - 1
+    if last < copy.log_start_offset:
+        return
+    if last < current.log_start_offset or not _is_same_at(last, current, copy):
+        _log.warning("move-begun-anew topic=%s partition=%d", *key)
+        copy.truncate_fully_and_start_at(current.log_start_offset)
+
+
+def _is_same_at(last: int, current: Log, copy: Log) -> bool:
+    """Return whether the log has the last batch of the copy, which ends at offset ``last``."""
+    pieces = []
+    for log in (current, copy):
+        reading = log.read(last, PIECE_BYTES, isolation=Isolation.LOG_END)
+        with reading as found, log.watch("reading"):
+            pieces.append(found.read())
+    return pieces[0].startswith(pieces[1])
 
 
 def _left_bytes(current: Log, copy: Log) -> int:

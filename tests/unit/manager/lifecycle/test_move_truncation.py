@@ -437,3 +437,28 @@ def test_records_deleted_before_the_exchange_do_not_come_back(
 
         log = manager.partition(*KEY).log
         assert (log.directory, log.log_start_offset, log.log_end_offset) == ("/b/t-0", 57, 60)
+
+
+@pytest.mark.parametrize("end", [5, 60])
+@pytest.mark.parametrize("count", [0, 3, 100])
+def test_a_copy_that_missed_a_truncation_begins_anew(
+    end: int, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its directory was offline meanwhile; the log has grown past it since, or not."""
+    home = two_directories()
+    manager = begun(home)
+    flush_copy(manager)
+    manager.take_dir_offline("/b", OSError(EIO, "the disk failed"))
+    manager.handle_failures()
+    if end < 60:
+        cut(manager, end)
+    put(manager, b"new", count)
+    expected = all_values(manager)
+    manager.shutdown()
+    home.scheduler.forget()
+    with home.open() as manager:
+        home.clock.advance(100_000)
+
+        assert manager.partition(*KEY).log.directory == "/b/t-0"
+        assert all_values(manager) == expected
+    assert ("move-begun-anew" in caplog.text) == (end < 60 and count > 0)
