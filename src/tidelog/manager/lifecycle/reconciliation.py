@@ -187,9 +187,9 @@ class Reconciler:
     def _without_replaced(self, current: Sequence[FoundLog]) -> list[FoundLog]:
         """Of two logs of a partition keep the one that the catalogue names.
 
-        The other is deleted only if the catalogue beside it names the same place, as after a move,
-        or if it never had a record, as after a creation that failed there: it may hold records of
-        its own otherwise.
+        The other is deleted only if the catalogue beside it names the same place and it is no
+        longer, as after a move, or if it never had a record, as after a creation that failed there:
+        it may hold records of its own otherwise.
         """
         by_key: dict[TopicPartition, list[FoundLog]] = {}
         for found in current:
@@ -210,7 +210,8 @@ class Reconciler:
                     continue
                 home_id = chosen.log_dir.directory_id
                 has_left = self._topics.has_left(key, other.log_dir.path, home_id)
-                if other.log.log_end_offset and not has_left:
+                is_longer = other.log.log_end_offset > chosen.log.log_end_offset
+                if is_longer or (other.log.log_end_offset and not has_left):
                     raise _rivalry(chosen, other)
                 self._put_away_for(chosen, other)
         return kept

@@ -154,6 +154,21 @@ def test_what_a_move_has_left_is_deleted_with_its_topic() -> None:
         assert "t" not in manager.topics()
 
 
+def test_a_log_that_is_longer_than_the_one_in_its_place_is_not_deleted() -> None:
+    """A new one may have been created there while the directory of this one was offline."""
+    home = home_with_topics()
+    home.fs.rename("/a/t-0", "/b/t-0")
+    home.fs.fail("list", "/b", OSError(EIO, "the disk failed"), count=99)
+    with home.open() as manager:
+        assert values(manager, "t", 0) == []
+        fill(manager, "t", 0, 1)
+    home.scheduler.forget()
+    again = home.copied(1)
+    with pytest.raises(KafkaStorageError, match="t-0 lies both in"):
+        again.open()
+    assert again.fs.exists("/b/t-0/00000000000000000000.log")
+
+
 def test_the_log_that_a_move_has_left_is_not_served_while_the_other_is_offline() -> None:
     """It lacks what was appended since; the next start with both serves the newer one."""
     home = left_of_a_move()
