@@ -419,7 +419,11 @@ class _Directory:
         self._check_id(known, topic.topic_id)
         if is_new:
             commits.creator.create_new(known, known.partitions, opened=commits.is_service)
-        elif commits.is_service:
+            return
+        # Those that are not there were not made yet: the journal keeps the others where they are.
+        keys = [TopicPartition(topic.name, number) for number in known.partitions]
+        commits.registry.new.update(key for key in keys if commits.registry.partition(key) is None)
+        if commits.is_service:
             commits.creator.create_missing(known)
         else:
             commits.creator.make_directories(known, sorted(known.partitions))

@@ -247,10 +247,12 @@ class LogCreator:
         self, topic: Topic, numbers: Iterable[int], on_failure: OnFailure, *, is_new: bool
     ) -> list[TopicPartition]:
         created = []
-        made = self._missing(topic, numbers, on_failure)
-        for path, keys in made.items():
+        missing = self._missing(topic, numbers, on_failure)
+        if not is_new:
+            missing = self._not_elsewhere(missing, on_failure)
+        for path, keys in missing.items():
             log_dir = self._log_dirs.get(path)
-            if log_dir is None:
+            if log_dir is None or not keys:
                 continue
             for key in keys:
                 # Lines of a new partition are those of an earlier one of its name.
@@ -285,6 +287,22 @@ class LogCreator:
                 continue
             if not is_there:
                 missing.setdefault(log_dir.path, []).append(key)
+        return missing
+
+    def _not_elsewhere(
+        self, missing: dict[str, list[TopicPartition]], on_failure: OnFailure
+    ) -> dict[str, list[TopicPartition]]:
+        """Leave out partitions whose log may lie in a directory that is offline.
+
+        A new, empty log would be taken for it when that directory is back. So does Kafka.
+        """
+        new = self._registry.new
+        if known := [key for keys in missing.values() for key in keys if key not in new]:
+            try:
+                self._log_dirs.check_online(", ".join(map(str, known[:3])))
+            except KafkaStorageError as error:
+                on_failure(known, error)
+                return {path: [key for key in keys if key in new] for path, keys in missing.items()}
         return missing
 
     def create_new(self, topic: Topic, numbers: Collection[int], *, opened: bool) -> None:

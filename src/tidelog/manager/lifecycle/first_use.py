@@ -9,6 +9,8 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
+from tidelog.datadir.adoption import readable_topic_id
+from tidelog.datadir.partition_directories import is_directory
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import PASSING
 from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_end
@@ -76,9 +78,8 @@ class FirstUseLoader:
             topic = self._topics.get(name)  # it may have been deleted meanwhile
             if number not in topic.partitions:
                 raise UnknownTopicOrPartition(f"topic {name} has no partition {number}")
-            log_dir = self._log_dirs.with_id(topic.partitions[number])
-            if log_dir is None:
-                raise self._not_here(key, topic)
+            log_dir = self._place(key, topic)
+            topic = self._topics.get(name)
             self._prepare(log_dir, key)
             made = self._creator.make_directories(topic, [number], is_new=key in self._registry.new)
             log = self._open(log_dir, key, topic, watcher or self._watcher)
@@ -86,8 +87,36 @@ class FirstUseLoader:
                 self._registry.lost.add(key)
             return self._registry.serve(key, log)
 
-    def is_there(self, log_dir: LogDir, key: TopicPartition) -> bool:
-        """Whether a directory has the log of a partition, or the copy that becomes it."""
+    def _place(self, key: TopicPartition, topic: Topic) -> LogDir:
+        """Return the directory of a log; record in the catalogue if it is not the one named there.
+
+        So does the start of a service. A new, empty log would take its place otherwise. Raises
+        UnknownTopicOrPartition and KafkaStorageError.
+        """
+        home = self._log_dirs.with_id(topic.partitions[key.partition])
+        if home is None:
+            raise self._not_here(key, topic)
+        if self._is_there(home, key):
+            return home
+        elsewhere = [one for one in self._log_dirs if self._is_of(topic, one, key)]
+        if len(elsewhere) > 1:
+            paths = ", ".join(one.path for one in elsewhere)
+            raise KafkaStorageError(f"{key} lies in more than one directory: {paths}")
+        if elsewhere:
+            place = (key.topic, topic.topic_id, key.partition, elsewhere[0].directory_id)
+            self._log_dirs.despite_failures(lambda: self._topics.place(*place))
+            return elsewhere[0]
+        return home
+
+    def _is_of(self, topic: Topic, log_dir: LogDir, key: TopicPartition) -> bool:
+        """Return whether a directory has a log of a partition that may be the topic's."""
+        path = os.path.join(log_dir.path, log_directory_name(*key))
+        with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
+            is_log = is_directory(self._fs, path) and not self._log_dirs.links.why_foreign(path)
+            return is_log and readable_topic_id(self._fs, path) in {None, topic.topic_id}
+
+    def _is_there(self, log_dir: LogDir, key: TopicPartition) -> bool:
+        """Return whether a directory has the log of a partition, or the copy that becomes it."""
         with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
             if self._fs.exists(os.path.join(log_dir.path, log_directory_name(*key))):
                 return True

@@ -6,24 +6,18 @@ Kafka takes the whole directory offline, until the broker is started again.
 from __future__ import annotations
 
 import logging
-import os
 from typing import TYPE_CHECKING, Final
 
-from tidelog.datadir.adoption import readable_topic_id
-from tidelog.datadir.partition_directories import is_directory
-from tidelog.errors import KafkaStorageError, StartAborted, TidelogError
+from tidelog.errors import StartAborted, TidelogError
 from tidelog.log.directory_guard import may_pass
 from tidelog.log.loading.load_watch import LoadWatcher
 from tidelog.manager.directories.log_dirs import parent_of
-from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tidelog.cleaner.log_cleaner import Machine
-    from tidelog.datadir.catalogue import Topic
     from tidelog.log.loading.load_watch import RecoveryProgress
-    from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.first_use import FirstUseLoader
     from tidelog.manager.lifecycle.mover import PartitionMover
@@ -81,7 +75,6 @@ class LateLoader:
         first_use: FirstUseLoader,
         mover: PartitionMover,
     ) -> None:
-        self._fs: Final = machine.fs
         self._clock: Final = machine.clock
         self._log_dirs: Final = log_dirs
         self._topics: Final = topics
@@ -125,7 +118,6 @@ class LateLoader:
 
     def _try(self, key: TopicPartition, watcher: LoadWatcher) -> bool:
         try:
-            self._note_place(key)
             log = self._first_use.load(*key, watcher).log
         except StartAborted:
             return False
@@ -151,33 +143,6 @@ class LateLoader:
         self._failing_ns += spent_ns
         if self._failing_ns >= _LONG_NS:
             self._rests_until_ns = now_ns + self._failing_ns
-
-    def _note_place(self, key: TopicPartition) -> None:
-        """Record in the catalogue where a log lies that is not where the catalogue says.
-
-        So does the start. A new, empty log would take its place otherwise. Raises
-        KafkaStorageError, also if it may lie in a directory that is offline.
-        """
-        topic = self._topics.get(key.topic)
-        home = self._log_dirs.with_id(topic.partitions[key.partition])
-        if home is not None and self._first_use.is_there(home, key):
-            return
-        elsewhere = [one for one in self._log_dirs if self._is_of(topic, one, key)]
-        if home is None or not (elsewhere or key in self._registry.new):
-            self._log_dirs.check_online(str(key))
-        if len(elsewhere) > 1:
-            paths = ", ".join(one.path for one in elsewhere)
-            raise KafkaStorageError(f"{key} lies in more than one directory: {paths}")
-        if elsewhere:
-            place = (key.topic, topic.topic_id, key.partition, elsewhere[0].directory_id)
-            self._log_dirs.despite_failures(lambda: self._topics.place(*place))
-
-    def _is_of(self, topic: Topic, log_dir: LogDir, key: TopicPartition) -> bool:
-        """Return whether a directory has a log of a partition that may be the topic's."""
-        path = os.path.join(log_dir.path, log_directory_name(*key))
-        with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
-            is_log = is_directory(self._fs, path) and not self._log_dirs.links.why_foreign(path)
-            return is_log and readable_topic_id(self._fs, path) in {None, topic.topic_id}
 
 
 def _after(now_ns: int, delay_ns: int) -> tuple[int, int]:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from errno import EACCES, EIO, EMFILE, ENOSPC, EROFS
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
 
 from tidelog.codec.metadata_files import write_partition_metadata
 from tidelog.errors import KafkaStorageError
+from tidelog.manager.log_manager import Loading, LogManager
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
 from tidelog.testing.manager_home import ManagerHome, fill, values
-
-if TYPE_CHECKING:
-    from tidelog.manager.log_manager import LogManager
 
 KEY = TopicPartition("t", 0)
 COPY = log_future_directory_name(*KEY, "0" * 32)
@@ -154,19 +151,51 @@ def test_what_a_move_has_left_is_deleted_with_its_topic() -> None:
         assert "t" not in manager.topics()
 
 
-def test_a_log_that_is_longer_than_the_one_in_its_place_is_not_deleted() -> None:
-    """A new one may have been created there while the directory of this one was offline."""
+@pytest.mark.parametrize("loading", Loading)
+def test_no_log_is_created_while_a_disk_is_offline_that_may_hold_it(loading: Loading) -> None:
+    """It was moved there without the catalogue; it is served once that disk is back."""
     home = home_with_topics()
     home.fs.rename("/a/t-0", "/b/t-0")
     home.fs.fail("list", "/b", OSError(EIO, "the disk failed"), count=99)
-    with home.open() as manager:
-        assert values(manager, "t", 0) == []
+    with home.open(how={"loading": loading}) as manager:
+        with pytest.raises(KafkaStorageError, match="t-0 may lie in a directory that is offline"):
+            manager.partition("t", 0)
+        assert values(manager, "a", 0) == VALUES
+    assert "t-0" not in home.files("/a")
+    home.scheduler.forget()
+    with home.copied(1).open() as manager:
+        assert values(manager, "t", 0) == VALUES
+
+
+@pytest.mark.parametrize("loading", Loading)
+def test_a_log_is_found_where_the_catalogue_does_not_name_it(loading: Loading) -> None:
+    """It was moved there by hand."""
+    home = home_with_topics()
+    home.fs.rename("/a/t-0", "/b/t-0")
+    with home.open(how={"loading": loading}) as manager:
+        assert values(manager, "t", 0) == VALUES
         fill(manager, "t", 0, 1)
     home.scheduler.forget()
-    again = home.copied(1)
+    assert "t-0" not in home.files("/a")
+    with home.open() as manager:
+        assert values(manager, "t", 0) == [*VALUES, b"value 0"]
+
+
+def test_a_log_that_is_longer_than_the_one_in_its_place_is_not_deleted() -> None:
+    """It may have been written while nobody knew of the one that the catalogue names."""
+    home = home_with_topics()
+    copy_log(home, "/a/t-0", "/b/t-0")
+    with home.open() as manager:
+        assert "t-0" not in home.files("/b")
+    home.scheduler.forget()
+    home.fs.rename("/a/t-0", "/b/kept")
+    with home.open() as manager:
+        fill(manager, "t", 0, 1)
+    home.scheduler.forget()
+    home.fs.rename("/b/kept", "/b/t-0")
     with pytest.raises(KafkaStorageError, match="t-0 lies both in"):
-        again.open()
-    assert again.fs.exists("/b/t-0/00000000000000000000.log")
+        home.open()
+    assert home.fs.exists("/b/t-0/00000000000000000000.log")
 
 
 def test_the_log_that_a_move_has_left_is_not_served_while_the_other_is_offline() -> None:
