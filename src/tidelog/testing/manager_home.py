@@ -121,6 +121,20 @@ def values(manager: LogManager, topic: str, partition: int) -> list[bytes | None
     return [record.value for record in manager.partition(topic, partition).log.records()]
 
 
+def delete_log(home: ManagerHome, path: str) -> None:
+    """Delete the directory of a partition with its files."""
+    for name in home.fs.list(path):
+        home.fs.delete(f"{path}/{name}")
+    home.fs.delete_directory(path)
+
+
+def copy_log(home: ManagerHome, source: str, target: str) -> None:
+    """Copy the directory of a partition."""
+    home.fs.make_directory(target)
+    for name in home.fs.list(source):
+        home.fs.write(f"{target}/{name}", home.fs.read(f"{source}/{name}"))
+
+
 def home_with_two_logs_of_a_partition() -> ManagerHome:
     """Return directories /a and /b that both hold t-0, without a catalogue to say which counts.
 

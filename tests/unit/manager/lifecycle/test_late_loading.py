@@ -15,7 +15,7 @@ from tidelog.embedded.logs import Logs
 from tidelog.errors import CommitUnfinished, KafkaStorageError
 from tidelog.manager.lifecycle.mover import PartitionMover
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
-from tidelog.testing.manager_home import ManagerHome, fill, values
+from tidelog.testing.manager_home import ManagerHome, copy_log, delete_log, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,20 +41,6 @@ def closed_home() -> ManagerHome:
             fill(manager, name, 0, 3)
     home.scheduler.forget()
     return home
-
-
-def delete_log(home: ManagerHome, path: str) -> None:
-    """Delete the directory of a partition with its files."""
-    for name in home.fs.list(path):
-        home.fs.delete(f"{path}/{name}")
-    home.fs.delete_directory(path)
-
-
-def copy_log(home: ManagerHome, source: str, target: str) -> None:
-    """Copy the directory of a partition."""
-    home.fs.make_directory(target)
-    for name in home.fs.list(source):
-        home.fs.write(f"{target}/{name}", home.fs.read(f"{source}/{name}"))
 
 
 def check_comes_back(home: ManagerHome, manager: LogManager, expected: list[bytes]) -> None:

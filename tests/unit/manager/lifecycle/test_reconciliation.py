@@ -11,7 +11,7 @@ from tidelog.codec.metadata_files import write_partition_metadata
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.log_manager import Loading, LogManager
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
-from tidelog.testing.manager_home import ManagerHome, fill, values
+from tidelog.testing.manager_home import ManagerHome, copy_log, delete_log, fill, values
 
 KEY = TopicPartition("t", 0)
 COPY = log_future_directory_name(*KEY, "0" * 32)
@@ -29,20 +29,6 @@ def home_with_topics() -> ManagerHome:
             fill(manager, name, 0, 3)
     home.scheduler.forget()
     return home
-
-
-def delete_log(home: ManagerHome, path: str) -> None:
-    """Delete the directory of a partition with its files."""
-    for name in home.fs.list(path):
-        home.fs.delete(f"{path}/{name}")
-    home.fs.delete_directory(path)
-
-
-def copy_log(home: ManagerHome, source: str, target: str) -> None:
-    """Copy the directory of a partition."""
-    home.fs.make_directory(target)
-    for name in home.fs.list(source):
-        home.fs.write(f"{target}/{name}", home.fs.read(f"{source}/{name}"))
 
 
 def left_of_a_move() -> ManagerHome:
