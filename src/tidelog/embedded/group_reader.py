@@ -468,7 +468,7 @@ class GroupReader(GroupMember):
             OffsetOutOfRange: a position lies outside its log, and ``start`` is ``none``. Otherwise
                 that is logged, and the partition is read from the log's start or end on.
             UnknownTopicOrPartition: a topic was deleted; if it was created again since, ``rewind``
-                goes on in the new one.
+                continues in the new one.
             InvalidArgument: this is closed.
             KafkaStorageError: the disk failed, or the directories were closed.
         """

@@ -199,7 +199,7 @@ class TopicWriter:
         if self._sizes[number] >= self._room:
             try:
                 self._append_batch(number)
-            except Exception:
+            except Exception:  # those before this record stay gathered
                 self._batches[number].pop()
                 self._sizes[number] -= size
                 raise

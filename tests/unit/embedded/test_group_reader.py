@@ -268,7 +268,7 @@ def test_a_rewind_without_a_commit_goes_back_to_where_the_reader_began(tmp_path:
 
 
 def test_a_rewind_into_a_topic_that_was_created_again_skips_nothing(tmp_path: Path) -> None:
-    """A reader begins at the latest record once only, and goes on where it stood if it cannot."""
+    """A reader begins at the latest record once only; a rewind that fails leaves its position."""
     with tidelog.open(tmp_path) as logs:
         filled(logs, "a")
         with logs.reader("t", group="g", start="latest") as reader:

@@ -554,7 +554,7 @@ def test_a_copy_whose_source_disk_failed_is_kept() -> None:
 def test_a_copy_whose_source_disk_fails_while_moves_are_resumed_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The same as for one whose move goes on already."""
+    """The same as for one whose move has been resumed."""
     home = two_directories()
     with home.open() as manager:
         manager.create_topic("t")
@@ -652,7 +652,7 @@ def test_a_log_that_has_moved_is_deleted_though_it_could_not_be_renamed_at_once(
 
 
 def test_a_target_too_full_for_a_catalogue_costs_no_more_than_the_move() -> None:
-    """Every catalogue is as it was: the partition goes on where it is, and is tried again."""
+    """Every catalogue is as it was: the partition stays where it is, and is tried again."""
     home = two_directories()
     with home.open() as manager:
         manager.create_topic("t", path="/a")
