@@ -28,16 +28,24 @@ PASSING: Final = NO_SPACE | NO_RESOURCES | WRONG_KIND
 not what its name promises."""
 
 
+def lacks_space(error: BaseException) -> bool:
+    """Whether an error, or the one that caused it, is one of ``NO_SPACE``."""
+    return _errno_of(error) in NO_SPACE
+
+
 def lacks_resources(error: BaseException) -> bool:
     """Whether an error, or the one that caused it, is one of ``NO_RESOURCES``."""
-    cause = error if isinstance(error, OSError) else error.__cause__
-    return isinstance(cause, OSError) and cause.errno in NO_RESOURCES
+    return _errno_of(error) in NO_RESOURCES
 
 
 def may_pass(error: BaseException) -> bool:
     """Whether an error, or the one that caused it, is a full disk, or one of ``NO_RESOURCES``."""
+    return lacks_space(error) or lacks_resources(error)
+
+
+def _errno_of(error: BaseException) -> int | None:
     cause = error if isinstance(error, OSError) else error.__cause__
-    return isinstance(cause, OSError) and cause.errno in NO_SPACE | NO_RESOURCES
+    return cause.errno if isinstance(cause, OSError) else None
 
 
 def _is_failed_disk(error: Exception) -> TypeGuard[OSError]:

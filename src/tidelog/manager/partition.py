@@ -20,7 +20,7 @@ from tidelog.errors import (
     UnexpectedAppendOffset,
 )
 from tidelog.log.append_info import NO_GUARD
-from tidelog.log.directory_guard import NO_SPACE
+from tidelog.log.directory_guard import lacks_space
 from tidelog.log.listeners import LogListener, LogListeners
 from tidelog.log.log import Log
 from tidelog.log.notifying_lock import NotifyingLock
@@ -339,8 +339,7 @@ class Partition:
         try:
             return append()
         except KafkaError as error:
-            cause = error.__cause__
-            if self._on_full and isinstance(cause, OSError) and cause.errno in NO_SPACE:
+            if self._on_full and lacks_space(error):
                 self._on_full(log)
             raise
 

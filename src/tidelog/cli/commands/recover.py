@@ -191,10 +191,10 @@ def _report_missing(chosen: ChosenPartitions, command: str) -> int:
 
 def _refusal(key: TopicPartition, error: TidelogError) -> str:
     """Return why a log was not recovered."""
-    from tidelog.log.directory_guard import NO_SPACE
+    from tidelog.log.directory_guard import lacks_space
 
     text = f"{key} cannot be loaded: {error}"
-    if isinstance(error.__cause__, OSError) and error.__cause__.errno in NO_SPACE:
+    if lacks_space(error):
         text += "; nothing was cut: make space for what is kept, or use --no-keep"
     return text
 

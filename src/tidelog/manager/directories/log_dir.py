@@ -69,12 +69,10 @@ class LogDir:
         self.path = path
         self.has_loaded_all = False
         """Whether every log in it has been loaded, or there was none."""
-        self.is_in_doubt = False
-        """Whether a log could not be loaded or closed, so that the directory is not clean."""
         self.doubted: set[str] = set()
-        """The directories of logs that could not be loaded, and may be half recovered.
+        """The directories of logs that could not be loaded or closed, or may be half recovered.
 
-        As long as there is one, the directory is not clean either.
+        As long as there is one, the data directory is not clean.
         """
         self.was_clean = False
         self._is_marked = True
@@ -133,8 +131,7 @@ class LogDir:
             return
         try:
             self.checkpoints.close()
-            is_sure = not self.is_in_doubt and not self.doubted
-            is_clean = clean and is_sure and (self.was_clean or self.has_loaded_all)
+            is_clean = clean and not self.doubted and (self.was_clean or self.has_loaded_all)
             if is_clean and not self._is_marked:
                 mark = CleanShutdown(broker_epoch=self.broker_epoch)
                 write_clean_shutdown(self._fs, self._file(CLEAN_SHUTDOWN_FILE), mark)

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from tidelog.datadir.adoption import readable_topic_id
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
-from tidelog.log.directory_guard import NO_SPACE, PASSING
+from tidelog.log.directory_guard import PASSING, lacks_space
 from tidelog.log.loading.cut_files import is_cut_name, is_newer
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.segment.filenames import (
@@ -118,8 +118,7 @@ class LogDeleter:
         try:
             self._topics.delete(topic.name)
         except KafkaStorageError as error:
-            cause = error.__cause__
-            if not isinstance(cause, OSError) or cause.errno not in NO_SPACE:
+            if not lacks_space(error):
                 raise
             self._topics.delete_by_marks(topic.name, data_dirs)
             _log.warning("topic-deleted-at-once topic=%s reason=%s", topic.name, error)

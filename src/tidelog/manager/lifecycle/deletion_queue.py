@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.env.task_gate import TaskGate
 from tidelog.errors import KafkaStorageError
-from tidelog.log.directory_guard import NO_RESOURCES, NO_SPACE, PASSING
+from tidelog.log.directory_guard import PASSING, may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,8 +157,7 @@ class DeletionQueue:
             _log.info("log-deleted directory=%s", waiting.directory)
         except (KafkaStorageError, OSError) as error:
             _log.error("log-delete-failed directory=%s reason=%s", waiting.directory, error)
-            cause = error if isinstance(error, OSError) else error.__cause__
-            if isinstance(cause, OSError) and cause.errno in NO_SPACE | NO_RESOURCES:
+            if may_pass(error):
                 if waiting.log is not None:
                     waiting.log.close_handlers()
                 self.add(waiting.directory)

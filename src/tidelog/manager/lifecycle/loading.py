@@ -335,7 +335,7 @@ class LogLoading:
         except TidelogError as error:
             cause = error.__cause__
             if isinstance(error, StartAborted) or lacks_resources(error):
-                one.is_in_doubt = True  # its files may be half recovered, and nobody closes them
+                one.doubted.add(path)  # its files may be half recovered, and nobody closes them
                 raise
             if isinstance(cause, OSError) and cause.errno not in PASSING:
                 _log.error("Error while loading log dir %s: %s", one.path, error)
@@ -347,7 +347,7 @@ class LogLoading:
                     self._registry.failed[key] = error
             return None
         except BaseException:
-            one.is_in_doubt = True  # its files may be half recovered, and nobody closes them
+            one.doubted.add(path)  # its files may be half recovered, and nobody closes them
             raise
         with self._lock:
             is_future = is_future_directory(name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +25,7 @@ from tidelog.errors import (
     UnexpectedAppendOffset,
     UnknownTopicOrPartition,
 )
-from tidelog.log.directory_guard import NO_SPACE, PASSING
+from tidelog.log.directory_guard import PASSING, lacks_space
 from tidelog.manager.lifecycle.deleter import is_full
 from tidelog.manager.lifecycle.move_pace import MoveRates, MoveThrottle
 from tidelog.manager.lifecycle.move_status import MoveState, MoveStatus, moves_in_files
@@ -32,7 +33,7 @@ from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import log_directory_name, log_future_directory_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.log.log import Log
@@ -182,16 +183,11 @@ class PartitionMover:
             if partition is None:
                 self._keep(key, log)
                 continue
-            try:
+            with self._resuming(key):
                 if not self._log_dirs.of(log).was_clean:
                     log.truncate_to(max(log.recovery_point, log.log_start_offset))
                     self._registry.uncut.discard(key)
                 _take_up(key, partition.log, log)
-            except KafkaStorageError as error:  # what it holds beyond cannot be relied on
-                _log.error("move-failed topic=%s partition=%d reason=%s", *key, error)
-                self._abandon(key, str(error))
-            else:
-                self._resume(key)
 
     def resume_late(self, key: TopicPartition) -> None:
         """Continue the move of a partition that came into service after ``resume_all``, if any.
@@ -203,12 +199,18 @@ class PartitionMover:
         if copy is None or current is None:
             return
         self._delete_others(key, copy)
-        try:
+        with self._resuming(key):
             if not self._log_dirs.of(copy).was_clean:
                 copy.truncate_fully_and_start_at(current.log_start_offset)
                 self._registry.uncut.discard(key)
             _take_up(key, current, copy)
-        except KafkaStorageError as error:
+
+    @contextmanager
+    def _resuming(self, key: TopicPartition) -> Iterator[None]:
+        """Continue a move after the body, which puts its copy in order; else end the move."""
+        try:
+            yield
+        except KafkaStorageError as error:  # what the copy holds cannot be relied on
             _log.error("move-failed topic=%s partition=%d reason=%s", *key, error)
             self._abandon(key, str(error))
         else:
@@ -236,8 +238,7 @@ class PartitionMover:
                 copy.truncate_to(end)
                 self._checkpointing.write_if_ahead(key, copy)
             except KafkaStorageError as error:
-                cause = error.__cause__
-                if not isinstance(cause, OSError) or cause.errno not in NO_SPACE:
+                if not lacks_space(error):
                     raise
                 _log.error("move-failed topic=%s partition=%d reason=%s", *key, error)
                 self._undeleted.add(key)
@@ -479,7 +480,7 @@ class PartitionMover:
         _log.warning("future-log-abandoned topic=%s partition=%d", *key)
         log_dir = self._log_dirs.get(os.path.dirname(copy.directory))
         if log_dir is not None and key in self._registry.uncut:
-            log_dir.is_in_doubt = True
+            log_dir.doubted.add(copy.directory)
 
     def _is_online(self, log: Log) -> bool:
         return self._log_dirs.get(os.path.dirname(log.directory)) is not None

@@ -276,7 +276,7 @@ class Reconciler:
         So it does after an unclean end: what was not flushed then is not made whole by a flush now.
         """
         if log_closer(found.log)() is not None or not found.log_dir.was_clean:
-            found.log_dir.is_in_doubt = True
+            found.log_dir.doubted.add(found.log.directory)
 
     def _note_place(self, found: FoundLog) -> None:
         """Record in the catalogue where the log lies, and in the log to which topic it belongs."""
