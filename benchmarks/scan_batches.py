@@ -19,6 +19,7 @@ from sample import make_batches
 
 from tidelog.kernels.rows import BATCH_COLUMNS
 from tidelog.kernels.scan import walk_batches
+from tidelog.records.batch import INT64_MAX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,11 +37,12 @@ def main() -> int:
         for batch_bytes in (1 << 10, 16 << 10, 128 << 10):
             batches = make_batches(total_bytes, VALUE_BYTES, SEED, batch_bytes)
             data, count = batches.data, len(batches.columns)
+            bounds = 0, INT64_MAX
             out = np.empty((BATCH_COLUMNS, count), np.int64)
             timings = measure(
                 {
-                    "walk": partial(walk_batches, data, 0, data.size, False, out),
-                    "walk and CRC": partial(walk_batches, data, 0, data.size, True, out),
+                    "walk": partial(walk_batches, data, 0, data.size, False, *bounds, out),
+                    "walk and CRC": partial(walk_batches, data, 0, data.size, True, *bounds, out),
                     "one crc32c call": partial(crc32c.crc32c, data.data),
                     "crc32c a batch": partial(by_batch, data, batches.columns.array),
                 }

@@ -112,7 +112,6 @@ def write_flights(spark: SparkSession, story: Story) -> None:
     )
     to_log = records.writeStream.format("tidelog").option("topic", FLIGHTS)
     to_log = to_log.option("numPartitions", 4).option("config.compression.type", "zstd")
-    to_log = to_log.option("config.retention.ms", -1)  # by default 2013 would expire: 7 days
     to_log = to_log.option("checkpointLocation", story.checkpoint(FLIGHTS))
     to_log.trigger(availableNow=True).start(story.directory).awaitTermination()
 

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from tidelog.embedded.doors import open_directory_read_only
     from tidelog.embedded.doors import open_log_read_only as open_read_only
     from tidelog.embedded.doors import open_logs as open  # noqa: A004 - tidelog.open, as gzip.open
-    from tidelog.embedded.group_reader import ConsumedRecord, GroupReader
+    from tidelog.embedded.group_reader import GroupReader
     from tidelog.embedded.logs import Appended, Logs
     from tidelog.embedded.read_only_logs import ReadOnlyLogs
+    from tidelog.embedded.topic_reads import ConsumedRecord
     from tidelog.embedded.topic_writer import TopicWriter
     from tidelog.embedded.transaction import Transaction
     from tidelog.errors import KafkaError, TidelogError
@@ -118,7 +119,7 @@ __getattr__, __dir__ = lazy_door(
         "Codec": "tidelog.codec.compression",
         "CommittedTransaction": "tidelog.staging.finished",
         "CompactionFacts": "tidelog.cleaner.compaction",
-        "ConsumedRecord": "tidelog.embedded.group_reader",
+        "ConsumedRecord": "tidelog.embedded.topic_reads",
         "DeletedSegment": "tidelog.log.retention",
         "GivenRecord": "tidelog.records.new_record",
         "GroupReader": "tidelog.embedded.group_reader",

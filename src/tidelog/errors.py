@@ -6,6 +6,7 @@ Kafka: ``org.apache.kafka.common.protocol.Errors``.
 from __future__ import annotations
 
 import os
+import shlex
 from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -68,16 +69,29 @@ class TransactionMismatch(InvalidArgument):
     """A transaction id was committed before, for other topics; nothing was written.
 
     ``others`` are topics that this attempt writes to and the committed one, which wrote to
-    ``topics``, did not.
+    ``topics``, did not; ``deleted`` those that were deleted since, and perhaps created again.
     """
 
-    def __init__(self, txn: str, others: tuple[str, ...], topics: tuple[str, ...]) -> None:
-        super().__init__(txn, others, topics)
+    def __init__(
+        self,
+        txn: str,
+        others: tuple[str, ...],
+        topics: tuple[str, ...],
+        deleted: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(txn, others, topics, deleted)
         self.txn = txn
         self.others = others
         self.topics = topics
+        self.deleted = deleted
 
     def __str__(self) -> str:
+        if not self.others:
+            return (
+                f"transaction {self.txn!r} was committed before, and topic"
+                f" {', '.join(self.deleted)} was deleted since: to write it again, choose another"
+                f" id, or run: tidelog staged forget {shlex.quote(self.txn)}"
+            )
         wrote = ", ".join(self.topics) or "no topic"
         return (
             f"transaction {self.txn!r} was committed before for {wrote}, not for"
@@ -200,7 +214,8 @@ class InvalidTimestamp(KafkaError):
 class OffsetOutOfRange(KafkaError):
     """The requested offset is not in the log; read from the earliest or the latest instead.
 
-    ``range_start`` is set where the offset is the end of a range and lies below its start.
+    ``range_start`` is set where the offset is the end of a range and lies below its start,
+    ``limit`` where the log holds the offset, and only what is below the limit may be deleted.
     """
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
@@ -211,17 +226,24 @@ class OffsetOutOfRange(KafkaError):
         log_start_offset: int,
         log_end_offset: int,
         range_start: int | None = None,
+        limit: int | None = None,
     ) -> None:
-        super().__init__(requested, log_start_offset, log_end_offset, range_start)
+        super().__init__(requested, log_start_offset, log_end_offset, range_start, limit)
         self.requested = requested
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.range_start = range_start
+        self.limit = limit
 
     def _text(self) -> str:
         held = f"the log holds [{self.log_start_offset}, {self.log_end_offset}]"
         if self.range_start is not None:
             held = f"the range begins at {self.range_start}"
+        if self.limit is not None and self.limit < self.requested <= self.log_end_offset:
+            held = (
+                f"records can be deleted up to {self.limit}, the high watermark or where a"
+                f" transaction is to be applied; {held}"
+            )
         return f"offset {self.requested} is out of range: {held}"
 
 
@@ -342,6 +364,25 @@ class KafkaStorageError(KafkaError):
     """The disk failed, or the log is closed or offline; other directories are not affected."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class ForkedProcess(KafkaStorageError):
+    """Another process, of which this one is a forked child, has opened this; nothing was changed.
+
+    ``kind`` is the class of the object, and ``pid`` the process that it belongs to.
+    """
+
+    def __init__(self, kind: str, pid: int) -> None:
+        super().__init__(kind, pid)
+        self.kind = kind
+        self.pid = pid
+
+    def _text(self) -> str:
+        return (
+            f"this {self.kind} belongs to process {self.pid}, of which this process is a fork: use"
+            " it there, open the directory read-only here, or begin the child by spawn or"
+            " forkserver, before the directory is opened"
+        )
 
 
 class DirectoryFull(KafkaStorageError):

@@ -11,6 +11,9 @@ from tests.compat.conftest import SMALL_SEGMENTS, Kafka, append_all, free_ports
 import tidelog
 from tidelog.cli.main import main
 from tidelog.codec.metadata_files import format_uuid
+from tidelog.config.log_config import LogConfig
+from tidelog.datadir.birth import birth_values
+from tidelog.datadir.effective_config import is_about_tiers
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.records.builder import build_batch
 
@@ -108,7 +111,9 @@ def test_a_fresh_broker_serves_a_directory_and_gives_it_back(java: Java, tmp_pat
     assert served == records
     assert committed == [record for record in records if record[0] not in aborted]
     assert plain == []  # its record is in another partition
-    assert settings == TOPICS
+    born = birth_values(LogConfig()).items()
+    untiered = {key: value for key, value in born if not is_about_tiers(key)}
+    assert settings == {name: untiered | own for name, own in TOPICS.items()}
     assert appended[: len(records)] == records
     assert len(appended) > len(records)
     after = sorted(path.name for path in directory.iterdir() if path.is_dir())

@@ -15,6 +15,7 @@ import pytest
 
 from tidelog.codec.checkpoint_file import read_leader_epochs
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
 from tidelog.embedded.doors import brief_machine
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CorruptMessage, InvalidArgument, InvalidTxnState
@@ -31,7 +32,7 @@ DATA = Path(__file__).parent / "data"
 EPOCHS = "leader-epoch-checkpoint"
 NOTHING = {"offset": -1, "timestamp": -1, "leaderEpoch": None}
 # Kafka's own topics have settings which no file holds.
-INTERNAL = ("__consumer_offsets", "__transaction_state", "__cluster_metadata")
+INTERNAL = (*INTERNAL_SETTINGS, METADATA_TOPIC)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from tidelog.records.memory import walk
 from tidelog.records.record_columns import decode, decode_groups
 from tidelog.records.validation.analyze import analyze
 from tidelog.records.validation.append_origin import AppendOrigin
-from tidelog.records.validation.validate import LeaderPolicy, validate_for_leader
+from tidelog.records.validation.policy import LeaderPolicy
+from tidelog.records.validation.validate import validate_for_leader
 from tidelog.testing import CrashFileSystem
 from tidelog.testing.old_batches import build_old
 from tidelog.testing.scale import scaled

@@ -150,7 +150,7 @@ def read(pages: Pages, rng: random.Random) -> None:
     """Walk, decode, validate and gather damaged bytes."""
     data = pages.bytes(damaged(rng, b"".join(some_batch(rng) for _ in range(rng.randrange(4)))))
     out = pages.table(rows.BATCH_COLUMNS, rng.randrange(4))
-    found, *_ = walk_batches(data, 0, data.size, rng.random() < 0.5, out)
+    found, *_ = walk_batches(data, 0, data.size, rng.random() < 0.5, rows.ANY_OFFSET, 0, out)
     seen = pages.numbers(hostile(rng, out[:, :found].copy()))
     survey_batches(seen, pages.numbers(np.zeros(rows.SURVEY_COLUMNS - rng.randrange(2))))
     entries = pages.table(rows.ENTRY_COLUMNS, max(found - rng.randrange(2), 0))
@@ -264,7 +264,13 @@ def compact(pages: Pages, rng: random.Random) -> None:
     """Walk, map, evaluate and rewrite damaged cleaner input."""
     data = pages.bytes(damaged(rng, b"".join(some_batch(rng) for _ in range(rng.randrange(4)))))
     found, *_ = walk_batches(
-        data, 0, data.size, False, out := np.zeros((rows.BATCH_COLUMNS, 4), np.int64)
+        data,
+        0,
+        data.size,
+        False,
+        rows.ANY_OFFSET,
+        0,
+        out := np.zeros((rows.BATCH_COLUMNS, 4), np.int64),
     )
     headers = pages.numbers(hostile(rng, out[:, :found].copy(), 0.3))
     marks = pages.numbers([rng.choice((0, 1, 2, 5, 10)) for _ in range(found)])

@@ -28,7 +28,8 @@ from tidelog.records.record_areas import areas_of
 from tidelog.records.record_columns import decode
 from tidelog.records.validation.analyze import analyze
 from tidelog.records.validation.append_origin import AppendOrigin
-from tidelog.records.validation.validate import LeaderPolicy, validate_for_leader
+from tidelog.records.validation.policy import LeaderPolicy
+from tidelog.records.validation.validate import validate_for_leader
 from tidelog.segment.indexing import IndexState, plan_entries
 from tidelog.testing.kernels import as_python
 from tidelog.testing.scale import scaled
@@ -66,6 +67,9 @@ def damaged(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
     return bytes(data[: draw(st.integers(0, len(data)))]) if draw(st.booleans()) else bytes(data)
 
 
+ANY = rows.ANY_OFFSET, 0
+
+
 def several(specs: st.SearchStrategy[BatchSpec]) -> st.SearchStrategy[bytes]:
     return st.lists(batches(specs, max_records=4), max_size=3).map(b"".join)
 
@@ -77,7 +81,7 @@ def test_a_walk_sees_what_plain_code_sees(data: bytes, check_crc: bool) -> None:
     found = []
     for kernel in (walk_batches, as_python(walk_batches)):
         out = np.zeros((rows.BATCH_COLUMNS, 8), np.int64)
-        count, position, status = kernel(array(data), 0, len(data), check_crc, out)
+        count, position, status = kernel(array(data), 0, len(data), check_crc, *ANY, out)
         found.append((out[:, :count].tolist(), position, status))
 
     compiled, python = found

@@ -125,7 +125,7 @@ def test_a_deletion_of_records_does_what_its_dry_run_names(case: Case, before: i
     """Where one is refused, so is the other."""
     with tempfile.TemporaryDirectory() as path:
         make(path, case)
-        words = ("delete-records", "t", "--before", before, "-d", path, "--json")
+        words = ("delete-records", "t", "-p", "all", "--before", before, "-d", path, "--json")
         files, records = logs_in(path), offsets_in(path)
         ends = {number: len(ages) for number, ages in enumerate(case.ages)}
         is_refused = case.config["cleanup.policy"] == "compact" or before > min(ends.values())

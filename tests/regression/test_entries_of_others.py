@@ -203,7 +203,7 @@ ACTS: Final = (
     ("append", "t"),
     ("create", "new"),
     ("alter", "u", "-o", "retention.bytes=12345"),
-    ("delete-records", "u", "--before", "1"),
+    ("delete-records", "u", "-p", "all", "--before", "1"),
     ("retain",),
     ("compact",),
     ("delete", "u"),

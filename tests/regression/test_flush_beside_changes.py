@@ -125,7 +125,7 @@ def test_a_renaming_under_a_flush_is_waited_for(monkeypatch: pytest.MonkeyPatch,
 
     def begin_renaming() -> None:
         home.fs.rename(home.directory, f"{home.data_directory}/{new}")
-        log._state.lock = HeldLock(end_renaming)
+        log._state.lock = HeldLock.until(end_renaming)
 
     def end_renaming() -> None:
         home.fs.rename(f"{home.data_directory}/{new}", home.directory)  # it begins anew
@@ -180,3 +180,25 @@ def test_a_snapshot_that_is_gone_when_it_should_be_synced_stays_gone() -> None:
     home.clock.advance(1)
 
     assert home.files(".snapshot") == ["00000000000000000001.snapshot"]
+
+
+def test_a_roll_under_a_flush_is_flushed_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the recovery point would pass a segment whose trim may be undone by a power cut."""
+    home = LogHome(internal_segment_bytes=4096, preallocate=True)
+    log = home.open()
+    log.append_as_leader(BATCH)
+    segment = log.segments.active
+    flush = segment.flush
+
+    def roll_after() -> None:
+        monkeypatch.undo()
+        flush()
+        log.roll()
+
+    monkeypatch.setattr(segment, "flush", roll_after)
+    log.flush()
+    home.power_cut("none")
+
+    assert log.recovery_point == 1
+    assert home.files(".log") == [f"{0:020}.log", f"{1:020}.log"]
+    assert len(home.read(f"{0:020}.log")) == len(BATCH)

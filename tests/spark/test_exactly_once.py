@@ -21,6 +21,7 @@ from tests.spark.written_rows import left_over, values, write_lines
 import tidelog
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.staging.finished import read_finished
+from tidelog.staging.marker import MAX_MARKER_BYTES
 from tidelog.staging.staged_file import list_staged
 from tidelog.testing.scale import scaled
 
@@ -144,7 +145,7 @@ def test_rows_are_inserted_into_a_table(spark: SparkSession, tmp_path: Path) -> 
         create = f"CREATE TABLE other USING tidelog OPTIONS (topic 'u') LOCATION '{path}' AS"
         for columns, words in (
             ("key, value", "no data directory is named"),
-            ("*", "a row has an offset"),
+            ("*", "the rows have the columns of a table as they were read"),
         ):
             with pytest.raises(PySparkException, match=words):
                 spark.sql(f"{create} SELECT {columns} FROM made")
@@ -220,7 +221,8 @@ class Copying:
             return
         assert [name for name in left_over(self.target) if not name.endswith(".staged")] == []
         staged = [f"{self.target}/{name}" for name in list_staged(SYSTEM_FILES, self.target)]
-        assert [os.path.getsize(one) for one in staged if os.path.getsize(one)] == []
+        sizes = map(os.path.getsize, staged)
+        assert [size for size in sizes if size > MAX_MARKER_BYTES] == []
 
 
 @pytest.fixture
@@ -244,6 +246,17 @@ def test_a_batch_that_is_repeated_with_other_rows_is_skipped(copying: Copying) -
     (last,) = read_finished(SYSTEM_FILES, copying.target).values()
     assert last.stream is not None
     assert (last.stream.batch_id, last.total) == (1, EACH)
+
+
+def test_a_batch_none_of_whose_tasks_succeeds_leaves_nothing(copying: Copying) -> None:
+    """However often it is tried: no task can say where the marker of the batch is."""
+    for _ in range(2):
+        with pytest.raises(StreamingQueryException, match="no row is good"):
+            copying.run(value="if(value >= 0, raise_error('no row is good'), value)")
+        assert left_over(copying.target) == []
+
+    copying.run()
+    copying.check()
 
 
 def test_a_checkpoint_that_was_copied_or_rolled_back_is_an_error(copying: Copying) -> None:

@@ -39,7 +39,7 @@ def core(directory: str, version: str) -> None:
     with library.open(directory) as logs:
         logs.create_topic("in-python", config={"compression.type": "zstd"})
         logs.append_all("in-python", [record.encode() for record in RECORDS])
-        values = [record.value for record in logs.read("in-python", partition=0)]
+        values = [record.value for record in logs.read("in-python")]
     assert [value.decode() for value in values if value is not None] == RECORDS
     tidelog("describe", "-d", directory)
     tidelog("verify", "-d", directory)

@@ -45,7 +45,8 @@ from tidelog.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidelog import Record
+    Read = tidelog.Record | tidelog.ConsumedRecord
+
 
 STREAM: Final = Path(__file__).with_name("stream.py")
 KEYS: Final = 20
@@ -256,7 +257,7 @@ def line(number: int) -> str:
     return f"{number:012} {PADDING}"
 
 
-def number_of(record: Record) -> int:
+def number_of(record: Read) -> int:
     """Return the number in the value of a record."""
     return int((record.value or b"-1").split()[0])
 
@@ -556,7 +557,7 @@ class Reader:
         return None
 
 
-def check_record(topic: Topic, partition: int, record: Record, next_offset: int) -> str | None:
+def check_record(topic: Topic, partition: int, record: Read, next_offset: int) -> str | None:
     """Return what is wrong with a record that is read where ``next_offset`` may be next."""
     if record.offset < next_offset or (topic.is_complete and record.offset != next_offset):
         return f"offset {record.offset} where {next_offset} was to come"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tidelog.arrow.buffers import Bytes
     from tidelog.records.bulk_builder import RecordSource
     from tidelog.records.memory import BatchColumns
-    from tidelog.records.validation.validate import LeaderPolicy
+    from tidelog.records.validation.policy import LeaderPolicy
 
 DEFAULT_BATCH_BYTES: Final = 64 << 10
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tidelog.arrow.schema import HEADER_TYPE, TIMESTAMP_TYPE
+from tidelog.arrow.schema import HEADER_TYPE, HEADERS_TYPE
 from tidelog.codec.varint import write_varint
 from tidelog.errors import InvalidArgument, InvalidRecord, InvalidTimestamp, InvariantError
 from tidelog.kernels import rows
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from tidelog.arrow.buffers import Bytes, Ints
 
-_MICROS: Final = 1000
+_UNITS_IN_MS: Final = {"ms": 1, "us": 1000, "ns": 1_000_000}
+_MAX_SECONDS: Final = (2**63 - 1) // 1000
 NO_BYTES: Final = np.empty(0, np.uint8)
 
 
@@ -38,7 +39,8 @@ def record_source(batch: pa.RecordBatch, now_ms: int) -> RecordSource:
     """Return the records of a table with the columns key, value, headers and timestamp.
 
     Args:
-        batch: a missing column counts as all null; ``value`` and ``key`` may be text.
+        batch: a missing column counts as all null; ``value`` and ``key`` may be text. Types may be
+            any that ``plain`` accepts, timestamps of any unit and time zone.
         now_ms: the timestamp of records without one.
 
     Raises:
@@ -64,13 +66,12 @@ def column(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 def slices(array: pa.Array) -> Slices:
     """Return the slice of each value of a binary or text array; else raise InvalidArgument."""
+    array = plain(array)
     kind = array.type
     if pa.types.is_null(kind):
         nothing = np.zeros(len(array), np.int64)
         return Slices(NO_BYTES, nothing, nothing - 1)
-    if pa.types.is_large_binary(kind) or pa.types.is_large_string(kind):
-        array = array.cast(pa.binary())
-    elif not (pa.types.is_binary(kind) or pa.types.is_string(kind)):
+    if not (pa.types.is_binary(kind) or pa.types.is_string(kind)):
         raise InvalidArgument(f"keys and values must be text or binary, not {kind}; cast them")
     ends = _offsets(array).astype(np.int64)
     sizes = np.diff(ends)
@@ -79,15 +80,66 @@ def slices(array: pa.Array) -> Slices:
     return Slices(_data(array), ends[:-1], sizes)
 
 
+def plain(array: pa.Array) -> pa.Array:
+    """Return text, bytes and headers with the offsets of 32 bits that the kernels read.
+
+    Text and bytes may be large, views, of a fixed size or in a dictionary, and headers may hold
+    such types. An array of any other type is returned as it is.
+
+    Raises:
+        InvalidArgument: one array holds 2 GiB or more.
+    """
+    target = _plain_type(array.type)
+    if target == array.type:
+        return array
+    try:
+        return array.cast(target)
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(f"a column of type {array.type} does not fit: {error}") from None
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type in which the kernels read arrays of type ``kind``; it, if they cannot."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if (
+        types.is_large_binary(kind)
+        or types.is_binary_view(kind)
+        or types.is_fixed_size_binary(kind)
+    ):
+        return pa.binary()
+    if types.is_list(kind) or types.is_large_list(kind):
+        element = kind.value_type
+        parts = [_plain_type(part.type) for part in element] if types.is_struct(element) else []
+        if parts == [part.type for part in HEADER_TYPE]:
+            return HEADERS_TYPE
+    return kind
+
+
 def timestamps(array: pa.Array, now_ms: int) -> Ints:
-    """Return timestamps in ms, ``now_ms`` for null; -1 still means no timestamp."""
+    """Return timestamps in ms, ``now_ms`` for null; -1 still means no timestamp.
+
+    They may have any unit and any time zone, which changes how they are shown, not the instants.
+
+    Raises:
+        InvalidArgument: the type is another one, or has no time zone.
+        InvalidTimestamp: one is before 1970, or in seconds and too many for ms.
+    """
     if array.null_count == len(array):
         return np.full(len(array), now_ms, np.int64)
-    if array.type != TIMESTAMP_TYPE:
-        raise InvalidArgument(f"timestamps must be {TIMESTAMP_TYPE}, not {array.type}")
-    buffer = array.buffers()[1]
-    micros = np.frombuffer(buffer, np.int64, len(array), array.offset * 8)
-    millis = micros // _MICROS
+    kind = array.type
+    if not pa.types.is_timestamp(kind) or kind.tz is None:
+        raise InvalidArgument(
+            f"timestamps must have a time zone, as timestamp[us, UTC], not {kind}"
+        )
+    values = np.frombuffer(array.buffers()[1], np.int64, len(array), array.offset * 8)
+    if array.null_count:
+        # The bytes under a null are arbitrary: they must not count as a time out of range.
+        values = np.where(_is_valid(array), values, 0)
+    millis = _in_ms(values, kind.unit)
     if array.null_count:
         millis[~_is_valid(array)] = now_ms
     if len(millis) and int(millis.min()) < -1:
@@ -96,10 +148,21 @@ def timestamps(array: pa.Array, now_ms: int) -> Ints:
     return millis
 
 
+def _in_ms(values: Ints, unit: str) -> Ints:
+    """Return times in ms, rounded down."""
+    if unit != "s":
+        return values // _UNITS_IN_MS[unit]
+    if len(values) and int(np.abs(values).max()) > _MAX_SECONDS:
+        row = int(np.argmax(np.abs(values)))
+        raise InvalidTimestamp(f"row {row} has a timestamp too far away for ms: {values[row]} s")
+    return values * 1000
+
+
 def _encode_headers(array: pa.Array, table: Ints) -> Bytes:
     """Write the table's headers; return the buffer with their bytes."""
     if array.null_count == len(array):
         return NO_BYTES
+    array = plain(array)
     _check_headers(array)
     if not use_kernels(array.nbytes):
         return encode_headers_plain(array, table)

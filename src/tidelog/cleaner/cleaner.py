@@ -14,6 +14,7 @@ from tidelog.cleaner.offset_map_builder import OffsetMapBuilder
 from tidelog.cleaner.segment_copy import CleaningRound, SegmentCopier
 from tidelog.cleaner.stats import CleanerStats
 from tidelog.cleaner.swap import SegmentSwapper
+from tidelog.errors import InvalidArgument
 from tidelog.kernels.runtime.gate import use_kernels
 
 if TYPE_CHECKING:
@@ -95,13 +96,15 @@ class Cleaner:
             CleaningAborted: ``check_done`` asked for it, or a segment with offsets that do not fit
                 its indexes had to be split; clean again later.
             CorruptMessage, InvalidRecord: a batch is damaged.
-            InvalidArgument: a record cannot be rewritten, such as one with a negative timestamp.
+            InvalidArgument: ``to_clean`` does not end in the log; or a record cannot be rewritten,
+                such as one with a negative timestamp.
             SegmentOffsetOverflow: the offset of a batch is damaged.
             KafkaStorageError: an I/O error.
         """
         stats, started_ns = CleanerStats(), self._clock.monotonic_ns()
         if to_clean.is_empty:
             return CleaningResult(to_clean.first_dirty_offset, stats)
+        _check_range(log, to_clean)
         config = config or log.config
         with log.watch("cleaning"):
             cleaning_round = self._build_map(log, to_clean, now_ms, stats, config)
@@ -137,6 +140,7 @@ class Cleaner:
         stats = CleanerStats()
         if to_clean.is_empty:
             return CleaningResult(to_clean.first_dirty_offset, stats)
+        _check_range(log, to_clean)
         cleaning_round = self._build_map(log, to_clean, now_ms, stats, log.config)
         copier = SegmentCopier(cleaning_round._replace(on_dropped=on_dropped), stats, self._io)
         end_offset = cleaning_round.offset_map.latest_offset + 1
@@ -170,6 +174,14 @@ class Cleaner:
         horizon_ms = legacy_horizon_of(log, start, config)
         retention_ms = config.delete_retention_ms
         return CleaningRound(offset_map, start, end, now_ms, retention_ms, horizon_ms)
+
+
+def _check_range(log: SourceLog, to_clean: OffsetsToClean) -> None:
+    """Raise InvalidArgument unless a range that is not empty ends in the log."""
+    first, end = next(iter(log.segments)).base_offset, log.log_end_offset
+    if not first < to_clean.first_uncleanable_offset <= end:
+        asked = f"[{to_clean.first_dirty_offset}, {to_clean.first_uncleanable_offset})"
+        raise InvalidArgument(f"offsets {asked} cannot be cleaned: the log holds [{first}, {end})")
 
 
 def legacy_horizon_of(log: SourceLog, first_dirty: int, config: LogConfig) -> int:

@@ -80,6 +80,8 @@ class LogCleanerManager:
         self._clock: Final = clock
         self._sleep_ms: Final = sleep_ms
         self._lock: Final = RLock()
+        self._owners: dict[Key, object] = {}
+        """Who has put each partition in progress, where that was said."""
         self._states: dict[Key, CleaningState] = {}
         self._aborted: set[Key] = set()
         self._failures: dict[Key, Failure] = {}
@@ -219,22 +221,36 @@ class LogCleanerManager:
             failure = self._failures.get(key)
             return key not in self._states and (failure is None or failure.is_due(now_ms))
 
-    def maybe_begin(self, key: Key) -> bool:
-        """Put a partition in progress; return False if it is no longer free."""
+    def maybe_begin(self, key: Key, owner: object = None) -> bool:
+        """Put a partition in progress; return False if it is no longer free.
+
+        ``owner`` is known before it is: see ``done_by``.
+        """
         with self._lock:
             if key in self._states:
                 return False
+            self._owners[key] = owner
             self._apply(key, Event.BEGIN)
             return True
 
-    def begin(self, key: Key, is_stopped: Callable[[], bool] = lambda: False) -> None:
+    def done_by(self, owner: object, key: Key) -> None:
+        """End what ``owner`` has begun; nothing if an interrupt came before it had."""
+        with self._lock:
+            if self._owners.get(key) is owner:
+                if key in self._states:
+                    self.done(key)
+                del self._owners[key]
+
+    def begin(
+        self, key: Key, is_stopped: Callable[[], bool] = lambda: False, owner: object = None
+    ) -> None:
         """Put a partition in progress as soon as it is free; ``done`` ends that.
 
         Raises CleaningAborted if it is not free within ``MAX_WAIT_MS``, as while it is moved, or
         once ``is_stopped``.
         """
         until_ns = self._clock.monotonic_ns() + MAX_WAIT_MS * 1_000_000
-        while not self.maybe_begin(key):
+        while not self.maybe_begin(key, owner):
             if is_stopped() or self._clock.monotonic_ns() >= until_ns:
                 state = self.state(key).phase.value
                 raise CleaningAborted(f"{key[0]}-{key[1]} is busy: its cleaning is {state}")

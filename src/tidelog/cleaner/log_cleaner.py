@@ -15,6 +15,7 @@ from tidelog.cleaner.background_writers import WriterSlots
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.cleaner_manager import LogCleanerManager
 from tidelog.cleaner.throttle import CleanerIo, Throttler
+from tidelog.env.forks import OfOneProcess
 from tidelog.errors import CleaningAborted, InvalidConfig
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class CleanerMetrics(NamedTuple):
     uncleanable_bytes: dict[str, int]
 
 
-class LogCleaner:
+class LogCleaner(OfOneProcess):
     """Cleans compacted logs in the background, or one pass at a time with ``run_once``.
 
     ``_lock`` guards the last stats, the handles, the number of running tasks, the count of errors
@@ -119,6 +120,8 @@ class LogCleaner:
 
     def shutdown(self) -> None:
         """Prevent further cleanings, abort those that run, and wait until they have stopped."""
+        if self.is_inherited:
+            return
         with self._lock:
             self._generation += 1
             handles = list(self._handles.values())

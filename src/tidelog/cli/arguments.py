@@ -97,9 +97,28 @@ def record_form(text: str) -> str:
         raise ArgumentTypeError(f"{text}: {error}") from None
 
 
-def offset_or_high_watermark(text: str) -> int:
-    """Return an offset, or -1 for the high watermark."""
-    return _at_least(-1, text)
+def deletion_end(text: str) -> int:
+    """Return an offset to delete records before, or what stands for the high watermark."""
+    from tidelog.errors import InvalidArgument
+    from tidelog.log import retention
+
+    try:
+        number = text if text == retention.HIGH_WATERMARK_WORD else int(text)
+        return retention.deletion_end(number)
+    except ValueError:
+        raise ArgumentTypeError(
+            f"{text}: neither an offset nor {retention.HIGH_WATERMARK_WORD}"
+        ) from None
+    except InvalidArgument:
+        raise ArgumentTypeError(
+            f"{text}: must be at least 0; {retention.HIGH_WATERMARK_WORD} stands for the end of"
+            " what readers see"
+        ) from None
+
+
+def partition_or_all(text: str) -> int | None:
+    """Return the number of a partition; None for the word all."""
+    return None if text == "all" else _at_least(0, text)
 
 
 def port_number(text: str) -> int:

@@ -110,6 +110,8 @@ SENTENCES: Final = {
     "cluster-metadata-unusable": "{directory}: the settings of the broker's topics are unknown:"
     " {reason}",
     "metadata-snapshot-skipped": "{path} is not a complete snapshot and was passed over: {reason}",
+    "topic-settings-of-birth": "{topic} has settings since its creation that those given here do"
+    " not change: {kept}; change them with tidelog alter -o, or drop them with --follow",
     "topic-settings-reconciled": "{topic}: settings that contradict each other were changed for"
     " now, so that less is deleted: {reason}",
     "topic-settings-unknown": "{topic}: its settings {unknown} are unknown, and no records are"

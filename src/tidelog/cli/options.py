@@ -10,7 +10,7 @@ import os
 from argparse import RawDescriptionHelpFormatter
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.arguments import directory_name, key_value, not_negative, time_ms
+from tidelog.cli.arguments import directory_name, key_value, partition_or_all, time_ms
 from tidelog.cli.shown import Shown
 from tidelog.errors import ExitCode
 from tidelog.records.isolation import Isolation
@@ -201,8 +201,8 @@ def _take_directory_or_topic(args: Namespace) -> str | None:
 
 
 def add_partition(parser: CommandParser, text: str = "only this partition") -> None:
-    """Add ``-p N``: one partition instead of all."""
-    parser.add_argument("-p", "--partition", type=not_negative, metavar="N", help=text)
+    """Add ``-p N``: one partition instead of all; the word all stands for all."""
+    parser.add_argument("-p", "--partition", type=partition_or_all, metavar="N", help=text)
 
 
 def add_settings(parser: CommandParser) -> None:

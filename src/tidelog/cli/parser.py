@@ -28,6 +28,7 @@ COMMAND_MODULES: Final = {
     "delete": "delete",
     "alter": "alter",
     "move": "move",
+    "join": "join",
     "append": "append",
     "staged": "staged",
     "cat": "cat",

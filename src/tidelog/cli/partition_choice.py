@@ -65,10 +65,17 @@ class ChosenPartitions(NamedTuple):
     places: list[Place]
     missing: list[MissingPartition]
 
-    def open(self, place: Place, on_damage: OnDamage | None = None) -> ReadOnlyLog:
+    def open(
+        self, place: Place, on_damage: OnDamage | None = None, *, below_start: bool = False
+    ) -> ReadOnlyLog:
         """Open the log of a place, with the checkpoints that were read once for all."""
-        checkpoints, fs = self.directory.checkpoints, self.directory.fs
-        return open_read_only(place.path, fs=fs, checkpoints=checkpoints, on_damage=on_damage)
+        return open_read_only(
+            place.path,
+            fs=self.directory.fs,
+            checkpoints=self.directory.checkpoints,
+            on_damage=on_damage,
+            below_start=below_start,
+        )
 
     def look(self, command: str, question: Callable[[Place], T]) -> Iterator[tuple[Place, T]]:
         """Yield each place with the answer to ``question``, which opens its log.

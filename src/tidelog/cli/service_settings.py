@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidelog.cli.options import DIRECTORY_VARIABLE
 from tidelog.cli.server_properties import NAMED_FILES, broker_properties
+from tidelog.config.broker_config import TIDELOG_DEFAULTS
 from tidelog.config.kafka_names import foreign_names
+from tidelog.config.log_config import LogConfig
 from tidelog.config.sources import broker_config, from_environment
 from tidelog.datadir.broker_properties import read_properties
 from tidelog.env.system_files import SYSTEM_FILES
@@ -50,6 +53,7 @@ def service_config(args: Namespace, given: Mapping[str, str]) -> BrokerConfig:
 
     ``log.dirs`` is split at commas, as Kafka does; an argument, or ``TIDELOG_DIR``, is one
     directory, as for every command. ``TIDELOG_DIR`` is used only if nothing else names one.
+    With a properties file, topic settings that nothing gives have Kafka's defaults.
     """
     directories = [*args.directories, *args.words]
     if not directories and not given.keys() & {"log.dirs", "log.dir"}:
@@ -57,7 +61,10 @@ def service_config(args: Namespace, given: Mapping[str, str]) -> BrokerConfig:
     if "" in directories:
         raise InvalidArgument("the name of a data directory is empty")
     paths = tuple(dict.fromkeys(map(os.path.abspath, directories)))
-    config = broker_config(given, paths)
+    defaults = TIDELOG_DEFAULTS if args.config is None else LogConfig.of_kafka()
+    config = broker_config(given, paths, defaults)
+    has_retention = args.config is not None and "retention.ms" in config.given
+    config = replace(config, is_retention_in_file=has_retention)
     return config.with_server_properties(broker_properties(args))
 
 

@@ -131,7 +131,7 @@ def read_small_file(fs: FileSystem, path: str, max_bytes: int = MAX_FILE_BYTES) 
 def replace_file(fs: FileSystem, path: str, data: Buffer) -> None:
     """Replace the content of ``path`` by ``data``, durably and atomically, via ``<path>.tmp``.
 
-    An OSError leaves the old file, and the temporary one is deleted. The exception is an error from
+    An error leaves the old file, and the temporary one is deleted. The exception is an error from
     the last step, the sync of the directory: the new file is then in place but may not be durable.
 
     Raises KafkaStorageError for more than ``MAX_FILE_BYTES``, which no reader would take.
@@ -148,7 +148,7 @@ def replace_file(fs: FileSystem, path: str, data: Buffer) -> None:
             file.pwrite(data, 0)
             file.sync()
         fs.rename(temporary, path)
-    except OSError:
+    except BaseException:  # an interrupt, too
         with suppress(OSError):
             fs.delete(temporary)  # a full disk needs its space
         raise

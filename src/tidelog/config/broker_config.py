@@ -46,6 +46,9 @@ _MIB: Final = 2**20
 _some_directories: Final = Check("a list of one or more directories", bool)
 
 
+TIDELOG_DEFAULTS: Final = LogConfig()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
     """Settings of a data directory; ``log_defaults`` apply to topics without their own.
@@ -236,6 +239,10 @@ class BrokerConfig:
         " -1: never.",
     )
     log_defaults: LogConfig = plain_field(default_factory=LogConfig)
+    given: frozenset[str] = frozenset()
+    """The settings of ``log_defaults`` that were given, by their topic-level names."""
+    is_retention_in_file: bool = False
+    """Whether a properties file names a retention: that of topics without a known one."""
     server_properties: dict[str, str] | None = None
     """The ``server.properties`` of the broker that wrote the directories; None: not known.
 
@@ -245,11 +252,17 @@ class BrokerConfig:
         check_options(self, self._conflicts())
 
     @classmethod
-    def parse(cls, properties: Mapping[str, str], directories: Sequence[str] = ()) -> BrokerConfig:
+    def parse(
+        cls,
+        properties: Mapping[str, str],
+        directories: Sequence[str] = (),
+        defaults: LogConfig = TIDELOG_DEFAULTS,
+    ) -> BrokerConfig:
         """Parse Kafka-style properties; raise one InvalidConfig that names every bad key.
 
-        Broker-level names of topic settings, such as ``log.retention.hours``, are accepted too.
-        ``directories``, if there are any, replace ``log.dirs``.
+        Broker-level names of topic settings, such as ``log.retention.hours``, are accepted too;
+        ``defaults`` stand for those that are absent. ``directories``, if there are any, replace
+        ``log.dirs``.
         """
         own_names = {known.name for known in options_of(cls)}
         own = {n: t for n, t in properties.items() if n in own_names or n not in _SYNONYMS}
@@ -258,9 +271,8 @@ class BrokerConfig:
             own.pop("log.dirs", None)
             values["log_dirs"] = tuple(directories)
         problems: tuple[str, ...] = ()
-        defaults = LogConfig()
         try:
-            defaults = parse_log_defaults(properties)
+            defaults = parse_log_defaults(properties, defaults)
         except InvalidConfig as error:
             problems = error.problems
         try:
@@ -280,9 +292,9 @@ class BrokerConfig:
         """Return the settings that differ from their defaults, without ``log_defaults``."""
         return to_properties(self)
 
-    def with_log_defaults(self, defaults: LogConfig) -> BrokerConfig:
+    def with_log_defaults(self, defaults: LogConfig, given: frozenset[str]) -> BrokerConfig:
         """Return a copy with these settings for topics without their own."""
-        return replace(self, log_defaults=defaults)
+        return replace(self, log_defaults=defaults, given=given)
 
     def with_server_properties(self, properties: dict[str, str] | None) -> BrokerConfig:
         """Return a copy for directories of a broker that had this ``server.properties``."""
@@ -303,11 +315,11 @@ class BrokerConfig:
             yield "log.cleaner.dedupe.buffer.size: must be more than 1 MiB for each cleaner thread"
 
 
-def parse_log_defaults(properties: Mapping[str, str]) -> LogConfig:
+def parse_log_defaults(properties: Mapping[str, str], defaults: LogConfig) -> LogConfig:
     """Parse the defaults of topic settings from their broker-level names; ignore other names.
 
-    If several names of one setting are present, the one with the highest precedence wins. Raises
-    InvalidConfig.
+    If several names of one setting are present, the one with the highest precedence wins; if none
+    is, the value is that of ``defaults``. Raises InvalidConfig.
     """
     values: dict[str, Any] = {}
     problems: list[str] = []
@@ -319,7 +331,7 @@ def parse_log_defaults(properties: Mapping[str, str]) -> LogConfig:
             except ValueError as error:
                 problems.append(f"{names[0].name}: {error}")
     try:
-        defaults = LogConfig(**values)
+        defaults = replace(defaults, **values)
     except InvalidConfig as error:
         problems += error.problems
     if problems:

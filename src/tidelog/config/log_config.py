@@ -20,6 +20,7 @@ from tidelog.config.option import (
     check_options,
     one_of,
     option,
+    options_of,
     parse_options,
     subset_of,
     to_properties,
@@ -55,7 +56,7 @@ _throttled_replicas: Final = Check(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """Settings of one log; defaults are Kafka's unless a page in docs/decisions explains why not.
+    """Settings of one log; the defaults are Kafka's, except that records are kept for ever.
 
     Source: Kafka LogConfig.
     """
@@ -117,9 +118,10 @@ class LogConfig:
     )
     retention_ms: int = option(
         "retention.ms",
-        7 * DAY_MS,
+        -1,
         at_least(-1),
         "Age in ms at which a segment is deleted; -1: no limit.",
+        kafka_default=7 * DAY_MS,
         synonyms=(
             "log.retention.ms",
             Synonym("log.retention.minutes", MINUTE_MS),
@@ -326,6 +328,11 @@ class LogConfig:
     def deleting(self) -> LogConfig:
         """Return a copy in which old segments are deleted, even if the policy is unknown."""
         return replace(self, cleanup_policy=(DELETE,), is_policy_known=True)
+
+    @classmethod
+    def of_kafka(cls) -> LogConfig:
+        """Return Kafka's defaults, which hold where a ``server.properties`` is given."""
+        return cls(**{known.field: known.kafka_default for known in options_of(cls)})
 
     def to_properties(self) -> dict[str, str]:
         """Return the settings that differ from their defaults, in the form that ``parse`` reads."""

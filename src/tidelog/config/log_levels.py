@@ -15,13 +15,19 @@ ROOT: Final = "tidelog"
 TRACE: Final = 5
 """The level of lines about each append and read, below DEBUG. Kafka: TRACE."""
 
+OFF: Final = 100
+"""A level above all lines. Kafka: OFF."""
+
 LEVELS: Final = {
+    "ALL": TRACE,
     "TRACE": TRACE,
     "DEBUG": logging.DEBUG,
     "INFO": logging.INFO,
     "WARNING": logging.WARNING,
     "WARN": logging.WARNING,
     "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+    "OFF": OFF,
 }
 LEVEL_FORM: Final = "[LOGGER=]LEVEL, such as INFO or tidelog.cleaner=DEBUG"
 

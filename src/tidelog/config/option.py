@@ -121,12 +121,16 @@ _KINDS: Final[dict[object, Kind]] = {
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One setting. ``field`` is its dataclass field; ``synonyms`` are in order of precedence."""
+    """One setting. ``field`` is its dataclass field; ``synonyms`` are in order of precedence.
+
+    ``kafka_default`` is the default of a broker, which for some differs from ``default``.
+    """
 
     name: str
     field: str
     kind: Kind
     default: Any
+    kafka_default: Any
     check: Check
     doc: str
     synonyms: tuple[Synonym, ...]
@@ -163,6 +167,7 @@ def option(
     doc: str,
     *,
     synonyms: tuple[str | Synonym, ...] = (),
+    kafka_default: object = None,
 ) -> Any:  # noqa: ANN401 - as dataclasses.field, so that the field keeps its declared type
     """Declare one setting as a dataclass field.
 
@@ -172,9 +177,11 @@ def option(
         check: the rule for valid values.
         doc: the meaning, in one sentence, with the unit.
         synonyms: broker-level names of the same setting, in order of precedence.
+        kafka_default: Kafka's default, if tidelog has another one.
     """
     known = tuple(Synonym(s) if isinstance(s, str) else s for s in synonyms)
-    metadata = {_OPTION: (name, check, doc, known)}
+    kafka_default = default if kafka_default is None else kafka_default
+    metadata = {_OPTION: (name, kafka_default, check, doc, known)}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -189,9 +196,9 @@ def _options_of(cls: type[Any]) -> tuple[Option, ...]:
     found = []
     for field in dataclasses.fields(cls):
         if _OPTION in field.metadata:
-            name, check, doc, synonyms = field.metadata[_OPTION]
+            name, kafka_default, *others = field.metadata[_OPTION]
             kind = _kind_of(hints[field.name])
-            found.append(Option(name, field.name, kind, field.default, check, doc, synonyms))
+            found.append(Option(name, field.name, kind, field.default, kafka_default, *others))
     return tuple(found)
 
 

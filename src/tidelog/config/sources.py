@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.broker_config import TIDELOG_DEFAULTS, BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.config.option import options_of
 from tidelog.errors import InvalidConfig
@@ -42,10 +42,15 @@ _DYNAMIC_BROKER: Final = frozenset(
 )
 
 
-def broker_config(properties: Mapping[str, str], directories: Sequence[str] = ()) -> BrokerConfig:
+def broker_config(
+    properties: Mapping[str, str],
+    directories: Sequence[str] = (),
+    defaults: LogConfig = TIDELOG_DEFAULTS,
+) -> BrokerConfig:
     """Return the broker settings for ``properties``.
 
     ``directories``, if there are any, replace ``log.dirs``; their names may hold commas.
+    ``defaults`` stand for topic settings that ``properties`` lack.
 
     A topic-level name, such as ``retention.ms``, sets the default of all topics and overrides
     the broker-level names of the setting. Raises one InvalidConfig that names every bad key.
@@ -55,7 +60,7 @@ def broker_config(properties: Mapping[str, str], directories: Sequence[str] = ()
     problems: list[str] = []
     config = BrokerConfig()
     try:
-        config = BrokerConfig.parse(others, directories)
+        config = BrokerConfig.parse(others, directories, defaults)
     except InvalidConfig as error:
         problems += error.problems
     try:
@@ -64,7 +69,16 @@ def broker_config(properties: Mapping[str, str], directories: Sequence[str] = ()
         problems += error.problems
     if problems:
         raise InvalidConfig(tuple(problems))
-    return config.with_log_defaults(defaults)
+    return config.with_log_defaults(defaults, _given(properties))
+
+
+def _given(properties: Mapping[str, str]) -> frozenset[str]:
+    """Return the topic settings among ``properties``, by their topic-level names."""
+    return frozenset(
+        known.name
+        for known in options_of(LogConfig)
+        if known.name in properties or any(one.name in properties for one in known.synonyms)
+    )
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:

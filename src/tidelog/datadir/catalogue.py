@@ -11,11 +11,13 @@ import json
 import os
 import re
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import read_small_file, replace_file
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
 from tidelog.config.option import INT32_MAX
+from tidelog.datadir.birth import read_birth
 from tidelog.datadir.effective_config import TopicSettings
 from tidelog.errors import (
     CorruptFile,
@@ -35,18 +37,23 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
 
 CATALOGUE_FILE: Final = "tidelog.topics.json"
-CATALOGUE_VERSION: Final = 2
-"""The newest form. Version 1 cannot say that settings are unknown; a file that need not say it is
-written as version 1, so that older releases read it."""
+CATALOGUE_VERSION: Final = 3
+"""The newest form, with birth values. Version 2 says that settings are unknown, version 1 does not.
+A file is written in the oldest form that can say all of it, so that older releases read it."""
 METADATA_TOPIC: Final = "__cluster_metadata"
 """Kafka's own log of its cluster, which no log manager touches."""
 INTERNAL_SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "__consumer_offsets": {"cleanup.policy": "compact"},
     "__transaction_state": {"cleanup.policy": "compact"},
+    "__share_group_state": {"cleanup.policy": "delete", "retention.ms": "-1"},
 }
-"""What is known of Kafka's internal topics without their configuration: a broker sets this."""
+"""Kafka's internal topics, each with what is known of its settings: a broker creates it with them.
 
-_READABLE_VERSIONS: Final = (1, CATALOGUE_VERSION)
+Source: Kafka 4.3.1 Topic, ShareCoordinatorService.
+"""
+
+_READABLE_VERSIONS: Final = (1, 2, CATALOGUE_VERSION)
+NOTHING_KNOWN: Final[Mapping[str, KnownSetting]] = MappingProxyType({})
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
@@ -58,8 +65,9 @@ class Topic(TopicSettings):
     holds the settings that differ from the defaults, under Kafka's names. ``revision`` counts the
     changes: where the catalogues of two directories differ, the higher one is the later one.
     ``is_adopted``: the topic was found in the directory, as Kafka leaves it, without its settings;
-    only those in ``config`` and ``inherited`` are known. ``inherited`` are those of the broker that
-    wrote it, as read when the directory was opened; they are never written into the catalogue.
+    only those in ``config`` and ``given`` are known. ``given`` comes from outside the catalogue and
+    is never written into it: the settings of the broker that wrote the topic, as read when the
+    directory was opened; of a topic without ``birth`` the retention in the file of the service.
     """
 
     name: str
@@ -68,7 +76,8 @@ class Topic(TopicSettings):
     config: Mapping[str, str] = field(default_factory=dict)
     revision: int = 0
     is_adopted: bool = False
-    inherited: Mapping[str, KnownSetting] = field(default_factory=dict, compare=False)
+    birth: Mapping[str, str] | None = None
+    given: Mapping[str, KnownSetting] = field(default_factory=dict, compare=False)
 
     def conflicts(self, defaults: LogConfig) -> tuple[str, ...]:
         """Return why the topic's settings and ``defaults`` do not go together; empty if they do."""
@@ -79,11 +88,20 @@ class Topic(TopicSettings):
             return tuple(f"topic {self.name}: {problem}" for problem in error.problems)
         return ()
 
-    def inheriting(self, settings: BrokerSettings) -> Topic:
-        """Return the topic with what is known of its broker's settings, if it was adopted."""
-        if not self.is_adopted:
-            return self
-        return replace(self, inherited=settings.of_topic(self.name, self.topic_id))
+    def inheriting(
+        self, settings: BrokerSettings, of_file: Mapping[str, KnownSetting] = NOTHING_KNOWN
+    ) -> Topic:
+        """Return the topic with what is known from outside the catalogue; see ``given``."""
+        if self.is_adopted:
+            return replace(self, given=settings.of_topic(self.name, self.topic_id))
+        return self if self.birth is not None else replace(self, given=of_file)
+
+    def defaults_of(self, defaults: LogConfig) -> LogConfig:
+        """Return what holds for the settings that the topic does not set itself."""
+        if self.is_adopted:
+            return defaults
+        born = {name: one.value for name, one in self.inherited.items()}
+        return defaults.with_overrides(born)
 
     def as_json(self) -> dict[str, Any]:
         """Return the topic's entry in the catalogue file."""
@@ -98,6 +116,8 @@ class Topic(TopicSettings):
         }
         if self.is_adopted:
             entry["adopted"] = True
+        if self.birth is not None:
+            entry["birth"] = dict(sorted(self.birth.items()))
         return {**entry, "revision": self.revision} if self.revision else entry
 
     @classmethod
@@ -123,6 +143,7 @@ class Topic(TopicSettings):
             config={str(key): str(value) for key, value in entry["config"].items()},
             revision=int(entry.get("revision", 0)),
             is_adopted=bool(entry.get("adopted", False)),
+            birth=read_birth(entry.get("birth")),
         )
 
     def changed(
@@ -130,12 +151,14 @@ class Topic(TopicSettings):
         *,
         partitions: Mapping[int, UUID] | None = None,
         config: Mapping[str, str] | None = None,
+        birth: Mapping[str, str] | None = None,
     ) -> Topic:
         """Return the topic with other partitions or settings, as a later revision."""
         return replace(
             self,
             partitions=self.partitions if partitions is None else partitions,
             config=self.config if config is None else config,
+            birth=self.birth if birth is None else birth,
             revision=self.revision + 1,
         )
 
@@ -198,9 +221,11 @@ class Catalogue:
             topics[topic.name] = topic
         return Catalogue(topics, deleted)
 
-    def inheriting(self, settings: BrokerSettings) -> Catalogue:
-        """Return the catalogue in which adopted topics have their broker's settings."""
-        topics = {name: topic.inheriting(settings) for name, topic in self.topics.items()}
+    def inheriting(
+        self, settings: BrokerSettings, of_file: Mapping[str, KnownSetting] = NOTHING_KNOWN
+    ) -> Catalogue:
+        """Return the catalogue with what is known from outside of it; see ``Topic.given``."""
+        topics = {n: topic.inheriting(settings, of_file) for n, topic in self.topics.items()}
         return replace(self, topics=topics)
 
     def adopting(self, found: Iterable[Topic]) -> Catalogue:
@@ -257,14 +282,17 @@ def _reason(error: Exception) -> str:
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
-def _needs_version_2(catalogue: Catalogue) -> bool:
-    return any(topic.is_adopted for topic in catalogue.topics.values())
+def _version(catalogue: Catalogue) -> int:
+    topics = catalogue.topics.values()
+    if any(topic.birth is not None for topic in topics):
+        return CATALOGUE_VERSION
+    return 2 if any(topic.is_adopted for topic in topics) else 1
 
 
 def write_catalogue(fs: FileSystem, data_dir: str, catalogue: Catalogue) -> None:
     """Replace the catalogue durably: a reader sees the old one or the new one, never a part."""
     content: dict[str, Any] = {
-        "version": CATALOGUE_VERSION if _needs_version_2(catalogue) else 1,
+        "version": _version(catalogue),
         "topics": [topic.as_json() for _, topic in sorted(catalogue.topics.items())],
     }
     if catalogue.deleted:

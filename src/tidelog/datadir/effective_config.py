@@ -9,13 +9,13 @@ import logging
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.config.log_config import DELETION_SETTINGS, NEVER_DELETED
+from tidelog.config.log_config import DELETION_SETTINGS, NEVER_DELETED, LogConfig
+from tidelog.datadir.birth import birth_values, settings_of_birth
 from tidelog.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-    from tidelog.config.log_config import LogConfig
     from tidelog.datadir.cluster_metadata.broker_settings import KnownSetting
 
 _log = logging.getLogger(__name__)
@@ -28,6 +28,11 @@ _POLICY: Final = "cleanup.policy"
 _DELETE: Final = "delete"
 _TIERED: Final = "remote.storage.enable"
 _ABOUT_TIERS: Final = ("remote.", "local.retention.")
+
+
+def is_about_tiers(name: str) -> bool:
+    """Return whether a setting is one of tiered storage, which tidelog has not."""
+    return name.startswith(_ABOUT_TIERS)
 
 
 def unknown_settings(*known: Container[str]) -> tuple[str, ...]:
@@ -44,34 +49,47 @@ def unknown_in_effect(
 
 
 class CopiedSettings(NamedTuple):
-    """The settings for a copy of a topic.
+    """The settings for a copy of a topic: its own, and its birth values.
 
     ``left_out``: the names, sorted, of those of tiered storage that the topic has and the copy
     cannot have.
     """
 
     config: dict[str, str]
+    birth: dict[str, str]
     left_out: tuple[str, ...]
 
 
 class TopicSettings:
-    """What follows from a topic's own settings and those of the broker that wrote it.
+    """What follows from a topic's own settings and those that it has from elsewhere.
 
-    The base of the classes that have these. ``config``: its own, under Kafka's names.
-    ``inherited``: those of the broker, as far as they are known. ``is_adopted``: Kafka wrote the
-    topic, so what neither of the two names about deletion is unknown.
+    The base of the classes that have these. ``config``: its own, under Kafka's names. ``birth``:
+    its birth values; None where no catalogue holds them. ``is_adopted``: Kafka wrote the topic, so
+    what neither ``config`` nor ``inherited`` names about deletion is unknown.
     """
 
     __slots__ = ()
 
     name: str
     config: Mapping[str, str]
+    birth: Mapping[str, str] | None
     is_adopted: bool
     if TYPE_CHECKING:
 
         @property
-        def inherited(self) -> Mapping[str, KnownSetting]:
-            """The broker's settings."""
+        def given(self) -> Mapping[str, KnownSetting]:
+            """What the broker that wrote the topic had, as far as it is known.
+
+            Of a topic without birth values: the retention of the file of this service.
+            """
+
+    @property
+    def inherited(self) -> Mapping[str, KnownSetting]:
+        """The settings that come right after the topic's own."""
+        if self.is_adopted:
+            return self.given
+        born = settings_of_birth(self.birth)
+        return {**born, **self.given} if self.birth is None else born
 
     @property
     def unknown_settings(self) -> tuple[str, ...]:
@@ -81,18 +99,21 @@ class TopicSettings:
     def settings_of_copy(self) -> CopiedSettings:
         """Return the settings for a copy of the topic: those that are known.
 
-        What is unknown about deletion deletes nothing; under an unknown policy no limit does.
+        What is unknown about deletion deletes nothing; under an unknown policy no limit does. The
+        process that copies brings nothing: a broker's topic was born with Kafka's defaults.
         """
-        known = {name: one.value for name, one in self.inherited.items()} | dict(self.config)
+        inherited = {name: one.value for name, one in self.inherited.items()}
+        birth = birth_values(LogConfig.of_kafka()) if self.is_adopted else inherited
+        known = {**(inherited if self.is_adopted else {}), **self.config}
         unknown = self.unknown_settings
         if _POLICY in unknown:
             unknown = DELETION_SETTINGS
         known |= {name: NEVER_DELETED[name] for name in unknown}
         left_out: tuple[str, ...] = ()
         if known.get(_TIERED, "").strip().lower() == "true":
-            left_out = tuple(sorted(name for name in known if name.startswith(_ABOUT_TIERS)))
+            left_out = tuple(sorted(name for name in known if is_about_tiers(name)))
         config = {name: value for name, value in known.items() if name not in left_out}
-        return CopiedSettings(config, left_out)
+        return CopiedSettings(config, birth, left_out)
 
     def config_in_force(
         self, defaults: LogConfig, overrides: Mapping[str, str] = NO_SETTINGS
@@ -128,7 +149,7 @@ def effective_config(
         defaults: stand for what nobody sets, but never for a setting about deletion of an adopted
             topic.
         own: the topic's own settings in the catalogue; they take precedence over ``inherited``.
-        inherited: what the broker had that wrote the topic.
+        inherited: the topic's birth values, or what the broker had that wrote it.
         overrides: take precedence over all others.
         is_adopted: what none of these sets about deletion is unknown.
 

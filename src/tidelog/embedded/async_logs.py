@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.compression import Codec
 from tidelog.embedded.doors import open_logs
-from tidelog.embedded.group_reader import LOOK_AGAIN_MS, ROUND_RECORDS, GroupMember, end_of
+from tidelog.embedded.group_reader import LOOK_AGAIN_MS, ROUND_RECORDS, GroupMember
+from tidelog.embedded.topic_reads import TopicFollower
 from tidelog.embedded.topic_writer import readable_ahead
 from tidelog.env.event_loop import (
     CHUNK_BYTES,
@@ -43,11 +44,10 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tidelog.datadir.catalogue import Topic
-    from tidelog.embedded.group_reader import ConsumedRecord
     from tidelog.embedded.logs import Appended, Logs
     from tidelog.embedded.read_only_logs import ReadOnlyLogs
+    from tidelog.embedded.topic_reads import ConsumedRecord
     from tidelog.embedded.transaction import Transaction
-    from tidelog.readonly.log_follower import LogFollower
     from tidelog.records.new_record import GivenRecord
     from tidelog.records.record import Header, Record
     from tidelog.segment.filenames import TopicPartition
@@ -161,44 +161,39 @@ class AsyncLogs:
     def read(
         self,
         topic: str,
-        partition: int = 0,
+        partition: int | None = None,
         start_offset: int | None = None,
         *,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-    ) -> AsyncGenerator[Record, None]:
-        """Yield the records of a partition from ``start_offset`` on, up to its end as of then."""
+    ) -> AsyncGenerator[ConsumedRecord, None]:
+        """Yield the records of a topic, or of one partition, up to the ends as of then."""
         read = partial(self.logs.read, topic, partition, start_offset, isolation=isolation)
         return in_chunks(_generated(read), _size)
 
     async def follow(
         self,
         topic: str,
-        partition: int = 0,
+        partition: int | None = None,
         start_offset: int | None = None,
         *,
         idle_ms: int | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-    ) -> AsyncGenerator[Record, None]:
+    ) -> AsyncGenerator[ConsumedRecord, None]:
         """Yield records as ``read`` does, then wait for new ones and yield those.
 
         No more than a megabyte is read ahead of the consumer.
         """
         level, idle = Isolation.of(isolation), IdleTime(idle_ms)
-        followed = await in_thread(partial(self.logs.partition, topic, partition))
-        offset, end = start_offset, None
+        begin = partial(TopicFollower, self.logs, topic, partition, start_offset, isolation=level)
+        follower = await in_thread(begin)
         with LoopBell(self.logs.manager.bell) as bell:
             while True:
-                seen, known = bell.rings, end
-                end = end_of(followed.log, level)
-                if end != known:
-                    records = self.read(topic, partition, offset, isolation=level)
-                    async with aclosing(records):
+                seen = bell.rings
+                if follower.has_more():
+                    async with aclosing(in_chunks(follower.records(), _size)) as records:
                         async for record in records:
                             yield record
-                            offset = record.offset + 1
                             idle.restart()
-                    if offset is not None:  # behind markers, too, which are not yielded
-                        offset = max(offset, end)
                 left_ms = idle.left_ms(LOOK_AGAIN_MS)
                 if left_ms <= 0:
                     return
@@ -304,30 +299,30 @@ class AsyncReadOnlyLogs:
     def read(
         self,
         topic: str,
-        partition: int = 0,
+        partition: int | None = None,
         start_offset: int | None = None,
         *,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-    ) -> AsyncGenerator[Record, None]:
-        """Yield the records of a partition from ``start_offset`` on, up to its end as of then."""
+    ) -> AsyncGenerator[ConsumedRecord, None]:
+        """Yield the records of a topic, or of one partition, up to the ends as of then."""
         read = partial(self.logs.read, topic, partition, start_offset, isolation=isolation)
         return in_chunks(_generated(read), _size)
 
     async def follow(
         self,
         topic: str,
-        partition: int = 0,
+        partition: int | None = None,
         start_offset: int | None = None,
         *,
         idle_ms: int | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-    ) -> AsyncGenerator[Record, None]:
+    ) -> AsyncGenerator[ConsumedRecord, None]:
         """Yield records as ``read`` does, then look for new ones several times a second."""
         idle = IdleTime(idle_ms)
-        open_follower = partial(self.logs.follower, topic, partition, start_offset)
-        follower = await in_thread(partial(open_follower, isolation=isolation))
+        begin = partial(self.logs.topic_follower, topic, partition, start_offset)
+        follower = await in_thread(partial(begin, isolation=isolation))
         while True:
-            async with aclosing(in_chunks(_newest(follower), _size)) as records:
+            async with aclosing(in_chunks(follower.records(), _size)) as records:
                 async for record in records:
                     yield record
                     idle.restart()
@@ -348,14 +343,11 @@ async def _iterated(
             yield record
 
 
-def _generated(read: Callable[[], Iterator[Record]]) -> Generator[Record, None, None]:
+def _generated(
+    read: Callable[[], Iterator[ConsumedRecord]],
+) -> Generator[ConsumedRecord, None, None]:
     yield from read()
 
 
-def _newest(follower: LogFollower) -> Generator[Record, None, None]:
-    for columns in follower.columns():
-        yield from columns.records()
-
-
-def _size(record: Record) -> int:
+def _size(record: Record | ConsumedRecord) -> int:
     return len(record.key or b"") + len(record.value or b"")

@@ -16,8 +16,11 @@ from tidelog.datadir.catalogue import Topic, read_catalogue
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.embedded.commits import DEFAULT_TIMEOUT_MS, commit_when_possible
 from tidelog.embedded.transaction import Transaction
-from tidelog.errors import KafkaStorageError
+from tidelog.errors import CommitPending, KafkaStorageError
 from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.staging.commit_wait import NS_PER_MS, POLL_MS
+from tidelog.staging.finished import read_finished
+from tidelog.staging.journal import has_journal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,6 +88,21 @@ class BusyDirectory:
         if meta is None or meta.directory_id is None:
             raise KafkaStorageError(f"{path} has no directory.id yet")
         return meta.directory_id
+
+    def finish_transaction(self, path: str, txn: str) -> None:
+        """Wait until the holder has applied a transaction of this id, if one is pending.
+
+        Raises CommitPending if it has not in time.
+        """
+        clock, fs = self.machine.clock, self.machine.fs
+        begun_ns = clock.monotonic_ns()
+        while has_journal(fs, path, txn) and txn not in read_finished(fs, path):
+            if (clock.monotonic_ns() - begun_ns) // NS_PER_MS >= self._timeout_ms:
+                raise CommitPending(
+                    f"transaction {txn!r} is committed, and the process that holds {path} has not"
+                    " applied it yet: try again later"
+                )
+            self.machine.sleep_ms(POLL_MS)
 
     def commit_transaction(self, path: str, transaction: Staged) -> CommittedTransaction:
         """Let the holder commit, or commit once the directory is free."""

@@ -8,8 +8,11 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
 
+from tidelog.embedded.topic_reads import consumed, end_of
+from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     InvalidArgument,
     InvalidRecord,
@@ -26,7 +29,6 @@ from tidelog.readonly.group_positions import (
     position_value,
     read_committed_position,
 )
-from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -36,9 +38,11 @@ if TYPE_CHECKING:
 
     from tidelog.datadir.catalogue import Topic
     from tidelog.embedded.logs import Logs
+    from tidelog.embedded.topic_reads import ConsumedRecord
     from tidelog.embedded.transaction import Transaction
     from tidelog.log.log import Log
-    from tidelog.records.record import Header, Record
+    from tidelog.records.isolation import Isolation
+    from tidelog.records.record import Record
 
 _log = logging.getLogger(__name__)
 
@@ -47,29 +51,6 @@ LOOK_AGAIN_MS: Final = 1000
 ROUND_RECORDS: Final = 500
 """Records of one partition that are yielded before the next partition gets its turn."""
 STARTS: Final = ("earliest", "latest", "none")
-
-
-class ConsumedRecord(NamedTuple):
-    """A record with its place; ``timestamp`` in ms."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[Header, ...]
-
-
-def end_of(log: Log, isolation: Isolation) -> int:
-    """Return the offset up to which a reader of this level sees."""
-    match isolation:
-        case Isolation.READ_COMMITTED:
-            return log.last_stable_offset
-        case Isolation.READ_UNCOMMITTED:
-            return log.high_watermark
-        case Isolation.LOG_END:
-            return log.log_end_offset
 
 
 def append_positions(
@@ -106,7 +87,7 @@ def _position_records(
     ]
 
 
-class Groups:
+class Groups(OfOneProcess):
     """The committed positions of all groups, as the logs of ``__consumer_offsets`` have them.
 
     Any thread may use it. What was read of those logs is kept, so a second look reads only what has
@@ -119,7 +100,8 @@ class Groups:
         self._known: dict[str, dict[TopicPartition, Position]] = {}
         self._read_to: dict[int, int] = {}
         self._topic_id: UUID | None = None
-        self._members: dict[str, list[GroupMember]] = {}
+        # Weakly: an interrupt may come before anybody has the reader, who could close it.
+        self._members: dict[str, WeakSet[GroupMember]] = {}
 
     def positions(self) -> dict[str, dict[TopicPartition, Position]]:
         """Return the committed positions of every group, also those of topics that are gone."""
@@ -170,20 +152,18 @@ class Groups:
     def join(self, member: GroupMember) -> None:
         """Add a reader; raise InvalidArgument if another one of its group reads the same."""
         with self._lock:
-            others = self._members.setdefault(member.group, [])
+            others = self._members.setdefault(member.group, WeakSet())
             if any(other.overlaps(member) for other in others):
                 raise InvalidArgument(
                     f"group {member.group!r} has a reader of the same partitions: close it, or"
                     " give each reader partitions of its own"
                 )
-            others.append(member)
+            others.add(member)
 
     def leave(self, member: GroupMember) -> None:
         """Remove a reader; nothing if it has left."""
         with self._lock:
-            others = self._members.get(member.group, [])
-            if member in others:
-                others.remove(member)
+            self._members.get(member.group, WeakSet()).discard(member)
 
     def _catch_up(self, partition: int) -> None:
         """Read what a partition of the topic has got since the last look.
@@ -214,7 +194,7 @@ class Groups:
         self._read_to[partition] = decided
 
 
-class GroupMember:
+class GroupMember(OfOneProcess):
     """The partitions that one reader of a group reads, and its positions in them.
 
     Kafka: ``SubscriptionState``.
@@ -266,6 +246,8 @@ class GroupMember:
 
     def close(self) -> None:
         """Let another reader of the group read; what was not committed is read again."""
+        if self.is_inherited:
+            return
         self._is_open = False
         self._groups.leave(self)
 
@@ -305,7 +287,7 @@ class GroupMember:
         self._check_open()
         self._next[key] = record.offset + 1
         self._epochs[key] = -1 if record.leader_epoch is None else record.leader_epoch
-        return _consumed(key, record)
+        return consumed(*key, record)
 
     def _end_of(self, key: TopicPartition) -> int:
         return end_of(self._log_of(key), self._isolation)
@@ -516,9 +498,3 @@ class GroupReader(GroupMember):
         ``rewind``. Errors as of appends, and UnknownTopicOrPartition if a topic was deleted.
         """
         self._commit(within)
-
-
-def _consumed(key: TopicPartition, record: Record) -> ConsumedRecord:
-    return ConsumedRecord(
-        *key, record.offset, record.timestamp, record.key, record.value, record.headers
-    )

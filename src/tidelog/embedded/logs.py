@@ -7,19 +7,27 @@ from __future__ import annotations
 
 import itertools
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
 from tidelog.codec.compression import Codec
-from tidelog.embedded.group_reader import GroupReader, Groups, end_of
+from tidelog.embedded.group_reader import GroupReader, Groups
+from tidelog.embedded.topic_reads import (
+    TopicFollower,
+    all_consumed,
+    check_partition,
+    numbers_to_read,
+    total_count,
+)
 from tidelog.embedded.topic_writer import NOT_APPENDED, TopicWriter
 from tidelog.embedded.transaction import Transaction
+from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     InvalidArgument,
     KafkaStorageError,
-    LogDirNotFound,
     TidelogError,
     TopicAlreadyExists,
 )
+from tidelog.log.retention import deletion_end
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
 from tidelog.records.new_record import NewRecord, header_tuple
@@ -34,7 +42,9 @@ if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.datadir.log_dir_description import LogDirDescription
+    from tidelog.embedded.topic_reads import ConsumedRecord
     from tidelog.env.scheduler import ThreadScheduler
+    from tidelog.log.log import Log
     from tidelog.log.offset_lookup import TimestampedOffset
     from tidelog.log.record_count import RecordCount
     from tidelog.log.retention import DeletedSegment
@@ -43,7 +53,7 @@ if TYPE_CHECKING:
     from tidelog.manager.partition import Partition
     from tidelog.readonly.group_positions import Position
     from tidelog.records.new_record import GivenRecord
-    from tidelog.records.record import Header, Record
+    from tidelog.records.record import Header
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.transaction import Transaction as Staged
 
@@ -59,7 +69,7 @@ class Appended(NamedTuple):
     offset: int
 
 
-class Logs:
+class Logs(OfOneProcess):
     """The topics of one or several data directories, open for reading and writing.
 
     Any thread may use it. ``close``, or leaving the ``with``, flushes and closes everything. What
@@ -88,7 +98,7 @@ class Logs:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None:
+        if error is None or self.is_inherited:
             self.close()
             return
         # An error of the body is not replaced by those of closing, which are noted or logged.
@@ -140,10 +150,14 @@ class Logs:
         return self.manager.create_partitions(name, count, is_spread=is_spread)
 
     def alter_topic(
-        self, name: str, settings: Mapping[str, str], unset: Collection[str] = ()
+        self,
+        name: str,
+        settings: Mapping[str, str],
+        unset: Collection[str] = (),
+        follow: Collection[str] = (),
     ) -> Topic:
-        """Change a topic's settings; raise InvalidConfig, or UnknownTopicOrPartition."""
-        return self.manager.alter_topic(name, settings, unset)
+        """Change a topic's settings; see ``LogManager.alter_topic``."""
+        return self.manager.alter_topic(name, settings, unset, follow)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; its files are deleted after ``file.delete.delay.ms``, or at ``close``.
@@ -178,6 +192,7 @@ class Logs:
 
     def partition(self, topic: str, partition: int) -> Partition:
         """Return one partition, for batches and for what is not offered here."""
+        check_partition(partition)
         return self.manager.partition(topic, partition)
 
     def partitions(self, topic: str) -> Iterator[Partition]:
@@ -266,11 +281,16 @@ class Logs:
         2
 
         ``txn`` makes it repeatable: an id that was committed before, up to 7 days ago, is skipped.
-        ``path`` is the data directory that holds its topics, None: the only one. Raises
-        InvalidArgument without a path if there are several directories, LogDirNotFound for a path
-        that is not an online one of them.
+        ``path`` is the data directory that holds its topics, None: the only one.
+
+        Raises:
+            InvalidArgument: there are several directories and no path, or ``txn`` is blank, not
+                valid Unicode, or longer than 255 bytes of UTF-8.
+            LogDirNotFound: the path is none of the directories.
+            KafkaStorageError: the directory is offline.
         """
-        return Transaction(self.manager, self._only(path), txn, codec=codec)
+        home = self.manager.home_of_transaction(path)
+        return Transaction(self.manager, home, txn, codec=codec)
 
     def commit_transaction(
         self, transaction: Staged, path: str | None = None
@@ -279,16 +299,8 @@ class Logs:
 
         Raises InvalidArgument without a path if there are several directories.
         """
-        return self.manager.commit_transaction(self._only(path), transaction)
-
-    def _only(self, path: str | None) -> str:
-        live = self.manager.live_dirs
-        chosen = live if path is None else [os.path.abspath(path)]
-        if len(chosen) != 1:
-            raise InvalidArgument("staged files lie in one directory: give its path")
-        if chosen[0] not in live:
-            raise LogDirNotFound(f"{chosen[0]} is not an online data directory")
-        return chosen[0]
+        home = self.manager.home_of_transaction(path)
+        return self.manager.commit_transaction(home, transaction)
 
     def describe_log_dirs(self) -> dict[str, LogDirDescription]:
         """Return, by path, each directory's logs and disk space, or why it is offline."""
@@ -310,7 +322,7 @@ class Logs:
         """
         return self.manager.compact(*chosen)
 
-    def delete_records(self, topic: str, partition: int = 0, before_offset: int = -1) -> int:
+    def delete_records(self, topic: str, partition: int, before_offset: int | str) -> int:
         """Delete the records of a partition below an offset; return the new log start offset.
 
         Readers no longer see them when this returns; whole segments are deleted, too. Kafka:
@@ -319,7 +331,7 @@ class Logs:
         >>> with tidelog.open("data", retention_ms=-1) as logs:
         ...     topic = logs.create_topic("tides")
         ...     logs.append_all("tides", [b"old", b"new"])
-        ...     logs.delete_records("tides", before_offset=1)
+        ...     logs.delete_records("tides", partition=0, before_offset=1)
         ...     [record.offset for record in logs.read("tides")]
         2
         1
@@ -328,16 +340,19 @@ class Logs:
         Args:
             topic: an existing topic.
             partition: one of its partitions.
-            before_offset: exclusive, at most the high watermark; -1: the high watermark.
+            before_offset: exclusive, at most the high watermark; ``"highWatermark"`` deletes all
+                that readers see.
 
         Raises:
             UnknownTopicOrPartition: there is no such topic or partition.
+            InvalidArgument: ``before_offset`` is negative, or another word.
             OffsetOutOfRange: the offset is above the high watermark.
             PolicyViolation: the topic is only compacted.
             KafkaStorageError: the disk failed.
         """
-        key = TopicPartition(topic, partition)
-        return self.manager.delete_records(key, before_offset).log_start_offset
+        check_partition(partition)
+        before, key = deletion_end(before_offset), TopicPartition(topic, partition)
+        return self.manager.delete_records(key, before).log_start_offset
 
     def metrics(self) -> list[Metric]:
         """Return all metrics as of now, under Kafka's names.
@@ -356,19 +371,30 @@ class Logs:
 
     # Reading
 
-    def offsets(self, topic: str, partition: int = 0) -> Offsets:
+    @overload
+    def offsets(self, topic: str, partition: None = None) -> dict[int, Offsets]: ...
+
+    @overload
+    def offsets(self, topic: str, partition: int) -> Offsets: ...
+
+    def offsets(self, topic: str, partition: int | None = None) -> dict[int, Offsets] | Offsets:
         """Return log start, high watermark, last stable offset and log end, all of one moment.
 
+        Of each partition, by its number, or of the one that is given.
+
         >>> with tidelog.open("data") as logs:
-        ...     topic = logs.create_topic("tides")
+        ...     topic = logs.create_topic("tides", partitions=2)
         ...     logs.append_all("tides", [b"high", b"low"])
-        ...     logs.offsets("tides").log_end_offset
+        ...     {number: found.log_end_offset for number, found in logs.offsets("tides").items()}
+        ...     logs.offsets("tides", 0).log_end_offset
         2
+        {0: 2, 1: 0}
         2
         """
-        found = self.partition(topic, partition).log.offset_snapshot()
-        places = (found.log_start, found.high_watermark, found.last_stable, found.log_end)
-        return Offsets(*(place.offset for place in places))
+        if partition is None:
+            numbers = sorted(self.topic(topic).partitions)
+            return {number: self.offsets(topic, number) for number in numbers}
+        return _offsets(self.partition(topic, partition).log)
 
     def offset_at(self, topic: str, partition: int, timestamp: int) -> TimestampedOffset | None:
         """Return the first record with this timestamp in ms or a later one; None if there is none.
@@ -387,29 +413,45 @@ class Logs:
     def read(
         self,
         topic: str,
-        partition: int = 0,
+        partition: int | None = None,
         start_offset: int | None = None,
         *,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-    ) -> Iterator[Record]:
-        """Yield the records of a partition from ``start_offset`` on, up to its end as of then.
+    ) -> Iterator[ConsumedRecord]:
+        """Yield the records of a topic, or of one partition, up to the ends as of then.
 
-        ``isolation`` is an ``Isolation`` or its word. Raises OffsetOutOfRange below the log start
-        and above the log end, InvalidArgument for an unknown word.
+        Without ``partition`` those of all come, one partition after the other in order of their
+        numbers, and in offset order within each; records of different partitions have no order in
+        time. ``start_offset`` is the first offset of the partition that is given, or of the only
+        one; None: the log start. ``isolation`` is an ``Isolation`` or its word.
+
+        Raises UnknownTopicOrPartition, OffsetOutOfRange below the log start and above the log end,
+        InvalidArgument for a ``start_offset`` where there are several partitions to begin in, and
+        for an unknown word.
         """
-        log = self.partition(topic, partition).log
-        return log.records(start_offset, isolation=isolation)
+        level, there = Isolation.of(isolation), self.topic(topic).partitions
+        logs = [
+            (number, self.partition(topic, number).log)
+            for number in numbers_to_read(topic, there, partition, start_offset)
+        ]
+        return itertools.chain.from_iterable(
+            all_consumed(topic, number, log.records(start_offset, isolation=level))
+            for number, log in logs
+        )
 
     def follow(
         self,
         topic: str,
-        partition: int = 0,
+        partition: int | None = None,
         start_offset: int | None = None,
         *,
         idle_ms: int | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-    ) -> Iterator[Record]:
+    ) -> Iterator[ConsumedRecord]:
         """Yield records as ``read`` does, then wait for new ones and yield those.
+
+        Without ``partition`` new records of all partitions are looked for in turns, also of those
+        that are added to the topic meanwhile.
 
         >>> with tidelog.open("data") as logs:
         ...     topic = logs.create_topic("tides")
@@ -421,18 +463,15 @@ class Logs:
         Ends when nothing came for ``idle_ms``; never if that is None. Raises
         UnknownTopicOrPartition once the topic is deleted, KafkaStorageError once this is closed.
         """
-        level = Isolation.of(isolation)
-        bell, clock = self.manager.bell, self.manager.machine.clock
-        found = self.partition(topic, partition)
-        offset = found.log.log_start_offset if start_offset is None else start_offset
+        level, bell = Isolation.of(isolation), self.manager.bell
+        clock = self.manager.machine.clock
+        follower = TopicFollower(self, topic, partition, start_offset, isolation=level)
         last_ns = clock.monotonic_ns()
         while True:
-            seen, end = bell.rings, end_of(found.log, level)
-            for record in found.log.records(offset, isolation=level):
+            seen = bell.rings
+            for record in follower.records():
                 yield record
-                offset = record.offset + 1
                 last_ns = clock.monotonic_ns()
-            offset = max(offset, end)  # behind markers, too, which are not yielded
             waited_ms = (clock.monotonic_ns() - last_ns) // 1_000_000
             if idle_ms is not None and waited_ms >= idle_ms:
                 return
@@ -477,16 +516,19 @@ class Logs:
     def count_records(
         self,
         topic: str,
-        partition: int = 0,
+        partition: int | None = None,
         start_offset: int | None = None,
         end_offset: int | None = None,
     ) -> RecordCount:
-        """Count what the offsets of a partition hold; see ``Log.count_records``.
+        """Count what the offsets of a topic, or of one partition, hold; see ``Log.count_records``.
 
         A difference of offsets also counts markers, aborted records and what compaction dropped.
+        Offsets need a partition where there are several; else InvalidArgument.
         """
-        log = self.partition(topic, partition).log
-        return log.count_records(start_offset, end_offset)
+        there = self.topic(topic).partitions
+        numbers = numbers_to_read(topic, there, partition, start_offset, end_offset)
+        logs = [self.partition(topic, number).log for number in numbers]
+        return total_count(log.count_records(start_offset, end_offset) for log in logs)
 
     # Closing
 
@@ -499,6 +541,8 @@ class Logs:
             KafkaStorageError: as ``LogManager.close``.
             TidelogError: what a writer has gathered cannot be appended; all else is done.
         """
+        if self.is_inherited:
+            return
         try:
             self._append_gathered()
         finally:
@@ -523,3 +567,9 @@ class Logs:
                 self._scheduler.shutdown()
         finally:
             close_manager()
+
+
+def _offsets(log: Log) -> Offsets:
+    found = log.offset_snapshot()
+    places = (found.log_start, found.high_watermark, found.last_stable, found.log_end)
+    return Offsets(*(place.offset for place in places))

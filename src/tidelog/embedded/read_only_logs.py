@@ -5,8 +5,15 @@ Kafka has no such reader: its consumers need a broker.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, overload
 
+from tidelog.embedded.topic_reads import (
+    ReadOnlyTopicFollower,
+    all_consumed,
+    check_partition,
+    numbers_to_read,
+    total_count,
+)
 from tidelog.readonly.log_follower import POLL_MS, LogFollower
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import Offsets, ReadUpTo
@@ -15,6 +22,7 @@ from tidelog.records.isolation import Isolation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from tidelog.embedded.topic_reads import ConsumedRecord
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.log.offset_lookup import TimestampedOffset
@@ -22,7 +30,6 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
-    from tidelog.records.record import Record
 
 
 class ReadOnlyLogs:
@@ -60,12 +67,24 @@ class ReadOnlyLogs:
         """Return one topic."""
         return self._look().topic(name)
 
-    def open(self, topic: str, partition: int = 0) -> ReadOnlyLog:
+    def open(self, topic: str, partition: int) -> ReadOnlyLog:
         """Open one log as it is now, for batches and for what is not offered here."""
+        check_partition(partition)
         return self._look().open(topic, partition)
 
-    def offsets(self, topic: str, partition: int = 0) -> Offsets:
-        """Return log start, high watermark, last stable offset and log end."""
+    @overload
+    def offsets(self, topic: str, partition: None = None) -> dict[int, Offsets]: ...
+
+    @overload
+    def offsets(self, topic: str, partition: int) -> Offsets: ...
+
+    def offsets(self, topic: str, partition: int | None = None) -> dict[int, Offsets] | Offsets:
+        """Return log start, high watermark, last stable offset and log end.
+
+        Of each partition, by its number, or of the one that is given.
+        """
+        if partition is None:
+            return {number: self.offsets(topic, number) for number in self._numbers(topic)}
         with self.open(topic, partition) as log:
             return log.offsets()
 
@@ -80,53 +99,66 @@ class ReadOnlyLogs:
     def count_records(
         self,
         topic: str,
-        partition: int = 0,
+        partition: int | None = None,
         start_offset: int | None = None,
         end_offset: int | None = None,
     ) -> RecordCount:
-        """Count what the offsets of a partition hold; see ``ReadOnlyLog.count_records``."""
-        with self.open(topic, partition) as log:
-            return log.count_records(start_offset, end_offset)
+        """Count what the offsets of a topic, or of one partition, hold.
+
+        Offsets need a partition where there are several; else InvalidArgument. See
+        ``ReadOnlyLog.count_records``.
+        """
+        counts = []
+        for number in self._chosen(topic, partition, start_offset, end_offset):
+            with self.open(topic, number) as log:
+                counts.append(log.count_records(start_offset, end_offset))
+        return total_count(counts)
 
     def read(
         self,
         topic: str,
-        partition: int = 0,
+        partition: int | None = None,
         start_offset: int | None = None,
         *,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-    ) -> Iterator[Record]:
-        """Yield the records of a partition from ``start_offset`` on, up to its end as of then.
+    ) -> Iterator[ConsumedRecord]:
+        """Yield the records of a topic, or of one partition, up to the ends as of then.
 
-        None: from the log start. Raises OffsetOutOfRange, CorruptMessage after the records before
-        the damage, InvalidArgument for an unknown word.
+        Without ``partition`` those of all come, one partition after the other in order of their
+        numbers, and in offset order within each. ``start_offset`` is the first offset of the
+        partition that is given, or of the only one; None: the log start. Raises OffsetOutOfRange,
+        CorruptMessage after the records before the damage, InvalidArgument for a ``start_offset``
+        where there are several partitions to begin in, and for an unknown word.
         """
         is_committed, up_to = _range(isolation)
-        with self.open(topic, partition) as log:
-            if start_offset is not None and start_offset > log.log_end_offset:
-                raise log.out_of_range(start_offset)
-            end = log.last_stable_offset(up_to) if is_committed else log.end_offset(up_to)
-            yield from log.records(start_offset, end, committed=is_committed)
+        for number in self._chosen(topic, partition, start_offset):
+            with self.open(topic, number) as log:
+                if start_offset is not None and start_offset > log.log_end_offset:
+                    raise log.out_of_range(start_offset)
+                end = log.last_stable_offset(up_to) if is_committed else log.end_offset(up_to)
+                records = log.records(start_offset, end, committed=is_committed)
+                yield from all_consumed(topic, number, records)
 
     def follow(
         self,
         topic: str,
-        partition: int = 0,
+        partition: int | None = None,
         start_offset: int | None = None,
         *,
         idle_ms: int | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-    ) -> Iterator[Record]:
+    ) -> Iterator[ConsumedRecord]:
         """Yield records as ``read`` does, then look for new ones several times a second.
 
-        Ends when nothing came for ``idle_ms``; never if that is None. Raises OffsetOutOfRange, too,
-        where records were deleted before they were read.
+        Without ``partition`` all are looked at in turns, those that are added to the topic
+        meanwhile too. Ends when nothing came for ``idle_ms``; never if that is None. Raises
+        OffsetOutOfRange, too, where records were deleted before they were read.
         """
-        follower = self.follower(topic, partition, start_offset, isolation=isolation)
+        follower = self.topic_follower(topic, partition, start_offset, isolation=isolation)
         last_ns = self._clock.monotonic_ns()
         while True:
-            for columns in follower.columns():
-                yield from columns.records()
+            for record in follower.records():
+                yield record
                 last_ns = self._clock.monotonic_ns()
             waited_ms = (self._clock.monotonic_ns() - last_ns) // 1_000_000
             if idle_ms is not None and waited_ms >= idle_ms:
@@ -136,17 +168,53 @@ class ReadOnlyLogs:
     def follower(
         self,
         topic: str,
-        partition: int = 0,
+        partition: int,
         start_offset: int | None = None,
         *,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> LogFollower:
-        """Return what ``follow`` reads with, for a program that waits in its own way."""
+        """Return what follows one partition, for a program that waits in its own way."""
+        check_partition(partition)
         is_committed, up_to = _range(isolation)
         path = self._look().partition_path(topic, partition)
         return LogFollower(
             path, fs=self._fs, next_offset=start_offset, up_to=up_to, committed=is_committed
         )
+
+    def topic_follower(
+        self,
+        topic: str,
+        partition: int | None = None,
+        start_offset: int | None = None,
+        *,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> ReadOnlyTopicFollower:
+        """Return what ``follow`` reads with."""
+        followers = {
+            number: self.follower(topic, number, start_offset, isolation=isolation)
+            for number in self._chosen(topic, partition, start_offset)
+        }
+
+        def new_followers() -> dict[int, LogFollower]:
+            known = set(followers)
+            return {
+                number: self.follower(topic, number, isolation=isolation)
+                for number in self.topic(topic).partitions
+                if number not in known
+            }
+
+        look = new_followers if partition is None else dict
+        return ReadOnlyTopicFollower(topic, followers, look, self._clock)
+
+    def _chosen(self, topic: str, partition: int | None, *offsets: int | None) -> list[int]:
+        there = self._numbers(topic) if partition is None else ()
+        return numbers_to_read(topic, there, partition, *offsets)
+
+    def _numbers(self, topic: str) -> list[int]:
+        """Return the numbers of a topic's partitions, missing ones too, as reading them fails."""
+        looked = self._look()
+        missing = (gone.partition for gone in looked.missing if gone.topic == topic)
+        return sorted({*looked.topic(topic).partitions, *missing})
 
     def _look(self) -> ReadOnlyDirectory:
         return open_directory_read_only(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tidelog.datadir.renamed_files import delete_if_there
 from tidelog.embedded.doors import mirror_topics
+from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.overlay_files import OverlayFiles
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.manager.mirror_ranges import (
@@ -26,7 +27,8 @@ from tidelog.manager.mirror_ranges import (
 )
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.staging.bundle import BundleWriter
-from tidelog.staging.marker import check_marker, make_marker
+from tidelog.staging.marker import MarkerVisits, make_marker
+from tidelog.staging.staged_file import attempt_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -137,21 +139,35 @@ class MirrorJob:
         """
         directory = open_directory_read_only(self.source, fs=SYSTEM_FILES)
         if self.marker is None:
-            return CopiedParts((), self._copied(directory, number, None))
-        check_marker(SYSTEM_FILES, self.target, self.marker)
+            return CopiedParts((), self._copied(directory, number))
+        visits = MarkerVisits(SYSTEM_FILES, self.target, self.marker, SYSTEM_CLOCK)
         rng = random.SystemRandom()
-        writer = BundleWriter(SYSTEM_FILES, self.target, self.txn, rng=rng, keeps_offsets=True)
+        writer = BundleWriter(
+            *(SYSTEM_FILES, self.target, self.txn),
+            rng=rng,
+            keeps_offsets=True,
+            attempt=attempt_of(self.marker),
+        )
         try:
-            copied = self._copied(directory, number, writer)
+            copied = self._copied(directory, number, writer, visits)
             return CopiedParts(tuple(writer.finish()), copied)
         except BaseException:
             writer.abandon()
             raise
 
     def _copied(
-        self, directory: ReadOnlyDirectory, number: int, writer: BundleWriter | None
+        self,
+        directory: ReadOnlyDirectory,
+        number: int,
+        writer: BundleWriter | None = None,
+        visits: MarkerVisits | None = None,
     ) -> tuple[tuple[MirrorPart, CopiedBatches], ...]:
-        return tuple((part, _copy(directory, part, writer)) for part in self.tasks[number])
+        copied = []
+        for part in self.tasks[number]:
+            if visits is not None:
+                visits.visit_if_due()
+            copied.append((part, _copy(directory, part, writer)))
+        return tuple(copied)
 
 
 def _copy(

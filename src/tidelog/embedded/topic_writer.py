@@ -13,6 +13,7 @@ import numpy as np
 
 from tidelog.codec.compression import Codec
 from tidelog.embedded.gathered_records import gather, partitions_of_keys
+from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     InvalidArgument,
     InvalidRecord,
@@ -29,9 +30,9 @@ from tidelog.records.bulk_builder import build_batches
 from tidelog.records.new_record import NewRecord, header_tuple
 from tidelog.records.partitioner import partition_for_key
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.records.validation.record_rules import NO_KEY, RecordRules, time_limits
 from tidelog.records.validation.rejection import ignore_rejections
-from tidelog.records.validation.validate import LeaderPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +92,7 @@ class TopicLogs(Protocol):
         """Make all durable, and let readers see it."""
 
 
-class TopicWriter:
+class TopicWriter(OfOneProcess):
     """Appends records to one topic; used by one thread.
 
     ``flush`` appends what was gathered. The end of a ``with`` does so too, also after an error, and
@@ -139,6 +140,8 @@ class TopicWriter:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self.is_inherited:
+            return
         try:
             self.flush()
         except TidelogError as failure:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 from uuid import uuid4
 
 from tidelog.codec.compression import Codec
+from tidelog.datadir.birth import birth_values
 from tidelog.datadir.catalogue import Topic
 from tidelog.datadir.partition_directories import random_id
 from tidelog.embedded.topic_writer import TopicWriter
+from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     CommitUnfinished,
     InvalidArgument,
@@ -31,11 +33,13 @@ from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.validate import validate_for_leader
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.finished import read_finished
-from tidelog.staging.journal import NewTopic, has_journal
+from tidelog.staging.journal import NewTopic, is_committed
+from tidelog.staging.manifest_names import waiting_hashes
+from tidelog.staging.staged_file import check_txn, transaction_hash
 from tidelog.staging.transaction import Transaction as Staged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from types import TracebackType
     from typing import Self
     from uuid import UUID
@@ -73,11 +77,17 @@ class TransactionHome(Protocol):
     def directory_id(self, path: str) -> UUID:
         """Return the ``directory.id`` of a directory."""
 
+    def finish_transaction(self, path: str, txn: str) -> None:
+        """Apply a transaction that is committed and not applied yet; CommitPending if it cannot be.
+
+        Nothing if there is none of this id.
+        """
+
     def commit_transaction(self, path: str, transaction: Staged) -> CommittedTransaction:
         """Commit a transaction, unless it was committed before."""
 
 
-class Transaction:
+class Transaction(OfOneProcess):
     """Records that are committed together; used by one thread, in a ``with``.
 
     Leaving the ``with`` commits, and an exception in it drops everything. If the id was committed
@@ -90,8 +100,10 @@ class Transaction:
     def __init__(
         self, manager: TransactionHome, path: str, txn: str | None, *, codec: Codec = Codec.NONE
     ) -> None:
-        if txn == "":
-            raise InvalidArgument("a transaction id is not empty")
+        if txn is not None:
+            check_txn(txn)
+            # Before a repeat looks at topics: the first try may have created some of its own.
+            manager.finish_transaction(path, txn)
         machine = manager.machine
         self.txn: Final = uuid4().hex if txn is None else txn
         self._is_named = txn is not None
@@ -101,6 +113,8 @@ class Transaction:
         self._writers: dict[str, TopicWriter] = {}
         self._new: dict[str, NewTopic] = {}
         self._topics: dict[str, Topic] = {}
+        self._named: set[str] = set()
+        """The topics that it writes or creates."""
         self._bundle = BundleWriter(machine.fs, path, self.txn, rng=machine.rng)
         self._is_open = True
         found = read_finished(machine.fs, path).get(self.txn) if self._is_named else None
@@ -117,7 +131,7 @@ class Transaction:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        if kind is not None:
+        if kind is not None or self.is_inherited:
             self.abort()
         elif self._is_open:
             self.commit()
@@ -142,6 +156,7 @@ class Transaction:
     def append_record(self, topic: str, record: NewRecord) -> None:
         """Add one record; errors as ``Logs.append``."""
         self._check_usable()
+        self._named.add(topic)
         writer = self._writers.get(topic)
         if writer is None:
             clock = self._manager.machine.clock
@@ -159,13 +174,16 @@ class Transaction:
         ``Logs.create_topic``.
         """
         self._check_usable()
-        if name in self._new or (name in self._manager.topics() and not self.is_repeat):
+        exists = self.has_topic(name)
+        if exists and not (self.is_repeat and name not in self._new):
             raise TopicAlreadyExists(f"topic {name} exists")
-        if name not in self._manager.topics():
+        self._named.add(name)
+        if not exists:
             defaults = self._manager.config.log_defaults
             check_topic(name, partitions, config or {}, defaults=defaults)
             topic_id = random_id(self._manager.machine.rng)
-            self._new[name] = NewTopic(name, topic_id, partitions, dict(config or {}))
+            birth = birth_values(defaults)
+            self._new[name] = NewTopic(name, topic_id, partitions, dict(config or {}), birth)
 
     def has_topic(self, name: str) -> bool:
         """Return whether a topic exists, or is created by this transaction."""
@@ -184,7 +202,7 @@ class Transaction:
         self._check_open()
         if self.committed is not None:
             self._is_open = False
-            self.committed.check_topics(self._writers)
+            self.check_repeat(self._named)
             return self.committed
         try:
             for writer in self._writers.values():
@@ -198,18 +216,26 @@ class Transaction:
                 partitions={name: max(one.partitions) + 1 for name, one in self._topics.items()},
             )
             self.committed = self._manager.commit_transaction(self._path, staged)
-        except (TidelogError, OSError) as error:
-            if not isinstance(error, CommitUnfinished) and not self._has_journal():
+        except BaseException as error:
+            if not isinstance(error, CommitUnfinished) and not self._is_needed(error):
                 self.abort()
             raise
         finally:
-            # After any other error, such as an interrupt, the commit may need the staged files.
             self._is_open = False
         return self.committed
 
+    def check_repeat(self, topics: Collection[str]) -> None:
+        """Raise TransactionMismatch if the id was committed before for other topics than these.
+
+        A topic that was created again since is another one.
+        """
+        if self.committed is not None:
+            now = {name: topic.topic_id for name, topic in self._manager.topics().items()}
+            self.committed.check_topics(topics, now)
+
     def abort(self) -> None:
         """Drop all records; nothing if the transaction has ended."""
-        if self._is_open:
+        if not self.is_inherited and self._is_open:
             self._is_open = False
             self._bundle.abandon()
 
@@ -218,9 +244,17 @@ class Transaction:
         self._check_open()
         self._bundle.check()
 
-    def _has_journal(self) -> bool:
-        """Return whether the commit may need the staged files, whatever its error says."""
-        return has_journal(self._manager.machine.fs, self._path, self.txn)
+    def _is_needed(self, error: BaseException) -> bool:
+        """Return whether the commit may need the staged files, whatever its error says.
+
+        An interrupt may leave a manifest by which another process commits.
+        """
+        fs = self._manager.machine.fs
+        if is_committed(fs, self._path, self.txn, [self._bundle.attempt]):
+            return True
+        if isinstance(error, (TidelogError, OSError)):
+            return False
+        return transaction_hash(self.txn) in waiting_hashes(fs.list(self._path))
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
 import sys
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from weakref import WeakSet
+
+from tidelog.env.forks import call_after_fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -85,6 +86,9 @@ class Evictable(Protocol):
     def evict(self) -> bool:
         """Close it unless it is in use; return whether it was closed."""
 
+    def drop(self, parent: int) -> None:
+        """Close it in a forked child of ``parent``, in use or not, without a lock."""
+
 
 class DescriptorBudget:
     """Keeps the number of open files at or below ``limit``; thread safe.
@@ -106,6 +110,7 @@ class DescriptorBudget:
         self._open: WeakSet[Evictable] = WeakSet()
         self._lock = Lock()
         self._evictions = 0
+        call_after_fork(self)
 
     @property
     def limit(self) -> int:
@@ -167,16 +172,19 @@ class DescriptorBudget:
                 if error.errno not in NO_DESCRIPTORS or not self.evict():
                     raise
 
-    def renew_lock(self) -> None:
-        """Replace the lock, since another thread may have held it when the process was forked."""
+    def after_fork(self, parent: int) -> None:
+        """Close all files in a forked child: they belong to the owners of logs.
+
+        The lock is replaced, since another thread of the parent may have held it.
+        """
         self._lock = Lock()
+        files, self._open = self._open, WeakSet()
+        for file in files:
+            file.drop(parent)
 
 
 PROCESS_DESCRIPTORS: Final = DescriptorBudget()
 """The budget of the operating system's file system."""
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=PROCESS_DESCRIPTORS.renew_lock)
 
 
 def _evict(files: Iterable[Evictable], count: int) -> int:

@@ -13,9 +13,12 @@ import stat
 import struct
 import sys
 import threading
+from collections import deque
 from typing import Final
+from weakref import WeakValueDictionary
 
 from tidelog.env.files import check_regular
+from tidelog.env.forks import call_after_fork
 from tidelog.errors import DirectoryLocked
 
 if sys.platform != "win32":
@@ -34,9 +37,32 @@ _FLAGS: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(
 _REFUSED: Final = (errno.EACCES, errno.EAGAIN)
 _ATTEMPTS: Final = 8
 
-_registry_lock = threading.Lock()
-_registry: dict[_FileId, list[int]] = {}
-"""Each locked file, with other descriptors of it that must stay open until it is unlocked."""
+
+class _Registry:
+    """The files that this process has locked, as long as somebody has the lock; ``lock`` guards it.
+
+    A lock without an owner releases itself: an interrupt may come when a file has been locked, and
+    before any caller has the result.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.held: WeakValueDictionary[_FileId, ProcessLock] = WeakValueDictionary()
+        call_after_fork(self)
+
+    def after_fork(self, _parent: int) -> None:
+        """Forget the locks in a forked child, which does not inherit them.
+
+        The descriptors are closed now: once the child itself has locked one of the files, closing
+        any descriptor of it would release that lock.
+        """
+        self.lock = threading.Lock()  # another thread of the parent may have held it
+        held, self.held = self.held, WeakValueDictionary()
+        for lock in held.values():
+            lock.close_descriptors()
+
+
+_registry: Final = _Registry()
 
 
 class ProcessLock:
@@ -47,17 +73,50 @@ class ProcessLock:
     """
 
     def __init__(self, path: str) -> None:
-        self._pid = os.getpid()
-        self._file_id, self._descriptor = _acquire(path)
+        self.descriptors: list[int] = []
+        """Of the file: that of the lock, and others, which must stay open as long as it is held."""
+        self._file_id: _FileId = (0, 0)
+        with _registry.lock:
+            self._acquire(path)
 
     def release(self) -> None:
         """Release the lock; a second call, or one in a forked child, does nothing."""
-        with _registry_lock:
-            descriptor, self._descriptor = self._descriptor, -1
-            if descriptor >= 0 and self._pid == os.getpid():
-                kept = _registry.pop(self._file_id, [])
-                for one in (descriptor, *kept):
-                    os.close(one)
+        with _registry.lock:
+            if self.descriptors:
+                _registry.held.pop(self._file_id, None)
+                self.close_descriptors()
+
+    def close_descriptors(self) -> None:
+        """Close all descriptors, which releases the lock."""
+        closing = map(os.close, self.descriptors)
+        # No interrupt comes between these two lines, nor between two closes: nothing here is ours.
+        self.descriptors = []
+        deque(closing, maxlen=0)
+
+    def __del__(self) -> None:
+        self.close_descriptors()
+
+    def _acquire(self, path: str) -> None:
+        for _ in range(_ATTEMPTS):
+            _refuse_own(path)
+            descriptor = os.open(path, _FLAGS, 0o666)
+            self.descriptors.append(descriptor)
+            try:
+                found = os.fstat(descriptor)
+                check_regular(path, found.st_mode)
+                pid = _try_lock(descriptor)
+                self._file_id = _file_id(found)
+                if pid == 0 and self._file_id == _id_at(path):
+                    _registry.held[self._file_id] = self
+                    return
+            except BaseException:
+                self.close_descriptors()
+                raise
+            self.close_descriptors()
+            if pid > 0:
+                raise DirectoryLocked(path, pid)
+            # The holder has just exited, or deleted the file it had locked: try again.
+        raise DirectoryLocked(path)
 
 
 def keep_if_locked(descriptor: int, found: os.stat_result) -> bool:
@@ -65,10 +124,10 @@ def keep_if_locked(descriptor: int, found: os.stat_result) -> bool:
 
     If so, it is kept open until the lock is released, because closing it would drop the lock.
     """
-    kept = _registry.get(_file_id(found))
-    if kept is None:
+    lock = _registry.held.get(_file_id(found))
+    if lock is None:
         return False
-    kept.append(descriptor)
+    lock.descriptors.append(descriptor)
     return True
 
 
@@ -85,8 +144,8 @@ def lock_holder(path: str) -> int | None:
     """
     if not HAVE_LOCKS:
         return None
-    with _registry_lock:
-        if _id_at(path) in _registry:
+    with _registry.lock:
+        if _id_at(path) in _registry.held:
             return os.getpid()
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -101,33 +160,9 @@ def lock_holder(path: str) -> int | None:
             os.close(descriptor)
 
 
-def _acquire(path: str) -> tuple[_FileId, int]:
-    with _registry_lock:
-        for _ in range(_ATTEMPTS):
-            _refuse_own(path)
-            descriptor = os.open(path, _FLAGS, 0o666)
-            try:
-                found = os.fstat(descriptor)
-                check_regular(path, found.st_mode)
-                pid = _try_lock(descriptor)
-                file_id = _file_id(found)
-                is_current = pid == 0 and file_id == _id_at(path)
-            except BaseException:
-                os.close(descriptor)
-                raise
-            if is_current:
-                _registry[file_id] = []
-                return file_id, descriptor
-            os.close(descriptor)
-            if pid > 0:
-                raise DirectoryLocked(path, pid)
-            # The holder has just exited, or deleted the file it had locked: try again.
-    raise DirectoryLocked(path)
-
-
 def _refuse_own(path: str) -> None:
     file_id = _id_at(path)
-    if file_id is not None and file_id in _registry:
+    if file_id is not None and file_id in _registry.held:
         raise DirectoryLocked(path, os.getpid())
 
 
@@ -165,14 +200,3 @@ def _id_at(path: str) -> _FileId | None:
         return _file_id(os.stat(path))
     except FileNotFoundError:
         return None
-
-
-def _forget_in_child() -> None:
-    """Clear the registry in a forked child, which does not inherit the locks."""
-    global _registry_lock  # noqa: PLW0603 - another thread of the parent may have held it
-    _registry_lock = threading.Lock()
-    _registry.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_in_child)

@@ -13,6 +13,8 @@ from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.system_files import SystemFile
+
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined]  # Python 3.12 and later
     from typing import Self
@@ -134,6 +136,15 @@ class PooledFile:
             return True
         finally:
             self._lock.release()
+
+    def drop(self, parent: int) -> None:
+        """Close the descriptors in a forked child of ``parent``, without a lock, for good."""
+        self._is_closed = True
+        dropped = (self._file, self._file_before)
+        self._file = self._file_before = None
+        for file in dropped:
+            if isinstance(file, SystemFile):
+                file.drop(parent)
 
     def _is_idle(self, file: OpenFile) -> bool:
         # In this order: during ``hold``, the use is in ``_uses`` until the reference is added.

@@ -16,6 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from tidelog.env.forks import call_after_fork
+from tidelog.errors import TidelogError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
     from concurrent.futures import Future
@@ -105,6 +108,9 @@ class _Task:
         """Run once. An error is logged and not raised, so that other tasks continue."""
         try:
             self.task()
+        except (TidelogError, OSError) as error:
+            # It names what failed, such as a full disk: no fault of the program.
+            _LOGGER.error("task-failed name=%s reason=%s", self.name, error)  # noqa: TRY400 - one line
         except Exception:
             _LOGGER.exception("task-failed name=%s", self.name)
 
@@ -140,6 +146,12 @@ class ThreadScheduler:
         self._wake = threading.Condition()
         self._threads: list[threading.Thread] = []
         self._stopped = False
+        call_after_fork(self)
+
+    def after_fork(self, _parent: int) -> None:
+        """End, in a forked child, which has no threads but the one that forked."""
+        self._wake = threading.Condition()
+        self._threads, self._queue, self._stopped = [], [], True
 
     def start(self) -> None:
         """Start the threads; tasks scheduled earlier have waited for this."""

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.env.descriptors import PROCESS_DESCRIPTORS
 from tidelog.env.files import FileStat, NativeReads, WholeFiles, check_regular
+from tidelog.env.forks import call_after_fork
 from tidelog.env.locks import HAVE_LOCKS, ProcessLock, keep_if_locked
-from tidelog.errors import UnsupportedPlatform
+from tidelog.errors import ForkedProcess, UnsupportedPlatform
 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Callable  # type: ignore[attr-defined]  # Buffer: 3.12+
@@ -56,11 +57,26 @@ _NO_FULL_SYNC: Final = (errno.ENOTSUP, errno.ENOTTY, errno.EINVAL)
 class SystemFile:
     """An open file of the operating system. ``_lock`` guards the number of holders."""
 
+    _descriptor = -1  # until there is one: an interrupt may come before
+
     def __init__(self, path: str, descriptor: int) -> None:
         self.path: Final = path
         self._descriptor = descriptor
         self._holders = 1
         self._lock = threading.Lock()
+        self._owner_pid = 0
+        call_after_fork(self)
+
+    def after_fork(self, _parent: int) -> None:
+        """Replace the lock in a forked child: another thread of the parent may have held it."""
+        self._lock = threading.Lock()
+
+    def drop(self, parent: int) -> None:
+        """Close it in a forked child of ``parent``, which owns the file, held or not."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            self._owner_pid = parent
+            os.close(descriptor)
 
     @property
     def holders(self) -> int:
@@ -84,7 +100,8 @@ class SystemFile:
             if self._holders:
                 return
             descriptor, self._descriptor = self._descriptor, -1
-        os.close(descriptor)
+        if descriptor >= 0:  # else a forked child has closed it
+            os.close(descriptor)
 
     def __del__(self) -> None:
         if self._descriptor >= 0:
@@ -164,6 +181,8 @@ class SystemFile:
         return memoryview(mmap.mmap(self.fileno(), size, access=mmap.ACCESS_READ))
 
     def _check_open(self) -> None:
+        if self._owner_pid:
+            raise ForkedProcess("file", self._owner_pid)
         if self._descriptor < 0:
             raise OSError(errno.EBADF, "file is closed", self.path)
 
@@ -178,13 +197,20 @@ class SystemFile:
             data = os.pread(descriptor, size, position)
         except MemoryError:  # a damaged batch may claim to be as large as its file
             raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), self.path) from None
+        except OSError:
+            self._check_open()
+            raise
         self._check_still(descriptor)
         return data
 
     def _read_into(self, view: memoryview, position: int) -> int:
         if _HAVE_PREADV:
             descriptor = self._descriptor
-            count = os.preadv(descriptor, [view], position)
+            try:
+                count = os.preadv(descriptor, [view], position)
+            except OSError:
+                self._check_open()
+                raise
             self._check_still(descriptor)
             return count
         data = self._read_at(len(view), position)

@@ -7,6 +7,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
+from tidelog.env.forks import call_after_fork
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -40,6 +42,12 @@ class ThreadBell:
         self._condition = threading.Condition()
         self._rings = 0
         self._listeners: tuple[Callable[[], None], ...] = ()
+        call_after_fork(self)
+
+    def after_fork(self, _parent: int) -> None:
+        """Replace the lock in a forked child: another thread of the parent may have held it."""
+        self._condition = threading.Condition()
+        self._listeners = ()
 
     @property
     def rings(self) -> int:
@@ -71,6 +79,21 @@ class ThreadBell:
         """Stop calling ``listener``; an unknown one changes nothing."""
         with self._condition:
             self._listeners = tuple(one for one in self._listeners if one != listener)
+
+
+class Holder:
+    """Knows whether the calling thread holds a reentrant lock."""
+
+    def __init__(self, lock: threading.RLock) -> None:
+        self._condition = threading.Condition(lock)
+
+    def is_here(self) -> bool:
+        """Return whether this thread holds the lock."""
+        try:
+            self._condition.notify(0)  # wakes nobody, and raises unless this thread holds the lock
+        except RuntimeError:
+            return False
+        return True
 
 
 def sleep_ms(ms: int) -> None:

@@ -15,7 +15,7 @@ from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord, TidelogError
 from tidelog.explain.internal_records import InternalTopic, decode_record
 from tidelog.kernels.runtime.gate import expect
-from tidelog.readonly.read_only_segment import ReadOnlySegment, position_for
+from tidelog.readonly.read_only_segment import ReadOnlySegment, place_for
 from tidelog.records.batch import INT64_MAX, BatchFlags, TimestampType
 from tidelog.records.control import CONTROL_KEY, ControlType, control_type, parse_marker
 from tidelog.records.file_records import FileRecords
@@ -110,7 +110,7 @@ def _position_for(fs: FileSystem, path: str, start_offset: int) -> int:
         return 0
     hints = ReadOnlySegment(os.path.dirname(path), base_offset, 0).hints(fs)
     with closing(fs.open(path)) as file:
-        return position_for(file, hints, start_offset)
+        return place_for(file, hints, start_offset).position
 
 
 def _rows(data: Bytes, batch: BatchColumns, position: int, form: _Form | None) -> Iterator[Row]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.kernels.record import area_status
 from tidelog.kernels.rows import (
+    ANY_OFFSET,
     ATTRIBUTES,
     BASE_OFFSET,
     BASE_SEQUENCE,
@@ -52,7 +53,7 @@ def accept_batch(
     """
     if out.shape[1] != 1:
         return False
-    count, end, status = walk_batches(data, 0, data.size, True, out)
+    count, end, status = walk_batches(data, 0, data.size, True, ANY_OFFSET, 0, out)
     if count != 1 or end != data.size or status != OK:
         return False
     records, start = out[RECORDS_COUNT, 0], out[POSITION, 0] + HEADER_BYTES

@@ -107,6 +107,8 @@ BAD_MAGIC: Final = -2
 BAD_CRC: Final = -3
 BAD_ARGUMENT: Final = -4
 """The caller's arrays or positions are inconsistent; nothing was written."""
+BAD_OFFSETS: Final = -5
+"""The next batch is whole, and its CRC matches, but its offsets are outside the bounds."""
 BAD_VARINT: Final = -10
 BAD_RECORD_LENGTH: Final = -11
 BAD_KEY_LENGTH: Final = -12
@@ -126,6 +128,7 @@ STATUS_TEXT: Final = {
     BAD_MAGIC: "the magic is not 0, 1 or 2",
     BAD_CRC: "the CRC does not match the bytes",
     BAD_ARGUMENT: "a position is outside the data",
+    BAD_OFFSETS: "the offsets of a batch are impossible",
     BAD_VARINT: "a varint is malformed or cut short",
     BAD_RECORD_LENGTH: "the record's length is negative or extends past the end of the batch",
     BAD_KEY_LENGTH: "the key extends past the end of its record",
@@ -144,6 +147,9 @@ STATUS_TEXT: Final = {
 
 SMALLEST_RECORD_BYTES: Final = 7
 """Size of a record without key, value and headers: seven one-byte fields."""
+
+ANY_OFFSET: Final = -(2**63)
+"""As the lowest offset of a walk: offsets are not checked."""
 
 # Positions in a batch of magic 2; a test compares them with records/batch.py.
 LOG_OVERHEAD: Final = 12

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.kernels.hashing.crc import crc_between
 from tidelog.kernels.rows import (
+    ANY_OFFSET,
     ATTRIBUTES,
     BAD_ARGUMENT,
     BAD_CRC,
     BAD_LENGTH,
     BAD_MAGIC,
+    BAD_OFFSETS,
     BASE_OFFSET,
     BASE_SEQUENCE,
     BASE_TIMESTAMP,
@@ -101,6 +103,8 @@ def _walk(
     end: int,
     shift: int,
     check_crc: bool,  # noqa: FBT001 - numba takes arguments by position
+    lowest: int,
+    end_offset: int,
     out: npt.NDArray[np.int64],
     count: int,
 ) -> tuple[int, int, int]:
@@ -121,10 +125,15 @@ def _walk(
         if check_crc and crc != crc_between(address + CRC_FROM, address + size):
             return count, at, BAD_CRC
         base_offset = load64_be(address)
+        last_offset = add64(base_offset, load32_be(address + 23))
+        if lowest != ANY_OFFSET:
+            if base_offset < lowest or last_offset < base_offset or last_offset >= end_offset:
+                return count, at, BAD_OFFSETS
+            lowest = last_offset + 1
         out[POSITION, count] = at + shift
         out[SIZE, count] = size
         out[BASE_OFFSET, count] = base_offset
-        out[LAST_OFFSET, count] = add64(base_offset, load32_be(address + 23))
+        out[LAST_OFFSET, count] = last_offset
         out[LEADER_EPOCH, count] = load32_be(address + 12)
         out[MAGIC, count] = 2
         out[ATTRIBUTES, count] = load16_be(address + 21)
@@ -139,15 +148,20 @@ def _walk(
         at += size
 
 
-@kernel(f"UniTuple(int64, 3)({BYTES}, int64, int64, boolean, {WRITABLE_TABLE})")
+@kernel(f"UniTuple(int64, 3)({BYTES}, int64, int64, boolean, int64, int64, {WRITABLE_TABLE})")
 def walk_batches(
     data: npt.NDArray[np.uint8],
     start: int,
     end: int,
     check_crc: bool,  # noqa: FBT001 - numba takes arguments by position
+    lowest: int,
+    end_offset: int,
     out: npt.NDArray[np.int64],
 ) -> tuple[int, int, int]:
     """Fill one column of ``out`` for each whole batch in ``data[start:end]``.
+
+    Offsets must lie in ``[lowest, end_offset)`` and rise from batch to batch, unless ``lowest`` is
+    ``ANY_OFFSET``: no CRC covers the base offset.
 
     Returns the number of batches, the position after the last of them, and why the walk stopped: OK
     (too few bytes left for a whole batch), FULL, LEGACY, or the error of the next batch. ``start``
@@ -155,12 +169,12 @@ def walk_batches(
     """
     if start < 0 or end < start or end > data.size or out.shape[0] < BATCH_COLUMNS:
         return 0, start, BAD_ARGUMENT
-    return _walk(address_of(data), start, end, 0, check_crc, out, 0)
+    return _walk(address_of(data), start, end, 0, check_crc, lowest, end_offset, out, 0)
 
 
 @kernel(
-    f"UniTuple(int64, 3)(int64, int64, int64, int64, int64, {WRITABLE_BYTES}, {WRITABLE_BYTES},"
-    f" {WRITABLE_TABLE})"
+    f"UniTuple(int64, 3)(int64, int64, int64, int64, int64, int64, int64, {WRITABLE_BYTES},"
+    f" {WRITABLE_BYTES}, {WRITABLE_TABLE})"
 )
 def walk_file(
     pread: int,
@@ -168,6 +182,8 @@ def walk_file(
     start: int,
     stop: int,
     end: int,
+    lowest: int,
+    end_offset: int,
     buffer: npt.NDArray[np.uint8],
     controls: npt.NDArray[np.uint8],
     out: npt.NDArray[np.int64],
@@ -182,6 +198,8 @@ def walk_file(
         start: the first byte of a batch.
         stop: batches that begin here or later are not wanted.
         end: byte after the last one that may be read.
+        lowest: as for ``walk_batches``.
+        end_offset: as for ``walk_batches``.
         buffer: scratch space to read into.
         controls: filled with the bytes of the control batches, contiguously.
         out: filled with positions in the file.
@@ -199,10 +217,14 @@ def walk_file(
         wanted = min(buffer.size, end - position, stop - position + BEHIND_BYTES)
         filled = call_pread(pread, descriptor, first, wanted, position)
         known = count
-        count, walked, status = _walk(first, 0, filled, position, True, out, known)
+        count, walked, status = _walk(
+            first, 0, filled, position, True, lowest, end_offset, out, known
+        )
         while count > known and out[POSITION, count - 1] >= stop:
             count -= 1
             walked = out[POSITION, count] - position
+        if count > known and lowest != ANY_OFFSET:
+            lowest = out[LAST_OFFSET, count - 1] + 1
         for index in range(known, count):
             if out[ATTRIBUTES, index] & CONTROL_BIT == 0:
                 continue

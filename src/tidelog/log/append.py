@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.codec.compression import Codec
 from tidelog.codec.layout import byte_view
 from tidelog.errors import (
     CorruptMessage,
     InvalidArgument,
     InvalidProducerEpoch,
     InvalidTxnState,
+    InvariantError,
     KafkaError,
     MessageTooLarge,
     RecordListTooLarge,
@@ -35,6 +35,7 @@ from tidelog.records.memory import survey
 from tidelog.records.validation.accept import Accepted, accept
 from tidelog.records.validation.analyze import analyze
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.records.validation.own_records import OwnRecords
 from tidelog.records.validation.rejection import Rejection, ignore_rejections
 from tidelog.records.validation.validate import validate_for_leader
 from tidelog.segment.offset_metadata import LogOffsetMetadata
@@ -42,6 +43,7 @@ from tidelog.segment.roll import RollParams
 
 if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
+    from tidelog.log.append_info import HighWatermarkRule
     from tidelog.log.context import LogContext
     from tidelog.log.producers.producer_append import ProducerAppendInfo, ProducerBatch
     from tidelog.log.producers.producer_entry import BatchMetadata, CompletedTxn
@@ -63,7 +65,8 @@ class AppendRequest(NamedTuple):
     """How batches are to be appended; ``on_rejected`` is called before an error is raised.
 
     ``flushes_before_roll``: records are durable before a later segment can be, so that a crash
-    leaves no gap.
+    leaves no gap. ``high_watermark_rule`` is the owner's: by it the high watermark moves together
+    with the log end.
     """
 
     leader_epoch: int
@@ -72,6 +75,7 @@ class AppendRequest(NamedTuple):
     verification_guard: int = NO_GUARD
     on_rejected: OnRejected = ignore_rejections
     flushes_before_roll: bool = False
+    high_watermark_rule: HighWatermarkRule | None = None
 
     @property
     def assigns_offsets(self) -> bool:
@@ -111,8 +115,10 @@ class _ProducerUpdates:
     duplicate: BatchMetadata | None = None
 
 
-def append(state: LogState, data: Buffer, request: AppendRequest) -> AppendInfo:
-    """Append whole batches; see ``Log.append_as_leader`` and ``append_as_follower``.
+def append(state: LogState, data: Buffer | OwnRecords, request: AppendRequest) -> AppendInfo:
+    """Append whole batches, or records as one.
+
+    See ``Log.append_as_leader`` and ``append_as_follower``.
 
     Checksums and headers are checked before the lock is taken, under the settings of that moment.
     If they have changed by then, the batches are checked again: after a change of settings has
@@ -126,7 +132,18 @@ def append(state: LogState, data: Buffer, request: AppendRequest) -> AppendInfo:
         raise
 
 
-def _append(state: LogState, data: Buffer, request: AppendRequest) -> AppendInfo:
+def prepare(state: LogState, records: OwnRecords, on_rejected: OnRejected) -> None:
+    """Build the batch of records under the settings of this moment; errors as ``append``."""
+    context = state.context
+    limit_bytes, now_ms = context.config.max_message_bytes, context.clock.now_ms()
+    try:
+        records.accept(context.policy, limit_bytes, now_ms, on_rejected)
+    except KafkaError as error:
+        error.of_log(context.log_name)
+        raise
+
+
+def _append(state: LogState, data: Buffer | OwnRecords, request: AppendRequest) -> AppendInfo:
     state.topic_id.flush()
     context = state.context
     # In this order: ``LogContext.use`` replaces the policy first.
@@ -134,20 +151,25 @@ def _append(state: LogState, data: Buffer, request: AppendRequest) -> AppendInfo
     found = _check(context, data, request)
     if found is None:
         return AppendInfo(-1, -1, -1, -1, state.offsets.log_start_offset, 0, -1)
-    with context.guard.watch("appending"), state.lock:
+    with state.changing("appending"), state.lock:
         state.check_open()
         if context.config is not config or context.policy is not policy:
             found = _check(context, data, request) or found
         info = _append_locked(state, data, found, request, context.clock.now_ms())
         state.is_traced = is_traced()
         if state.is_traced:
-            trace_append(context, info, state.offsets.log_end_offset, len(byte_view(data)))
+            trace_append(context, info, state.offsets.log_end_offset, info.valid_bytes)
         return info
 
 
-def _check(context: LogContext, data: Buffer, request: AppendRequest) -> Analyzed | Accepted | None:
+def _check(
+    context: LogContext, data: Buffer | OwnRecords, request: AppendRequest
+) -> Analyzed | Accepted | None:
     """Check what needs no lock; None if there is nothing to append."""
     limit_bytes = context.config.max_message_bytes
+    if isinstance(data, OwnRecords):
+        now_ms = context.clock.now_ms()
+        return data.accept(context.policy, limit_bytes, now_ms, request.on_rejected)
     if request.origin is AppendOrigin.CLIENT:
         now_ms = context.clock.now_ms()
         taken = accept(data, policy=context.policy, max_batch_bytes=limit_bytes, now_ms=now_ms)
@@ -167,13 +189,15 @@ def _check(context: LogContext, data: Buffer, request: AppendRequest) -> Analyze
 
 def _append_locked(
     state: LogState,
-    data: Buffer,
+    data: Buffer | OwnRecords,
     found: Analyzed | Accepted,
     request: AppendRequest,
     now_ms: int,
 ) -> AppendInfo:
     if isinstance(found, Accepted):
-        batches = _placed(state, found, request)
+        batches = _placed(state, found, request, now_ms)
+    elif isinstance(data, OwnRecords):
+        raise InvariantError("records of this process were not accepted as a batch")
     elif request.assigns_offsets:
         batches = _assigned(state, data, found, request, now_ms)
     else:
@@ -184,7 +208,7 @@ def _append_locked(
         _make_room(state, batches, now_ms, request)
         updates = _check_producers(state, batches, request)
         if updates.duplicate is None:
-            _write(state, batches, updates)
+            _write(state, batches, updates, request.high_watermark_rule)
     except BaseException:
         # Several epochs that are assigned again would replace those before them.
         state.epochs.restore(epochs)
@@ -208,18 +232,18 @@ def _append_locked(
         start,
         came_bytes,
         epoch,
-        source_codec=Codec.NONE if isinstance(found, Accepted) else found.source_codec,
+        source_codec=found.codec if isinstance(found, Accepted) else found.source_codec,
         last_offset_of_first_batch=found.last_offset_of_first_batch,
         records_converted=batches.records_converted,
     )
 
 
-def _placed(state: LogState, accepted: Accepted, request: AppendRequest) -> _Batches:
+def _placed(state: LogState, accepted: Accepted, request: AppendRequest, now_ms: int) -> _Batches:
     """Give a batch that was accepted at once the offsets from the log's end on."""
     first_offset, epoch = state.offsets.log_end_offset, request.leader_epoch
     if first_offset > _NEAR_THE_END:
         _check_offsets_left(first_offset, accepted.row[rows.LAST_OFFSET] + 1)
-    data, columns, row = accepted.assign_offsets(first_offset, epoch)
+    data, columns, row = accepted.placed(first_offset, epoch, now_ms)
     last_offset, max_timestamp = row[rows.LAST_OFFSET], row[rows.MAX_TIMESTAMP]
     offsets = first_offset, last_offset
     return _Batches(
@@ -228,7 +252,7 @@ def _placed(state: LogState, accepted: Accepted, request: AppendRequest) -> _Bat
         row,
         *offsets,
         max_timestamp,
-        log_append_time=NO_TIMESTAMP,
+        log_append_time=now_ms if accepted.is_append_time else NO_TIMESTAMP,
         came_bytes=len(data),
         leader_epoch=epoch,
         is_uniform=True,
@@ -436,7 +460,12 @@ def _end_verification(state: LogState, batch: ProducerBatch) -> None:
         state.producers.clear_verification(batch.producer_id)
 
 
-def _write(state: LogState, batches: _Batches, updates: _ProducerUpdates) -> None:
+def _write(
+    state: LogState,
+    batches: _Batches,
+    updates: _ProducerUpdates,
+    rule: HighWatermarkRule | None,
+) -> None:
     """Write the batches with all index entries, then let memory follow, which cannot fail.
 
     On an error of the disk nothing has changed.
@@ -446,7 +475,11 @@ def _write(state: LogState, batches: _Batches, updates: _ProducerUpdates) -> Non
     segment.append(batches.last_offset, batches.data, batches.columns, aborted)
     _update_producers(state, batches, updates)
     log_end = LogOffsetMetadata(batches.last_offset + 1, segment.base_offset, segment.size_bytes)
-    state.move(state.offsets.with_log_end(log_end))
+    watermark = None if rule is None else rule(log_end)
+    if watermark is None:
+        state.move(state.offsets.with_log_end(log_end))
+    else:
+        state.move(state.offsets.appended(log_end, watermark))
 
 
 def _update_producers(state: LogState, batches: _Batches, updates: _ProducerUpdates) -> None:

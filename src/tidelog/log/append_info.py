@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tidelog.codec.compression import Codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.segment.offset_metadata import LogOffsetMetadata
+
+HighWatermarkRule: TypeAlias = "Callable[[LogOffsetMetadata], LogOffsetMetadata | None]"
+"""Returns how far the high watermark may be raised, given the log end; None: not at all."""
 
 NO_GUARD: Final = 0
 """The verification guard of an append that brings none."""

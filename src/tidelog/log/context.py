@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.errors import InvalidTopic
 from tidelog.log.flush_times import FlushTimes
-from tidelog.records.validation.validate import LeaderPolicy
+from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.segment.filenames import parse_topic_partition
 from tidelog.segment.segment import LogSegment
 

@@ -15,6 +15,7 @@ from tidelog.log.state import CHANGED_FILES
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
+    from tidelog.log.segments import LogSegments
     from tidelog.log.state import LogState
     from tidelog.segment.segment import LogSegment
 
@@ -54,7 +55,8 @@ def flush_records(state: LogState) -> None:
 def _flush_up_to(state: LogState, end_offset: int, recovery_point: int) -> None:
     """Flush segments without the lock, then raise the recovery point under it.
 
-    Once more, if the log was cut meanwhile: what has come in place of the cut is not flushed.
+    Once more, if the log was cut meanwhile: what has come in place of the cut is not flushed. And
+    if a roll has trimmed the last segment meanwhile: a recovery would begin behind it.
     """
     is_done = False
     state.check_open()
@@ -64,14 +66,22 @@ def _flush_up_to(state: LogState, end_offset: int, recovery_point: int) -> None:
             cuts, before = state.cuts, state.offsets
             if _log.isEnabledFor(logging.DEBUG):
                 _log_flush(state, end_offset, recovery_point)
-            _flush_files(state, before.recovery_point, end_offset)
             flushed_to = min(recovery_point, before.log_end_offset)
+            segments = state.local.segments
+            last = segments.floor(flushed_to)
+            _flush_files(state, before.recovery_point, end_offset)
             with state.lock:
-                is_done = state.cuts == cuts
+                is_done = state.cuts == cuts and not _is_rolled(segments, last, flushed_to)
                 if is_done and flushed_to > state.offsets.recovery_point:
                     state.move(state.offsets.with_recovery_point(flushed_to))
                     state.last_flush_ms = state.context.clock.now_ms()
     state.epochs.flush_if_dirty()
+
+
+def _is_rolled(segments: LogSegments, last: LogSegment | None, offset: int) -> bool:
+    """Whether ``last``, which held ``offset`` or ended there, is followed by a segment now."""
+    is_there = last is not None and segments.get(last.base_offset) is last
+    return is_there and segments.floor(offset) is not last
 
 
 def _log_flush(state: LogState, end_offset: int, recovery_point: int) -> None:
@@ -127,7 +137,7 @@ def roll_locked(
     offsets = state.offsets
     new_base = max(expected_next_offset or 0, offsets.log_end_offset)
     is_back = new_base < state.local.segments.active.base_offset
-    segment = state.local.roll(new_base)
+    segment = state.local.roll(new_base, recovery_point=offsets.recovery_point)
     if is_back:
         snapshots = state.producers.snapshots
         above = [offset for offset in snapshots.offsets if offset > new_base]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
+from collections import deque
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from tidelog.env.waiting import Holder
 
-    from tidelog.log.notifying_lock import NotifyingLock
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from threading import RLock
 
 OFFSET_NAMES: Final = (
     "log_end_offset",
@@ -30,15 +32,6 @@ class LogListener:
     listener is logged and reaches nobody else.
     """
 
-    @property
-    def offset_names(self) -> Sequence[str]:
-        """Which of ``OFFSET_NAMES`` to report; by default those with an overridden method."""
-        return [
-            name
-            for name in OFFSET_NAMES
-            if getattr(type(self), _method(name)) is not getattr(LogListener, _method(name))
-        ]
-
     def on_log_end_offset_updated(self, log_end_offset: int) -> None:
         """Hear the offset that the next record gets; lower than before after a truncation."""
 
@@ -52,21 +45,23 @@ class LogListener:
         """Hear the first offset that may be read."""
 
 
-def _method(offset_name: str) -> str:
-    return f"on_{offset_name}_updated"
+class Listeners:
+    """The listeners of one log or partition, and the changes that they have not heard of yet.
 
-
-class LogListeners:
-    """The listeners of one log or partition, called by way of the lock that guards it.
-
-    ``name`` returns what identifies the log in log lines.
+    Changes are made, and noted, under ``lock``; ``notify`` follows once it is released. As the
+    outer one of two contexts, ``with listeners, lock:``, an instance notifies by itself. ``name``
+    returns what identifies the log in log lines.
     """
 
-    def __init__(self, lock: NotifyingLock, name: Callable[[], str]) -> None:
+    def __init__(self, lock: RLock, name: Callable[[], str]) -> None:
         self._lock: Final = lock
+        self._holder: Final = Holder(lock)
         self._name: Final = name
         self._all: tuple[LogListener, ...] = ()
         self._by_offset: dict[str, tuple[LogListener, ...]] = {}
+        self._delivery: Final = Lock()
+        self.news: Final[deque[tuple[tuple[LogListener, ...], str, int]]] = deque()
+        """Changes to report: the listeners of that moment, the name of an offset, its new value."""
 
     def add(self, listener: LogListener) -> None:
         """Call ``listener`` for each change from now on; adding it again changes nothing."""
@@ -81,25 +76,49 @@ class LogListeners:
 
     def _replace(self, listeners: tuple[LogListener, ...]) -> None:
         self._all = listeners
-        wanted = [(listener, listener.offset_names) for listener in listeners]
         by_offset = {
-            name: tuple(listener for listener, names in wanted if name in names)
+            name: tuple(listener for listener in listeners if _overrides(listener, name))
             for name in OFFSET_NAMES
         }
         self._by_offset = {name: found for name, found in by_offset.items() if found}
 
-    def report_changes(self, old: object, new: object) -> None:
-        """Report each of ``OFFSET_NAMES`` that differs between two sets of offsets."""
-        for name in self._by_offset:
+    def note(self, old: object, new: object) -> None:
+        """Note each of ``OFFSET_NAMES`` that differs between two sets of offsets."""
+        for name, listeners in self._by_offset.items():
             offset = getattr(new, name)
             if offset != getattr(old, name):
-                self.report(name, offset)
+                self.news.append((listeners, name, offset))
 
-    def report(self, name: str, offset: int) -> None:
-        """Call the listeners of this moment with the new value of an offset, after the lock."""
-        listeners = self._by_offset.get(name)
-        if listeners:
-            self._lock.after_release(partial(self._call, listeners, name, offset))
+    def is_lock_held(self) -> bool:
+        """Whether this thread holds the lock."""
+        return self._holder.is_here()
+
+    def notify(self) -> None:
+        """Call the listeners with what was noted, unless this thread still holds the lock.
+
+        A thread never waits for another's listeners: the thread that calls listeners already also
+        reports what others have noted.
+        """
+        if not self.news or self.is_lock_held():
+            return
+        # What is noted between the last look and the release is seen by the outer loop.
+        while self.news:
+            is_mine = False
+            try:
+                is_mine = self._delivery.acquire(blocking=False)
+                while is_mine and self.news:
+                    self._call(*self.news.popleft())
+            finally:
+                if is_mine:
+                    self._delivery.release()
+            if not is_mine:
+                return
+
+    def __enter__(self) -> None:
+        """Begin a change; the lock is taken after this, so that it is released before the end."""
+
+    def __exit__(self, *_: object) -> None:
+        self.notify()
 
     def _call(self, listeners: tuple[LogListener, ...], name: str, offset: int) -> None:
         for listener in listeners:
@@ -111,6 +130,14 @@ class LogListeners:
                 _log.exception(
                     "listener-failed log=%s listener=%s offset=%s", self._name(), listener, name
                 )
+
+
+def _method(offset_name: str) -> str:
+    return f"on_{offset_name}_updated"
+
+
+def _overrides(listener: LogListener, name: str) -> bool:
+    return getattr(type(listener), _method(name)) is not getattr(LogListener, _method(name))
 
 
 def _is_among(listener: LogListener, listeners: tuple[LogListener, ...]) -> bool:

@@ -44,7 +44,7 @@ class LocalLog:
         self.context = context
         self.segments = segments
 
-    def roll(self, new_base_offset: int) -> LogSegment:
+    def roll(self, new_base_offset: int, *, recovery_point: int) -> LogSegment:
         """Start a new active segment at ``new_base_offset``, which is at or above the log's end.
 
         Empty segments that begin there or above it are replaced.
@@ -54,6 +54,10 @@ class LocalLog:
             return self._replace_empty(new_base_offset)
         self._delete_leftovers(new_base_offset)
         active.become_inactive()
+        if recovery_point >= new_base_offset:
+            # A recovery would begin at the new segment: it would not see that a power cut has
+            # brought back what was trimmed here.
+            active.flush_records()
         segment = self.context.open_segment(new_base_offset, preallocate=True)
         self.segments.add(segment)
         return segment
@@ -118,6 +122,8 @@ class LocalLog:
         removed = [segment for segment in self.segments if segment.base_offset > offset]
         path = self.context.directory
         with self.context.guard.watch("truncating"), undone_on_error(path) as undo:
+            # The last to be called: a power cut must not put back the names that were taken back.
+            undo.callback(self._sync_directory)
             self._rename(removed[::-1], f"truncation to offset {offset}", undo)
             self._sync_directory()
             kept.cut_records(offset)
@@ -138,6 +144,7 @@ class LocalLog:
         last = removed[-1]
         path = self.context.directory
         with self.context.guard.watch("truncating"), undone_on_error(path) as undo:
+            undo.callback(self._sync_directory)  # as in ``truncate_to``
             self._rename(removed[-2::-1], reason, undo)
             if last.base_offset == offset:
                 self._rename([last], reason, undo)

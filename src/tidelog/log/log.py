@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.errors import InvalidArgument, OffsetOutOfRange, PolicyViolation
 from tidelog.log import closing, flushing, retention_pass, truncation
 from tidelog.log.adoption import adopt_locked
-from tidelog.log.append import AppendRequest, append
+from tidelog.log.append import AppendRequest, append, prepare
 from tidelog.log.append_info import NO_GUARD, AppendInfo
 from tidelog.log.context import LogContext, log_name_of
 from tidelog.log.directory_guard import DirectoryGuard
@@ -29,6 +29,7 @@ from tidelog.log.state import LogState
 from tidelog.log.topic_id import TopicIdFile
 from tidelog.records.builder import build_batch
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.records.validation.own_records import OwnRecords
 from tidelog.records.validation.rejection import ignore_rejections
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
@@ -44,8 +45,9 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
+    from tidelog.log.append_info import HighWatermarkRule
     from tidelog.log.flush_times import FlushTimes
-    from tidelog.log.listeners import LogListener
+    from tidelog.log.listeners import Listeners, LogListener
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.retention import DeletedSegment
     from tidelog.records.builder import RecordFields
@@ -163,23 +165,26 @@ class Log(ReadableLog):
 
     def append_as_leader(
         self,
-        records: Buffer,
+        records: Buffer | OwnRecords,
         leader_epoch: int = 0,
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
         verification_guard: int = NO_GUARD,
         on_rejected: OnRejected = ignore_rejections,
+        high_watermark_rule: HighWatermarkRule | None = None,
     ) -> AppendInfo:
         """Check batches, give them the next offsets, and append them.
 
         Args:
-            records: whole batches; the start of one more behind them is left out.
+            records: whole batches, the start of one more after them is left out; or records that
+                become one batch, for which ``origin`` is ``CLIENT``.
             leader_epoch: stamped into the batches.
             origin: who appends; it selects the checks.
             transaction_version: of the markers among the batches.
             verification_guard: what ``start_verification`` returned, for a transaction's begin.
             on_rejected: called with what a metric counts before one of the errors is raised.
+            high_watermark_rule: the owner's; the high watermark moves together with the log end.
 
         Raises:
             CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, RecordListTooLarge,
@@ -190,9 +195,21 @@ class Log(ReadableLog):
         A batch that an idempotent producer sent before succeeds without being written again.
         """
         request = AppendRequest(
-            leader_epoch, origin, transaction_version, verification_guard, on_rejected
+            leader_epoch,
+            origin,
+            transaction_version,
+            verification_guard,
+            on_rejected,
+            high_watermark_rule=high_watermark_rule,
         )
         return append(self._state, records, request)
+
+    def prepare(self, records: OwnRecords, on_rejected: OnRejected = ignore_rejections) -> None:
+        """Build the batch of records before they are appended, and before any lock is taken.
+
+        Errors as ``append_as_leader``, which builds it again if the settings have changed by then.
+        """
+        prepare(self._state, records, on_rejected)
 
     def append_as_follower(
         self,
@@ -240,7 +257,8 @@ class Log(ReadableLog):
 
         After any of these the file is where it was, unless the log is offline.
         """
-        with self._state.changing("adopting a segment"):
+        with self._state.changing("adopting a segment"), self._state.lock:
+            self._state.check_open()
             adopt_locked(self._state, path, pieces)
 
     def append_records(
@@ -254,7 +272,9 @@ class Log(ReadableLog):
         ``fields`` are further fields of the batch: ``codec``, ``producer_id`` and so on, see
         ``BatchSpec``. Errors as ``append_as_leader``; InvalidArgument if no batch can be built.
         """
-        return self.append_as_leader(build_batch(records, **fields), leader_epoch)
+        if fields:
+            return self.append_as_leader(build_batch(records, **fields), leader_epoch)
+        return self.append_as_leader(OwnRecords(records), leader_epoch)
 
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool
@@ -282,7 +302,8 @@ class Log(ReadableLog):
 
     def maybe_assign_epoch(self, leader_epoch: int, start_offset: int) -> bool:
         """Note that an epoch begins at ``start_offset``, durably; return whether it was new."""
-        with self._state.changing("assigning a leader epoch"):
+        with self._state.changing("assigning a leader epoch"), self._state.lock:
+            self._state.check_open()
             return self._state.epochs.assign(leader_epoch, start_offset)
 
     # High watermark and log start
@@ -292,7 +313,7 @@ class Log(ReadableLog):
 
         It may decrease. Raises InvalidArgument for a negative offset.
         """
-        with self._state.lock:
+        with self._state.notifying(), self._state.lock:
             self._state.check_not_closed()
             self._state.move(self._state.offsets.with_high_watermark(LogOffsetMetadata(offset)))
             return self._state.offsets.high_watermark
@@ -302,7 +323,7 @@ class Log(ReadableLog):
 
         The same offset on a newer segment counts as higher. Raises InvalidArgument above the end.
         """
-        with self._state.lock:
+        with self._state.notifying(), self._state.lock:
             self._state.check_not_closed()
             offsets = self._state.offsets
             if place.offset > offsets.log_end_offset:
@@ -317,7 +338,7 @@ class Log(ReadableLog):
 
     def maybe_update_high_watermark(self, offset: int) -> int | None:
         """Set the high watermark to the leader's; return it if it changed."""
-        with self._state.lock:
+        with self._state.notifying(), self._state.lock:
             old = self.high_watermark
             new = self.update_high_watermark(offset)
             return None if new == old else new
@@ -330,13 +351,19 @@ class Log(ReadableLog):
         """Stop calling ``listener``; an unknown one changes nothing."""
         self._state.listeners.remove(listener)
 
+    def report_to(self, listeners: Listeners | None) -> None:
+        """Let an owner's listeners hear of this log, too; None: no longer."""
+        with self._state.lock:
+            self._state.owners_listeners = listeners
+
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
         """Raise the log start offset; return whether it was lower.
 
         The data is deleted later, by ``delete_old_segments``. Raises OffsetOutOfRange above the
         high watermark.
         """
-        with self._state.changing("raising the log start"):
+        with self._state.changing("raising the log start"), self._state.lock:
+            self._state.check_open()
             if offset > self._state.deletable_end:
                 raise self._out_of_range(offset)
             return retention_pass.increment_log_start_locked(self._state, offset)
@@ -347,7 +374,8 @@ class Log(ReadableLog):
         ``config`` stands for the log's own. Raises PolicyViolation if the topic is compacted only,
         OffsetOutOfRange above the high watermark and for other negative offsets.
         """
-        with self._state.changing("deleting records"):
+        with self._state.changing("deleting records"), self._state.lock:
+            self._state.check_open()
             target = self.check_delete_records(before_offset, config)
             self.maybe_increment_log_start_offset(target)
             return self.log_start_offset
@@ -359,14 +387,16 @@ class Log(ReadableLog):
                 before_offset,
                 config or self.config,
                 log_start_offset=self.log_start_offset,
-                high_watermark=self.high_watermark,
+                log_end_offset=self.log_end_offset,
                 deletable_end=self._state.deletable_end,
             )
         except (OffsetOutOfRange, PolicyViolation) as error:
             raise error.of_log(self._state.context.log_name) from None
 
     def _out_of_range(self, offset: int) -> OffsetOutOfRange:
-        error = OffsetOutOfRange(offset, self.log_start_offset, self.high_watermark)
+        end = self.log_end_offset
+        limit = self._state.deletable_end
+        error = OffsetOutOfRange(offset, self.log_start_offset, end, limit=limit)
         return error.of_log(self._state.context.log_name)
 
     def delete_old_segments(self, now_ms: int | None = None) -> int:
@@ -381,20 +411,23 @@ class Log(ReadableLog):
         The limits are those of ``config``, None: of the log's own settings.
         """
         now = self._state.context.clock.now_ms() if now_ms is None else now_ms
-        with self._state.changing("deleting old segments"):
+        with self._state.changing("deleting old segments"), self._state.lock:
+            self._state.check_open()
             limits = config or self.config
             return retention_pass.delete_old_segments_locked(self._state, now, limits)
 
     def delete_segments_below_start(self) -> list[DeletedSegment]:
         """Delete the segments that ``delete_records`` has emptied; return them."""
-        with self._state.changing("deleting old segments"):
+        with self._state.changing("deleting old segments"), self._state.lock:
+            self._state.check_open()
             return retention_pass.delete_below_start_locked(self._state)
 
     # Files
 
     def roll(self, expected_next_offset: int | None = None) -> LogSegment:
         """Start a new active segment, and flush what came before in background."""
-        with self._state.changing("rolling"):
+        with self._state.changing("rolling"), self._state.lock:
+            self._state.check_open()
             return flushing.roll_locked(self._state, expected_next_offset)
 
     def flush(self, *, force: bool = False) -> None:
@@ -416,13 +449,15 @@ class Log(ReadableLog):
 
     def truncate_to(self, offset: int) -> bool:
         """Drop all records from ``offset`` on; return whether there were any."""
-        with self._state.changing("truncating"):
+        with self._state.changing("truncating"), self._state.lock:
+            self._state.check_open()
             return truncation.truncate_to_locked(self._state, offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Drop all records and continue at ``offset``; ``log_start_offset`` is that too if None."""
         start = offset if log_start_offset is None else log_start_offset
-        with self._state.changing("truncating"):
+        with self._state.changing("truncating"), self._state.lock:
+            self._state.check_open()
             truncation.truncate_fully_locked(self._state, offset, start)
 
     def watch(self, doing: str) -> AbstractContextManager[None]:
@@ -452,6 +487,8 @@ class Log(ReadableLog):
 
         A second call does nothing. Slices in use stay readable.
         """
+        if self.is_inherited:
+            return
         self._expiration.cancel()
         with self._state.lock:
             if not self._state.is_closed:
@@ -459,6 +496,8 @@ class Log(ReadableLog):
 
     def close_handlers(self) -> None:
         """Close all files without writing, after the disk has failed."""
+        if self.is_inherited:
+            return
         self._expiration.cancel()
         with self._state.lock:
             closing.close_handlers_locked(self._state)

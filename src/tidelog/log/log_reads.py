@@ -14,15 +14,17 @@ from tidelog.errors import OffsetOutOfRange
 from tidelog.log.committed import AbortedTransaction, without_aborted
 from tidelog.log.record_count import check_range, count_records
 from tidelog.log.segments import segments_from
+from tidelog.records.file_records import FileRecords
 from tidelog.records.isolation import Isolation
-from tidelog.records.memory import walk
 from tidelog.records.record_columns import iterate_ascending
+from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Self
 
+    from tidelog.errors import CorruptMessage
     from tidelog.log.offsets import LogOffsets
     from tidelog.log.record_count import RecordCount
     from tidelog.records.file_records import FileSlice, Piece
@@ -38,13 +40,15 @@ class FetchData:
     ``slice`` may begin with a batch that starts below the offset asked for, and may end inside a
     batch; None when there was nothing to read. ``first_offset`` is where the first batch begins.
     ``is_first_batch_cut``: not even the first batch is whole. ``aborted``: with READ_COMMITTED, the
-    transactions to skip, possibly more than needed. Source: Kafka FetchDataInfo.
+    transactions to skip, possibly more than needed. ``bounds``: the offsets that its batches may
+    have; those of the first one were checked. Source: Kafka FetchDataInfo.
     """
 
     first_offset: LogOffsetMetadata
     slice: FileSlice | None = None
     is_first_batch_cut: bool = False
     aborted: tuple[AbortedTransaction, ...] | None = None
+    bounds: OffsetBounds | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -54,6 +58,15 @@ class FetchData:
     def read(self) -> bytes:
         """Return the bytes."""
         return b"" if self.slice is None else self.slice.read()
+
+    def batches(self) -> tuple[Piece | None, CorruptMessage | None]:
+        """Return the whole batches, checked, and the problem behind them if one is invalid."""
+        if self.slice is None:
+            return None, None
+        start, size = self.slice.position, self.slice.size
+        records = FileRecords(self.slice.file, start, start + size, bounds=self.bounds)
+        piece = next(records.pieces(size, check_crc=True), None)
+        return piece, records.error
 
     def close(self) -> None:
         """Release the file."""
@@ -98,8 +111,11 @@ class LogView(NamedTuple):
             return FetchData(place, aborted=aborted)
         limit = resolve(self, limit)
         for index, segment in enumerate(segments):
+            bounds = self.bounds_of(segment)
             found = segment.read(
-                start_offset, max_bytes, _end_position(segment, limit), min_one_batch=min_one_batch
+                *(start_offset, max_bytes, _end_position(segment, limit)),
+                bounds=bounds,
+                min_one_batch=min_one_batch,
             )
             if found is None:
                 continue
@@ -111,8 +127,15 @@ class LogView(NamedTuple):
                 with _closed_on_error(found.slice):
                     upper = self._upper_bound(segments[index:], place, size_bytes)
                     aborted = _to_skip(collect_aborted(segments[index:], start_offset, upper))
-            return FetchData(place, found.slice, found.first_entry_incomplete, aborted)
+            is_cut = found.first_entry_incomplete
+            return FetchData(place, found.slice, is_cut, aborted, bounds)
         return FetchData(offsets.log_end, aborted=aborted)
+
+    def bounds_of(self, segment: LogSegment) -> OffsetBounds:
+        """Return the offsets that a segment's batches may have."""
+        base = segment.base_offset
+        later = (one.base_offset for one in self.segments if one.base_offset > base)
+        return OffsetBounds(base, next(later, self.offsets.log_end_offset))
 
     def count_records(self, start_offset: int | None, end_offset: int | None) -> RecordCount:
         """Count what the offsets of a range hold; see ``Log.count_records``."""
@@ -125,7 +148,11 @@ class LogView(NamedTuple):
             segments = self.segments
         chosen = [segment for segment in segments if segment.base_offset < end_offset]
         aborted = _to_skip(collect_aborted(segments, start_offset, end_offset))
-        pieces = (piece for segment in chosen for piece in _pieces(segment, start_offset))
+        pieces = (
+            piece
+            for segment in chosen
+            for piece in segment.pieces_from(start_offset, self.bounds_of(segment))
+        )
         return count_records(pieces, start_offset, end_offset, aborted)
 
     def _upper_bound(
@@ -190,34 +217,21 @@ def resolve(view: LogView, place: LogOffsetMetadata) -> LogOffsetMetadata:
 def iterate(read: Callable[[int], FetchData], start_offset: int) -> Iterator[Record]:
     """Yield the records from ``start_offset`` on, in order, until ``read`` finds nothing more.
 
-    Control batches, and the transactions that ``read`` returns as aborted, are left out. Where
-    damage made offsets go back, records at or below one that was seen are left out too, as a
-    consumer of Kafka does. Raises CorruptMessage at the first bad batch, after all records before
-    it.
+    Control batches, and the transactions that ``read`` returns as aborted, are left out. Raises
+    CorruptMessage at the first bad batch, after all records before it.
     """
     offset = next_offset = start_offset
     while True:
         with read(offset) as found:
-            data = found.read()
-        batches, position, error = walk(data, check_crc=True)
-        shown = without_aborted(batches, found.aborted or ())
-        next_offset = yield from iterate_ascending(data, shown, next_offset)
+            piece, error = found.batches()
+        if piece is not None:
+            shown = without_aborted(piece.batches_in_data, found.aborted or ())
+            next_offset = yield from iterate_ascending(piece.data, shown, next_offset)
+            offset = int(piece.batches.last_offset[-1]) + 1
         if error is not None:
             raise error
-        if position == 0:
+        if piece is None:
             return
-        behind = int(batches.last_offset[-1]) + 1
-        offset = behind if behind > offset else int(batches.last_offset.max()) + 1
-
-
-def _pieces(segment: LogSegment, start_offset: int) -> Iterator[Piece]:
-    """Yield the batches of a segment from the one that holds ``start_offset``, or the next, on."""
-    first = segment.translate_offset(start_offset)
-    if first is not None:
-        records = segment.file_records(first.position)
-        yield from records.pieces()
-        if records.error is not None:
-            raise records.error
 
 
 def _end_position(segment: LogSegment, limit: LogOffsetMetadata) -> int | None:

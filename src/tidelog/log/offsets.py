@@ -98,6 +98,17 @@ class LogOffsets:
             self.log_start_offset, watermark, log_end, self.recovery_point, self.first_unstable
         )
 
+    def appended(self, log_end: LogOffsetMetadata, watermark: LogOffsetMetadata) -> LogOffsets:
+        """Move the end on, and the high watermark to ``watermark`` unless it is there already."""
+        old = self.high_watermark_metadata
+        if watermark.offset <= old.offset:
+            return self.with_log_end(log_end)
+        if watermark.offset > log_end.offset:
+            watermark = log_end
+        return LogOffsets(
+            self.log_start_offset, watermark, log_end, self.recovery_point, self.first_unstable
+        )
+
     def with_place_forgotten(self) -> LogOffsets:
         """Forget where the high watermark lies; who asks next looks it up again."""
         return replace(self, high_watermark_metadata=LogOffsetMetadata(self.high_watermark))

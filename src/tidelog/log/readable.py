@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidelog.codec.metadata_files import format_uuid
+from tidelog.env.forks import OfOneProcess
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.committed import AbortedTransaction
 from tidelog.log.leader_epoch import UNDEFINED_EPOCH_OFFSET, OffsetAndEpoch
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from tidelog.segment.txn_index import AbortedTxn
 
 
-class ReadableLog:
+class ReadableLog(OfOneProcess):
     """The part of a log that changes nothing. Safe on any thread, beside a writer.
 
     Offsets are exclusive ends, except ``log_start_offset``.

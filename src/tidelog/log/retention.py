@@ -5,9 +5,10 @@ Kafka: ``UnifiedLog.deletableSegments`` and the ``deleteRetention…`` methods.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.errors import OffsetOutOfRange, PolicyViolation
+from tidelog.errors import InvalidArgument, OffsetOutOfRange, PolicyViolation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 DELETE_ALL: Final = -1
 """As an offset for ``Log.delete_records``: everything up to the high watermark."""
+HIGH_WATERMARK_WORD: Final = "highWatermark"
+"""The name of that end for users, as -1 may also be the result of a mistake."""
 
 
 class SegmentFacts(NamedTuple):
@@ -37,12 +40,28 @@ class DeletedSegment(NamedTuple):
     reason: str
 
 
+def deletion_end(before_offset: int | str) -> int:
+    """Return the offset for ``Log.delete_records`` that a user's offset or word stands for.
+
+    Raises InvalidArgument for negative numbers and any other word.
+    """
+    if before_offset == HIGH_WATERMARK_WORD:
+        return DELETE_ALL
+    is_offset = isinstance(before_offset, Integral) and not isinstance(before_offset, bool)
+    if not is_offset or int(before_offset) < 0:
+        raise InvalidArgument(
+            f"{before_offset!r} is not an offset to delete records before: give one, or"
+            f' "{HIGH_WATERMARK_WORD}" to delete all that readers see'
+        )
+    return int(before_offset)
+
+
 def deletion_target(
     before_offset: int,
     config: LogConfig,
     *,
     log_start_offset: int,
-    high_watermark: int,
+    log_end_offset: int,
     deletable_end: int,
 ) -> int:
     """Return the log start that a deletion of the records below ``before_offset`` asks for.
@@ -57,7 +76,7 @@ def deletion_target(
         )
     target = deletable_end if before_offset == DELETE_ALL else before_offset
     if not 0 <= target <= deletable_end:
-        raise OffsetOutOfRange(target, log_start_offset, high_watermark)
+        raise OffsetOutOfRange(target, log_start_offset, log_end_offset, limit=deletable_end)
     return target
 
 

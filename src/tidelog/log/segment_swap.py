@@ -29,7 +29,8 @@ class SegmentSwap:
 
     def new_cleaned_segment(self, base_offset: int) -> LogSegment:
         """Make an empty segment named ``.cleaned``, for ``replace_segments``."""
-        with self._state.changing("making a cleaned segment"):
+        with self._state.changing("making a cleaned segment"), self._state.lock:
+            self._state.check_open()
             return open_cleaned_segment(self._state.context, base_offset)
 
     def adopt_segment(self, base_offset: int, suffix: str) -> LogSegment:
@@ -37,7 +38,8 @@ class SegmentSwap:
 
         One that an earlier attempt left under that name is deleted first.
         """
-        with self._state.changing("adopting a cleaned segment"):
+        with self._state.changing("adopting a cleaned segment"), self._state.lock:
+            self._state.check_open()
             context = self._state.context
             context.open_segment(base_offset, suffix=CLEANED_SUFFIX).delete()
             segment = context.open_segment(base_offset, suffix=suffix)
@@ -57,7 +59,8 @@ class SegmentSwap:
 
     def replace_segments(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> None:
         """Replace old segments by complete ``.cleaned`` ones; see ``LocalLog``."""
-        with self._state.changing("replacing segments"):
+        with self._state.changing("replacing segments"), self._state.lock:
+            self._state.check_open()
             replaced = self._state.local.replace_segments(new, old)
             self._delete_snapshots_of(replaced)
 
@@ -66,7 +69,8 @@ class SegmentSwap:
 
         Raises InvalidArgument if they do fit.
         """
-        with self._state.changing("splitting a segment"):
+        with self._state.changing("splitting a segment"), self._state.lock:
+            self._state.check_open()
             context, segments = self._state.context, self._state.local.segments
             self._delete_snapshots_of(split_overflowed_segment(context, segments, segment))
 

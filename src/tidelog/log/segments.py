@@ -75,6 +75,10 @@ class LogSegments:
         at = bisect_right(segments, offset, key=_base)
         return segments[at - 1] if at else None
 
+    def lower(self, offset: int) -> LogSegment | None:
+        """Return the last segment that begins below ``offset``."""
+        return self.floor(offset - 1)
+
     def higher(self, offset: int) -> LogSegment | None:
         """Return the first segment that begins above ``offset``."""
         segments = self.all

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import errno
 from contextlib import contextmanager, suppress
+from threading import RLock
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
-from tidelog.log.listeners import LogListeners
+from tidelog.log.listeners import Listeners
 from tidelog.log.log_reads import LogView, resolve
-from tidelog.log.notifying_lock import NotifyingLock
 from tidelog.log.trace import is_traced, trace_high_watermark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from types import TracebackType
 
     from tidelog.log.context import LogContext
     from tidelog.log.leader_epoch import LeaderEpochCache
@@ -43,7 +45,8 @@ class LogState:
     truncations, ``is_being_cut`` is true during one. ``is_traced``: new high watermarks are logged;
     asked anew at each append. ``pinned_from``: records from there on are neither deleted, compacted
     nor truncated; None: all may be. ``synced``: ``cuts`` and the log end when all records were last
-    made durable without their indexes.
+    made durable without their indexes. ``owners_listeners`` hear of this log, too, for as long as
+    its owner uses it.
     Readers take ``view``, which is immutable, and never lock. The lock is reentrant, since a
     scheduler may run a task of the log on the thread that schedules it.
     """
@@ -62,8 +65,9 @@ class LogState:
         self.local = local
         self.producers = producers
         self.epochs = epochs
-        self.lock = NotifyingLock()
-        self.listeners = LogListeners(self.lock, lambda: context.directory)
+        self.lock = RLock()
+        self.listeners = Listeners(self.lock, lambda: context.directory)
+        self.owners_listeners: Listeners | None = None
         self.is_closed = False
         self.cuts = 0
         self.is_being_cut = False
@@ -102,15 +106,25 @@ class LogState:
         if self.is_closed:
             raise KafkaStorageError(f"{self.context.directory} is closed")
 
-    @contextmanager
-    def changing(self, doing: str) -> Iterator[None]:
-        """Hold the lock of an open log for a change of its files, which ``doing`` names in errors.
+    def changing(self, doing: str) -> _Change:
+        """Return the outer context of a change, ``with state.changing(...), state.lock:``.
 
-        An OSError of the body becomes KafkaStorageError.
+        Listeners hear of the change at its end. An OSError of the body becomes KafkaStorageError,
+        in which ``doing`` names the change.
         """
-        with self.context.guard.watch(doing), self.lock:
-            self.check_open()
-            yield
+        return _Change(self, self.context.guard.watch(doing))
+
+    def notifying(self) -> _Notifying:
+        """Return the outer context of a change of offsets alone, as ``changing``."""
+        return _Notifying(self)
+
+    def notify(self) -> None:
+        """Call listeners with what has changed, once this thread holds the lock no longer."""
+        own, owners = self.listeners, self.owners_listeners
+        if own.news:
+            own.notify()
+        if owners is not None and owners.news and not own.is_lock_held():
+            owners.notify()
 
     def look(self, doing: str, question: Callable[[LogView], T]) -> T:
         """Call ``question`` with a view of the log, without the lock; ``doing`` names it in errors.
@@ -194,7 +208,9 @@ class LogState:
                 place = resolve(LogView(self.local.segments.all, moved), moved.first_unstable)
                 moved = moved.with_first_unstable(place)
         self._offsets = moved
-        self.listeners.report_changes(old, moved)
+        self.listeners.note(old, moved)
+        if self.owners_listeners is not None:
+            self.owners_listeners.note(old, moved)
 
     def refresh(self) -> None:
         """Let the offsets follow a change of producer state."""
@@ -206,12 +222,52 @@ class LogState:
         if not place.is_offset_only:
             return place
         place = resolve(view, place)
-        # A reader does not wait: the holder of the lock may be about to move it anyway.
-        if not place.is_offset_only and self.lock.acquire(blocking=False):
-            try:
-                # Set again meanwhile, it may be elsewhere: the log may have been truncated.
-                if self._offsets.high_watermark_metadata is view.offsets.high_watermark_metadata:
-                    self.move(self._offsets.with_high_watermark(place))
-            finally:
+        if place.is_offset_only:
+            return place
+        is_mine = False
+        try:
+            # A reader does not wait: the holder of the lock may be about to move it anyway.
+            is_mine = self.lock.acquire(blocking=False)
+            # Set again meanwhile, it may be elsewhere: the log may have been truncated.
+            if (
+                is_mine
+                and self._offsets.high_watermark_metadata is view.offsets.high_watermark_metadata
+            ):
+                self.move(self._offsets.with_high_watermark(place))
+        finally:
+            if is_mine:
                 self.lock.release()
         return place
+
+
+class _Notifying:
+    """What ``LogState.notifying`` returns: listeners are called at the end."""
+
+    def __init__(self, state: LogState) -> None:
+        self._state: Final = state
+
+    def __enter__(self) -> None:
+        """Begin; the lock is taken after this, so that it is released before the end."""
+
+    def __exit__(self, *_: object) -> None:
+        self._state.notify()
+
+
+class _Change:
+    """What ``LogState.changing`` returns."""
+
+    def __init__(self, state: LogState, watch: AbstractContextManager[None]) -> None:
+        self._state: Final = state
+        self._watch: Final = watch
+
+    def __enter__(self) -> None:
+        self._watch.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._state.notify()
+        self._watch.__exit__(kind, error, trace)

@@ -72,27 +72,26 @@ class Cleaning:
         Yields what raises CleaningAborted once the body has to stop. Raises CleaningAborted, too,
         if the partition does not get free, and KafkaStorageError once this was stopped.
         """
-        manager = self._manager
-        manager.begin(key, lambda: self._is_stopped)
-        self._in_use.add(key)
+        manager, owner = self._manager, object()
         try:
+            manager.begin(key, lambda: self._is_stopped, owner)
+            self._in_use.add(key)
             if self._is_stopped:
                 raise KafkaStorageError("the log manager was shut down")
             yield lambda: manager.check(key)
         finally:
+            # Also where an interrupt came between these lines; ``stop`` would wait for ever.
+            manager.done_by(owner, key)
             self._in_use.discard(key)
-            manager.done(key)
 
     @contextmanager
     def exclusive_if_free(self, key: Key) -> Iterator[bool]:
         """Yield whether a partition was free; if so it is in exclusive use during the body."""
-        manager = self._manager
-        is_free = manager.maybe_begin(key)
+        manager, owner = self._manager, object()
         try:
-            yield is_free
+            yield manager.maybe_begin(key, owner)
         finally:
-            if is_free:
-                manager.done(key)
+            manager.done_by(owner, key)
 
     def note_cleaned(self, key: TopicPartition, log: Log, end_offset: int) -> bool:
         """Let the cleaner note how far a log in exclusive use is clean; False if there is none."""

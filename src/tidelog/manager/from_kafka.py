@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.config.log_config import DELETION_SETTINGS
 from tidelog.datadir.adoption import adopt, readable_topic_id
 from tidelog.datadir.catalogue import METADATA_TOPIC, Catalogue, write_catalogue
-from tidelog.datadir.cluster_metadata.broker_settings import ConfigSource, is_default
+from tidelog.datadir.cluster_metadata.broker_settings import (
+    ConfigSource,
+    formatted,
+    is_default,
+)
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.partition_directories import live_partitions
 from tidelog.errors import CommitPending, KafkaStorageError
@@ -138,14 +142,19 @@ def _config(topic: Topic, settings: BrokerSettings) -> dict[str, str]:
     """Return the settings of a topic that the metadata knows.
 
     Those of an adopted topic that decide what is deleted stay, unless a record names them: nothing
-    becomes unknown here.
+    becomes unknown here. A birth value that was handed over to the broker does not become a setting
+    of the topic's own when it comes back.
     """
-    config = {}
+    config, born = {}, {}
     if topic.is_adopted:
         config = {key: topic.config[key] for key in DELETION_SETTINGS if key in topic.config}
+    else:
+        born = {key: one.value for key, one in topic.inherited.items() if key not in topic.config}
     for key, setting in settings.of_topic(topic.name, topic.topic_id).items():
         is_own = setting.source is ConfigSource.TOPIC
         decides = topic.is_adopted and key in DELETION_SETTINGS
-        if is_own or decides or not is_default(key, setting.value):
+        if key in born and formatted(key, born[key]) == setting.value:
+            continue
+        if is_own or decides or key in born or not is_default(key, setting.value):
             config[key] = setting.value
     return config

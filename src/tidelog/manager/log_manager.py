@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.partition_directories import random_id
+from tidelog.env.forks import OfOneProcess
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.waiting import ThreadBell
 from tidelog.errors import InvalidPartitions, KafkaStorageError, UnknownTopicOrPartition
@@ -81,7 +82,9 @@ class Loading(Enum):
     """Each when it is first asked for, as a process does that writes and ends."""
 
 
-class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, TruncationCalls):
+class LogManager(
+    OfOneProcess, CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, TruncationCalls
+):
     """The logs of one process. Any thread may call it.
 
     Opening locks the directories; ``startup`` loads the logs and starts the background tasks;
@@ -173,9 +176,7 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
         """Make what creates, loads, moves, deletes and checkpoints logs."""
         machine, log_dirs, registry = self.machine, self._log_dirs, self._registry
         self._queue = DeletionQueue(
-            machine,
-            delay_ms=lambda: self._delete_delay_ms,
-            on_failure=log_dirs.take_offline,
+            machine, delay_ms=lambda: self._topics.delete_delay_ms, on_failure=log_dirs.take_offline
         )
         self._deleter = LogDeleter(
             machine,
@@ -250,10 +251,7 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             check_open=self._check_open,
         )
         self.tasks = BackgroundTasks(
-            machine,
-            lambda: self._config,
-            log_dirs,
-            registry,
+            *(machine, lambda: self._config, log_dirs, registry),
             cleaning=self._cleaning,
             checkpointing=self._checkpointing,
             deleter=self._deleter,
@@ -298,10 +296,7 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             raise
 
     def _start_background(self) -> None:
-        for name, topic in sorted(self.topics().items()):
-            if topic.unknown_settings:
-                unknown = ",".join(topic.unknown_settings)
-                _log.warning("topic-settings-unknown topic=%s unknown=%s", name, unknown)
+        self._topics.log_unknown_settings()
         self.tasks.delete_old_files()
         if self._config.log_cleaner_enable:
             self._cleaning.start(self._config, self._current_logs, self.machine)
@@ -331,6 +326,8 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
         The owner of the scheduler calls it first, then ends the scheduler, then calls ``shutdown``:
         no task of a log runs once its directory is unlocked. Source: Kafka BrokerServer.shutdown.
         """
+        if self.is_inherited:
+            return
         self._cleaning.stop()
         self.tasks.stop()
         self._mover.stop()
@@ -338,18 +335,22 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             self._queue.stop()
 
     def _shut_down(self, broker_epoch: int) -> list[OSError | KafkaStorageError]:
-        if self._is_closing:
+        if self.is_inherited or self._is_closing:
             return []
-        self._is_closing = True
-        _log.info("Shutting down.")
-        self.stop_background()
-        with self._registry.change_lock:
-            self._is_closed = self._registry.is_closed = True
-        if self._is_service:
-            self._queue.stop()
-        self._log_dirs.on_offline = None
+        self._staged.finish_interrupted()
         try:
+            self._is_closing = True
+            _log.info("Shutting down.")
+            self.stop_background()
+            with self._registry.change_lock:
+                self._is_closed = self._registry.is_closed = True
+            if self._is_service:
+                self._queue.stop()
+            self._log_dirs.on_offline = None
             return self._close_directories(broker_epoch)
+        except BaseException:  # an interrupt: a second call would do nothing
+            self._release()
+            raise
         finally:
             self._queue.stop()
             error = KafkaStorageError("the log manager was shut down")
@@ -392,11 +393,11 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
         return describe_log_dirs(self.machine.fs, self._log_dirs, self._registry)
 
     def directory_id(self, path: str) -> UUID:
-        """Return the ``directory.id`` of a directory in use; raise LogDirNotFound, as above."""
-        found = self._log_dirs.get(path) if self._log_dirs.is_online(path) else None
-        if found is None:
-            raise KafkaStorageError(f"{path} is offline")
-        return found.directory_id
+        """Return the ``directory.id`` of a directory in use.
+
+        Raises LogDirNotFound as above, KafkaStorageError with the reason if it is offline.
+        """
+        return self._log_dirs.online(path).directory_id
 
     def get_log(self, topic: str, partition: int, *, is_future: bool = False) -> Log | None:
         """Return an open log, None if there is none; raise what has ended the partition."""
@@ -420,13 +421,16 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             InconsistentTopicId: the files are those of another topic of the same name.
             KafkaStorageError: its directory is offline, or this is closed.
         """
-        found = self._registry.partition(TopicPartition(topic, partition))
+        self._staged.finish_interrupted()
+        key = TopicPartition(topic, partition)
+        found = self._registry.partition(key)
         if found is not None:
             return self._reopener.online(found)
         if partition not in self.topic(topic).partitions:
             raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}")
-        if self._is_service:
-            return self._reopener.online(self._registry.served(TopicPartition(topic, partition)))
+        # Where an interrupt has broken off its creation, the first use completes that.
+        if self._is_service and (key in self._registry.failed or key not in self._registry.new):
+            return self._reopener.online(self._registry.served(key))
         self._check_open()
         return self._first_use.load(topic, partition)
 
@@ -476,6 +480,7 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
         *,
         is_spread: bool = False,
         path: str | None = None,
+        birth: Mapping[str, str] | None = None,
     ) -> Topic:
         """Create a topic of empty logs, durably.
 
@@ -486,6 +491,7 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             is_spread: create each partition where the fewest logs are, instead of all of them in
                 one directory. No transaction can then write all of the topic.
             path: create all partitions in this directory.
+            birth: the topic's birth values; None: by the settings of this manager.
 
         Raises:
             InvalidTopic, InvalidPartitions, PolicyViolation, InvalidConfig, TopicAlreadyExists,
@@ -494,14 +500,15 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
                 was created; or the disk failed.
         """
         with self._changing():
-            check_topic(name, partitions, config or {}, defaults=self._topics.defaults)
+            check_topic(name, partitions, config or {}, birth, defaults=self._topics.defaults)
             homes = self._creator.choose_directories(partitions, is_spread=is_spread, path=path)
             ids = [home.directory_id for home in homes]
             topic_id = random_id(self.machine.rng)
             self._topics.check_new({name: topic_id})
             self._creator.check_free(name, range(partitions))
+            self._registry.new.update(TopicPartition(name, number) for number in range(partitions))
             # From here on the topic exists: directories that a crash leaves out are created later.
-            topic = self._topics.create(name, topic_id, ids, config or {})
+            topic = self._topics.create(name, topic_id, ids, config or {}, birth)
             with self._deleter.undoing_creation(topic):
                 self._creator.create_new(topic, topic.partitions, opened=self._is_service)
         return topic
@@ -525,6 +532,7 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             )
             numbers = range(present, count)
             self._creator.check_free(name, numbers)
+            self._registry.new.update(TopicPartition(name, number) for number in numbers)
             changed = self._topics.extend(name, [one.directory_id for one in log_dirs])
             with self._deleter.undoing_creation(changed, numbers):
                 self._creator.create_new(changed, numbers, opened=self._is_service)
@@ -566,14 +574,19 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
         )
 
     def alter_topic(
-        self, name: str, settings: Mapping[str, str], unset: Collection[str] = ()
+        self,
+        name: str,
+        settings: Mapping[str, str],
+        unset: Collection[str] = (),
+        follow: Collection[str] = (),
     ) -> Topic:
-        """Change a topic's own settings, durably; ``unset`` ones return to the defaults.
+        """Change a topic's own settings, durably; ``unset`` ones return to its birth values.
 
-        Raises UnknownTopicOrPartition, or one InvalidConfig that names every bad setting.
+        Of those in ``follow`` the birth values are dropped, so that the process that opens the
+        topic decides. Raises UnknownTopicOrPartition, or one InvalidConfig of every bad setting.
         """
         with self._changing():
-            topic = self._topics.alter(name, settings, unset)
+            topic = self._topics.alter(name, settings, unset, follow)
             self._apply_config(name)
         return topic
 
@@ -667,20 +680,10 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
             self._on_halt()
 
     def _close_failed(self, failed: LogDir) -> None:
-        error = self._log_dirs.offline_error(failed.path)
-        logs = self._registry.in_directory(failed.path)
-        for (topic, number), log in logs.items():
-            key = TopicPartition(topic, number)
-            partition = self._registry.partition(key)
-            if partition is not None and partition.held_log is log:
-                self._registry.remove(key)
-                partition.end(error)
-            else:
-                self._registry.remove_future(key)
-            log.close_handlers()
+        count = self._registry.abandon(failed.path, self._log_dirs.offline_error(failed.path))
         self._queue.drop(failed.path)
         failed.release()
-        _log.warning("log-dir-failed directory=%s logs=%d", failed.path, len(logs))
+        _log.warning("log-dir-failed directory=%s logs=%d", failed.path, count)
 
     def _schedule_failures(self) -> None:
         task = self.tasks.guarded(self.handle_failures)
@@ -720,11 +723,15 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
 
         Nothing if this is closed.
         """
-        if self._is_closing:
-            return
-        self._is_closing = self._is_closed = self._registry.is_closed = True
-        self.stop_background()
-        self._queue.stop()
+        if not self.is_inherited and not self._is_closing:
+            self._is_closing = True
+            self.stop_background()
+            self._queue.stop()
+            self._release()
+
+    def _release(self) -> None:
+        """Close all files and unlock the directories, without writing."""
+        self._is_closed = self._registry.is_closed = True
         for log in self.all_logs():
             log.close_handlers()
         self._log_dirs.release_all()
@@ -767,10 +774,6 @@ class LogManager(CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, T
         """Return the directories whose checkpoints concern open logs; all, for a service."""
         in_use = self._registry.in_directory
         return [one for one in self._log_dirs if self._is_service or in_use(one.path)]
-
-    @property
-    def _delete_delay_ms(self) -> int:
-        return self._topics.defaults.with_overrides(self._topics.overrides).file_delete_delay_ms
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

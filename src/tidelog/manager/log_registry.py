@@ -16,6 +16,7 @@ from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.env.waiting import Bell
+    from tidelog.errors import KafkaError
     from tidelog.log.log import Log
     from tidelog.manager.directories.disk_reserve import DiskReserve
     from tidelog.manager.metrics.counters import Counters
@@ -157,10 +158,10 @@ class LogRegistry:
             on_full=reserve.note_full,
             hold=self.holds.get(key),
         )
+        partition.add_listener(_BellRinger(self.bell))
         self._add(partition)
         self.failed.pop(key, None)
         self.new.discard(key)
-        partition.add_listener(_BellRinger(self.bell))
         return partition
 
     def _add(self, partition: Partition) -> None:
@@ -198,6 +199,20 @@ class LogRegistry:
         """Take a current log away."""
         with self._lock:
             return self._current.pop(key, None)
+
+    def abandon(self, path: str, error: KafkaError) -> int:
+        """Close all logs of a directory without writing; return how many. Their use raises."""
+        logs = self.in_directory(path)
+        for (topic, number), log in logs.items():
+            key = TopicPartition(topic, number)
+            partition = self.partition(key)
+            if partition is not None and partition.held_log is log:
+                self.remove(key)
+                partition.end(error)
+            else:
+                self.remove_future(key)
+            log.close_handlers()
+        return len(logs)
 
     def remove_future(self, key: TopicPartition) -> Log | None:
         """Take a future log away."""

@@ -97,7 +97,7 @@ class LogTruncation:
         """
         while (partition := self._registry.partition(key)) is not None:
             log = partition.log
-            with pausing(log), partition.lock:
+            with pausing(log), partition.listeners, partition.lock:
                 if partition.log is not log:  # moved, or opened anew, meanwhile
                     continue
                 with self._registry.copying:

@@ -198,8 +198,8 @@ class Mirror:
             topic_id = topic.topic_id or random_id(self._manager.machine.rng)
             if not self._is_plan:
                 self._manager.finish_deletion(name, topic_id)
-            config, self._left_out[name] = topic.settings_of_copy()
-            self._new[name] = NewTopic(name, topic_id, partitions, config)
+            config, birth, self._left_out[name] = topic.settings_of_copy()
+            self._new[name] = NewTopic(name, topic_id, partitions, config, birth)
             return
         if topic.topic_id not in {None, known.topic_id}:
             raise InconsistentTopicId(

@@ -6,11 +6,12 @@ appends, listeners and the high watermark carry over. Kafka: ``Partition``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from threading import RLock
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.compression import Codec
+from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     CommitPending,
     FencedLeaderEpoch,
@@ -21,31 +22,28 @@ from tidelog.errors import (
 )
 from tidelog.log.append_info import NO_GUARD
 from tidelog.log.directory_guard import lacks_space
-from tidelog.log.listeners import LogListener, LogListeners
-from tidelog.log.log import Log
-from tidelog.log.notifying_lock import NotifyingLock
+from tidelog.log.listeners import Listeners
 from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
-from tidelog.records.builder import DEFAULT_SPEC, BatchSpec, build_batch
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.records.validation.own_records import OwnRecords
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from tidelog.codec.layout import Buffer
     from tidelog.config.log_config import LogConfig
-    from tidelog.log.append_info import AppendInfo
+    from tidelog.log.append_info import AppendInfo, HighWatermarkRule
+    from tidelog.log.listeners import LogListener
+    from tidelog.log.log import Log
     from tidelog.manager.metrics.counters import Counters
     from tidelog.records.builder import RecordFields
     from tidelog.records.validation.rejection import Rejection
 
-HighWatermarkRule: TypeAlias = Callable[[Log], LogOffsetMetadata | None]
-"""Returns how far a leader's high watermark may be raised now; None: not at all."""
 
-
-def only_replica(log: Log) -> LogOffsetMetadata:
+def only_replica(log_end: LogOffsetMetadata) -> LogOffsetMetadata:
     """Return the log end: no other replica has to hold a record before readers see it."""
-    return log.log_end
+    return log_end
 
 
 class Hold(NamedTuple):
@@ -66,14 +64,16 @@ class Hold(NamedTuple):
         return max(self.base_offset, self.seen_offset)
 
 
-class Partition:
+class Partition(OfOneProcess):
     """A log with the role of this process in it, and the offsets its readers see.
 
     It leads from the start, in the latest epoch of its log, until ``lead`` or ``follow`` is called.
     ``lock`` guards the log and the role, and makes an append and what follows from it for the high
-    watermark one step. ``counters`` count appends and rejections. ``check_room`` raises if the disk
-    has too little space for an append, and ``on_full`` is called when an append failed for that.
-    Under a ``hold`` it takes no appends, and readers see nothing of the transaction.
+    watermark one step; it is taken as ``with partition.listeners, partition.lock:``, so that
+    listeners are called once it is released. ``counters`` count appends and rejections.
+    ``check_room`` raises if the disk has too little space for an append, and ``on_full`` is called
+    when an append failed for that. Under a ``hold`` it takes no appends, and readers see nothing of
+    the transaction.
     """
 
     def __init__(
@@ -90,7 +90,8 @@ class Partition:
     ) -> None:
         self.topic: Final = topic
         self.partition: Final = partition
-        self.lock: Final = NotifyingLock()
+        self.lock: Final = RLock()
+        self.listeners: Final = Listeners(self.lock, self.__str__)
         self._log = log
         self._counters: Final = counters
         self._check_room: Final = check_room
@@ -100,7 +101,7 @@ class Partition:
         self._hold: Hold | None = None
         self._is_leader = True
         self._leader_epoch: int | None = None
-        self._listeners: Final = _PartitionListeners(self.lock, self.__str__, log)
+        log.report_to(self.listeners)
         self.hold(hold)
         self.maybe_increment_high_watermark()
 
@@ -141,27 +142,30 @@ class Partition:
 
         The caller holds ``lock``. The high watermark does not go back.
         """
-        log.update_high_watermark(self._log.high_watermark)
+        old = self._log
+        log.update_high_watermark(old.high_watermark)
         log.pin(None if self._hold is None else self._hold.base_offset)
         self._log = log
         if self._is_leader:
             self.maybe_increment_high_watermark()
-        self._listeners.follow(log)
+        old.report_to(None)
+        self.listeners.note(old, log)
+        log.report_to(self.listeners)
 
     def add_listener(self, listener: LogListener) -> None:
         """Call ``listener`` with each new offset from now on, also after the partition moves.
 
         As with ``Log.add_listener``, but the lock of the partition is released before, too.
         """
-        self._listeners.add(listener)
+        self.listeners.add(listener)
 
     def remove_listener(self, listener: LogListener) -> None:
         """Stop calling ``listener``; an unknown one changes nothing."""
-        self._listeners.remove(listener)
+        self.listeners.remove(listener)
 
     def hold(self, hold: Hold | None) -> None:
         """Begin or end to wait for a committed transaction; the high watermark follows."""
-        with self.lock:
+        with self.listeners, self.lock:
             self._hold = hold
             self._log.pin(None if hold is None else hold.base_offset)
             if self._is_leader and self._error is None:
@@ -193,7 +197,7 @@ class Partition:
 
         Raises FencedLeaderEpoch for an epoch below the current one.
         """
-        with self.lock:
+        with self.listeners, self.lock:
             log = self._log_in(leader_epoch)
             log.maybe_assign_epoch(leader_epoch, log.log_end_offset)
             self._leader_epoch, self._is_leader = leader_epoch, True
@@ -204,7 +208,7 @@ class Partition:
 
         Raises FencedLeaderEpoch for an epoch below the current one.
         """
-        with self.lock:
+        with self.listeners, self.lock:
             self._log_in(leader_epoch)
             self._leader_epoch, self._is_leader = leader_epoch, False
 
@@ -232,9 +236,9 @@ class Partition:
 
         Called after each append of the leader, and by the owner when other replicas advance.
         """
-        with self.lock:
+        with self.listeners, self.lock:
             log = self._log_as(leader=True)
-            place = self._high_watermark_rule(log)
+            place = self._high_watermark_rule(log.log_end)
             hold = self._hold
             if place is not None and hold is not None and not hold.is_shown:
                 place = place if place.offset <= hold.visible_offset else _held_at(log, hold)
@@ -254,23 +258,7 @@ class Partition:
 
         Raises NotLeaderOrFollower while the partition follows.
         """
-        with self.lock:
-            log = self._log_as(leader=True)
-            self._check_not_held()
-            append = partial(
-                log.append_as_leader,
-                batches,
-                self.leader_epoch,
-                origin=origin,
-                transaction_version=transaction_version,
-                verification_guard=verification_guard,
-                on_rejected=self._count_rejected,
-            )
-            info = self._checking_room(log, append)
-            if self._counters is not None and not (info.is_duplicate or info.is_empty):
-                self._counters.appended(self.topic, info.offset_count, info.valid_bytes)
-            self.maybe_increment_high_watermark()
-            return info
+        return self._append(batches, origin, transaction_version, verification_guard)
 
     def append_records(
         self,
@@ -286,9 +274,37 @@ class Partition:
             codec: how the batch is compressed; the topic's ``compression.type`` takes precedence.
             level: the codec's level, None for its default.
         """
-        is_plain = codec is Codec.NONE and level is None
-        spec = DEFAULT_SPEC if is_plain else BatchSpec(codec=codec, level=level)
-        return self.append(build_batch(records, spec))
+        own = OwnRecords(records, codec, level)
+        # Outside the lock: others who append need not wait while this batch is compressed.
+        self.log.prepare(own, self._count_rejected)
+        return self._append(own)
+
+    def _append(
+        self,
+        records: Buffer | OwnRecords,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
+        verification_guard: int = NO_GUARD,
+    ) -> AppendInfo:
+        with self.listeners, self.lock:
+            log = self._log_as(leader=True)
+            self._check_not_held()
+            append = partial(
+                log.append_as_leader,
+                records,
+                self.leader_epoch,
+                origin=origin,
+                transaction_version=transaction_version,
+                verification_guard=verification_guard,
+                on_rejected=self._count_rejected,
+                high_watermark_rule=self._high_watermark_rule,
+            )
+            info = self._checking_room(log, append)
+            if info.is_duplicate or info.is_empty:
+                self.maybe_increment_high_watermark()  # the log end has not moved, but others may
+            elif self._counters is not None:
+                self._counters.appended(self.topic, info.offset_count, info.valid_bytes)
+            return info
 
     def append_as_follower(
         self, batches: Buffer, *, high_watermark: int, log_start_offset: int | None = None
@@ -305,7 +321,7 @@ class Partition:
         Raises NotLeaderOrFollower while the partition leads, and OffsetOutOfRange if
         ``log_start_offset`` is above the high watermark.
         """
-        with self.lock:
+        with self.listeners, self.lock:
             log = self._log_as(leader=False)
             self._check_not_held()
             start = log.log_start_offset
@@ -347,69 +363,3 @@ class Partition:
 def _held_at(log: Log, hold: Hold) -> LogOffsetMetadata:
     """Return how far readers see below a transaction that is not applied yet."""
     return LogOffsetMetadata(min(hold.visible_offset, log.log_end_offset))
-
-
-class _PartitionListeners(LogListeners):
-    """The listeners of a partition, called with what its log of the moment reports."""
-
-    def __init__(self, lock: NotifyingLock, name: Callable[[], str], log: Log) -> None:
-        super().__init__(lock, name)
-        self._relay = _Relay(self, log, ())
-        self._known: dict[str, int] = {}
-
-    def _replace(self, listeners: tuple[LogListener, ...]) -> None:
-        super()._replace(listeners)
-        self.follow(self._relay.log)
-
-    def follow(self, log: Log) -> None:
-        """Hear of ``log`` from now on; offsets other than its predecessor's are reported."""
-        before = self._relay
-        before.log.remove_listener(before)
-        self._relay = _Relay(self, log, tuple(self._by_offset))
-        if self._by_offset:
-            log.add_listener(self._relay)
-        known, at_first = self._known, before.log
-        self._known = {
-            name: known[name] if name in known else getattr(at_first, name)
-            for name in self._by_offset
-        }
-        for name in self._by_offset:
-            self.report(name, getattr(log, name))
-
-    def report_from(self, relay: _Relay, name: str, offset: int) -> None:
-        """Report a new offset unless another log has taken the place of the relay's."""
-        if relay is self._relay:
-            self.report(name, offset)
-
-    def report(self, name: str, offset: int) -> None:
-        """Report an offset that differs from the one last reported."""
-        if self._known.get(name) != offset:
-            self._known[name] = offset
-            super().report(name, offset)
-
-
-class _Relay(LogListener):
-    """Passes on what one log reports."""
-
-    def __init__(
-        self, listeners: _PartitionListeners, log: Log, offset_names: Sequence[str]
-    ) -> None:
-        self._listeners: Final = listeners
-        self.log: Final = log
-        self._offset_names: Final = offset_names
-
-    @property
-    def offset_names(self) -> Sequence[str]:
-        return self._offset_names
-
-    def on_log_end_offset_updated(self, log_end_offset: int) -> None:
-        self._listeners.report_from(self, "log_end_offset", log_end_offset)
-
-    def on_high_watermark_updated(self, high_watermark: int) -> None:
-        self._listeners.report_from(self, "high_watermark", high_watermark)
-
-    def on_last_stable_offset_updated(self, last_stable_offset: int) -> None:
-        self._listeners.report_from(self, "last_stable_offset", last_stable_offset)
-
-    def on_log_start_offset_updated(self, log_start_offset: int) -> None:
-        self._listeners.report_from(self, "log_start_offset", log_start_offset)

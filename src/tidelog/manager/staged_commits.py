@@ -7,6 +7,7 @@ finished once the logs have recovered.
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -18,7 +19,6 @@ from tidelog.errors import (
     InvalidArgument,
     KafkaError,
     KafkaStorageError,
-    LogDirNotFound,
     UnknownTopicOrPartition,
 )
 from tidelog.log.directory_guard import PASSING, lacks_resources
@@ -27,7 +27,10 @@ from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.partition import Hold
 from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.segment.filenames import TopicPartition
+from tidelog.staging.finished import forget_finished, is_finished, read_finished
 from tidelog.staging.journal import has_journal, journals, read_journal
+from tidelog.staging.manifest_names import waiting_hashes
+from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.transaction import commit, drop_topic, finish, give_up
 
 if TYPE_CHECKING:
@@ -102,6 +105,9 @@ class StagedCommits:
         self.watcher: Final = watcher
         self.pending: dict[tuple[str, str], tuple[Journal, str]] = {}
         self.on_point: Callable[[CommitPoint], None] = _ignore
+        self._interrupted: set[tuple[str, str]] = set()
+        """Pending journals that an interrupt left, and that nothing keeps from being applied."""
+        self._is_applying = False
         self._failures: dict[tuple[str, str], int] = {}
         """How often in a row each pending journal could not be applied."""
         self._due_ns: dict[tuple[str, str], int] = {}
@@ -143,6 +149,20 @@ class StagedCommits:
             if now_ns >= self._due_ns.get((path, txn), 0):
                 self._finish_one(path, txn)
 
+    def finish_interrupted(self) -> None:
+        """Apply the journals of commits that were interrupted; any later act calls this first.
+
+        Such a commit is past its commit point, and the program may never repeat it.
+        """
+        if not self._interrupted:
+            return
+        with self.registry.change_lock:
+            if self._is_applying:
+                return  # this is one of its steps: a journal applied within it would be gone after
+            for key in sorted(self._interrupted):
+                self._finish_one(*key)
+                self._interrupted.discard(key)
+
     def _finish_one(self, path: str, txn: str) -> None:
         with self.registry.change_lock:
             log_dir, found = self.log_dirs.get(path), self.pending.get((path, txn))
@@ -152,13 +172,20 @@ class StagedCommits:
     def _finish(self, log_dir: LogDir, journal: Journal) -> None:
         target = _Directory(self, log_dir)
         try:
+            self._is_applying = True
             log_dir.begin_change()
             # An earlier try may have written other places into the file before it failed.
-            finish(target, self._reread(log_dir, journal))
+            found = self._reread(log_dir, journal)
+            if found is None:
+                self._end(target, journal)
+            else:
+                finish(target, found)
         except (KafkaError, OSError) as error:
             self._failed(log_dir, journal, error)
         else:
             self._forget(log_dir.path, journal.txn)
+        finally:
+            self._is_applying = False
 
     def commit(self, path: str, transaction: Transaction) -> CommittedTransaction:
         """Commit a transaction whose staged files lie in a directory; see ``staging``.
@@ -166,12 +193,10 @@ class StagedCommits:
         Raises CommitPending, too, while another one is pending that shares a partition, a new
         topic, the id or the stream with it.
         """
-        log_dir = self.log_dirs.get(path)
-        if log_dir is None:
-            raise LogDirNotFound(f"{path} is not an online data directory")
         with self.registry.change_lock:
             self.registry.check_open()
             self.finish_all()
+            log_dir = self.log_dirs.online(path)
             self._check_free(path, transaction)
             target = _Directory(self, log_dir)
             try:
@@ -197,6 +222,47 @@ class StagedCommits:
             counters.committed(done.total, size_bytes, time_ms, is_stream=is_stream)
         return done
 
+    def finish_transaction(self, path: str, txn: str) -> None:
+        """Apply the pending transaction of an id; nothing if there is none.
+
+        Raises CommitPending if it cannot be applied yet.
+        """
+        if (path, txn) not in self.pending:
+            return
+        self._finish_one(path, txn)
+        left = self.pending.get((path, txn))
+        if left is not None:
+            raise CommitPending(f"transaction {txn!r} is committed and not applied yet: {left[1]}")
+
+    def forget(self, path: str, txn: str) -> None:
+        """Take a transaction out of the finished ones: its id may be used again.
+
+        Raises:
+            InvalidArgument: it is not among them, or is committed and not applied yet.
+            CommitPending: a process waits for its outcome.
+            LogDirNotFound, KafkaStorageError: the directory cannot be used.
+        """
+        fs = self.machine.fs
+        with self.registry.change_lock:
+            self.registry.check_open()
+            self.finish_all()
+            log_dir = self.log_dirs.online(path)
+            if (path, txn) in self.pending or has_journal(fs, path, txn):
+                raise InvalidArgument(f"transaction {txn!r} is committed and not applied yet")
+            known = read_finished(fs, path)
+            if txn not in known:
+                raise InvalidArgument(f"transaction {txn!r} is not known as committed in {path}")
+            if transaction_hash(txn) in waiting_hashes(fs.list(path)):
+                raise CommitPending(f"a process waits for the outcome of transaction {txn!r}")
+            try:
+                # A journal whose deletion is not durable may come back, and would be applied again.
+                fs.sync_directory(path)
+                forget_finished(fs, path, known, txn)
+            except OSError as error:
+                self._check_disk(log_dir, error)
+                raise KafkaStorageError(f"forgetting {txn!r} in {path} failed: {error}") from error
+            _log.warning("transaction-forgotten directory=%s txn=%s", path, txn)
+
     def drop(self, path: str, txn: str) -> None:
         """Give up what is left of a pending transaction; what is in the logs becomes visible.
 
@@ -204,8 +270,8 @@ class StagedCommits:
         """
         with self.registry.change_lock:
             self.registry.check_open()
-            log_dir, found = self.log_dirs.get(path), self.pending.get((path, txn))
-            if log_dir is None or found is None:
+            log_dir, found = self.log_dirs.online(path), self.pending.get((path, txn))
+            if found is None:
                 raise InvalidArgument(f"transaction {txn!r} is not pending in {path}")
             target = _Directory(self, log_dir)
             try:
@@ -225,7 +291,12 @@ class StagedCommits:
                 continue
             target = _Directory(self, log_dir)
             try:
-                left = drop_topic(target, self._reread(log_dir, journal), topic_id)
+                found = self._reread(log_dir, journal)
+                if found is None:
+                    self._end(target, journal)
+                    self._forget(path, txn)
+                    continue
+                left = drop_topic(target, found, topic_id)
             except (OSError, KafkaStorageError) as error:
                 # Its id stays among those of deleted topics, so that a replay leaves it out.
                 if isinstance(error, OSError):
@@ -246,10 +317,24 @@ class StagedCommits:
                 " committed transaction writes to it"
             )
 
-    def _reread(self, log_dir: LogDir, journal: Journal) -> Journal:
-        """Return a journal as it is on the disk now, without the topics that were deleted."""
-        found = read_journal(self.machine.fs, log_dir.path, journal.name)
+    def _reread(self, log_dir: LogDir, journal: Journal) -> Journal | None:
+        """Return a journal as it is on the disk now, without the topics that were deleted.
+
+        None if it is gone: an interrupt came after ``finish`` or ``give_up`` had deleted it, and
+        before it was taken out of ``pending``.
+        """
+        try:
+            found = read_journal(self.machine.fs, log_dir.path, journal.name)
+        except FileNotFoundError:
+            return None
         return self._without_deleted(log_dir.path, found)
+
+    def _end(self, target: _Directory, journal: Journal) -> None:
+        """Release the partitions of a journal that is gone."""
+        if not is_finished(read_finished(target.fs, target.path), journal):
+            text = "transaction-dropped directory=%s txn=%s"
+            _log.warning(text, target.path, journal.txn)
+        target.release(journal)
 
     def _without_deleted(self, path: str, journal: Journal) -> Journal:
         """Return a journal without deleted topics: new ones may have their names.
@@ -279,10 +364,12 @@ class StagedCommits:
         if journal is None or not has_journal(self.machine.fs, log_dir.path, journal.txn):
             return
         try:
-            journal = self._reread(log_dir, journal)
+            journal = self._reread(log_dir, journal) or journal
         except (OSError, KafkaStorageError) as unread:  # else it is held as it was at first
             if not lacks_resources(unread):
                 self.log_dirs.take_offline(log_dir.path, unread)
+        if not isinstance(error, Exception):
+            self._interrupted.add((log_dir.path, journal.txn))
         target.hold(journal)
         self._failed(log_dir, journal, error)
 
@@ -314,6 +401,7 @@ class StagedCommits:
     def _forget(self, path: str, txn: str) -> None:
         for by_key in (self.pending, self._failures, self._due_ns, self._left_out):
             by_key.pop((path, txn), None)
+        self._interrupted.discard((path, txn))
         self._reserve_topics()
 
     def _reserve_topics(self) -> None:
@@ -390,8 +478,12 @@ class _Directory:
         known.check_new({topic.name: topic.topic_id for topic in topics})
         for topic in topics:
             self._commits.check_not_deleted(topic.name, topic.topic_id)  # it would be left out
-            check_topic(topic.name, topic.partitions, topic.config, defaults=known.defaults)
+            settings = topic.config, topic.birth
+            check_topic(topic.name, topic.partitions, *settings, defaults=known.defaults)
             self._commits.creator.check_free(topic.name, range(topic.partitions))
+
+    def topic_ids(self) -> Mapping[str, UUID]:
+        return {name: topic.topic_id for name, topic in self._commits.topics.all().items()}
 
     def check_topic(self, topic: str, topic_id: UUID, partitions: int | None) -> None:
         known = self._commits.topics.get(topic)
@@ -415,7 +507,9 @@ class _Directory:
         if known is None:
             commits.creator.check_free(topic.name, range(topic.partitions))
             homes = [self._log_dir.directory_id] * topic.partitions
-            known = commits.topics.create(topic.name, topic.topic_id, homes, topic.config)
+            known = commits.topics.create(
+                topic.name, topic.topic_id, homes, topic.config, topic.birth
+            )
         self._check_id(known, topic.topic_id)
         if is_new:
             commits.creator.create_new(known, known.partitions, opened=commits.is_service)
@@ -447,7 +541,9 @@ class _Directory:
     def locked(self, keys: Sequence[Key]) -> Iterator[None]:
         with ExitStack() as locks:
             for key in keys:
-                locks.enter_context(self._commits.partition_of(*key).lock)
+                partition = self._commits.partition_of(*key)
+                locks.enter_context(partition.listeners)
+                locks.enter_context(partition.lock)
             yield
 
     def log(self, key: Key) -> Log:
@@ -487,10 +583,31 @@ class StagedCommitCalls:
     _check_open: Callable[[], None]
     machine: Machine
 
+    def home_of_transaction(self, path: str | None) -> str:
+        """Return the directory that a transaction writes to: the given one, or the only one.
+
+        Raises:
+            InvalidArgument: there are several directories, and none is given.
+            LogDirNotFound: the path is none of them.
+            KafkaStorageError: the directory is offline.
+        """
+        known = self._staged.log_dirs.configured
+        chosen = known if path is None else (os.path.abspath(path),)
+        if len(chosen) != 1:
+            raise InvalidArgument(
+                f"a transaction writes to one of the {len(known)} data directories: give its path"
+            )
+        return self._staged.log_dirs.online(chosen[0]).path
+
     def commit_transaction(self, path: str, transaction: Transaction) -> CommittedTransaction:
         """Commit a transaction, unless it was committed before; see ``StagedCommits.commit``."""
         self._check_open()
         return self._staged.commit(path, transaction)
+
+    def finish_transaction(self, path: str, txn: str) -> None:
+        """Apply the pending transaction of an id; see ``StagedCommits.finish_transaction``."""
+        self._check_open()
+        self._staged.finish_transaction(path, txn)
 
     def finish_deletion(self, name: str, topic_id: UUID) -> None:
         """Complete an earlier deletion of the topic of this id, which is to be created again.

@@ -20,6 +20,7 @@ from tidelog.codec.metadata_files import (
     format_uuid,
     read_meta_properties,
 )
+from tidelog.datadir.birth import birth_values
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.cluster_metadata.bootstrap import (
     BOOTSTRAP_FILE,
@@ -30,6 +31,7 @@ from tidelog.datadir.cluster_metadata.bootstrap import (
     bootstrap_records,
 )
 from tidelog.datadir.cluster_metadata.broker_settings import ConfigSource, formatted, is_default
+from tidelog.datadir.effective_config import is_about_tiers
 from tidelog.datadir.partition_directories import PartitionLinks, random_id, survey
 from tidelog.errors import CommitPending, KafkaStorageError
 from tidelog.readonly.cluster_metadata import (
@@ -42,9 +44,10 @@ from tidelog.staging.journal import list_journals
 from tidelog.staging.ready import waiting_transactions
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tidelog.codec.metadata_files import MetaProperties
+    from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
     from tidelog.log.log import Log
@@ -116,7 +119,7 @@ def plan_hand_over(manager: LogManager) -> HandOver:
     if problems:
         raise KafkaStorageError("; ".join(problems))
     if known is not None:
-        _check_known(manager.topics(), known)
+        _check_known(manager.topics(), known, manager.config.log_defaults)
     topics = tuple(_registered(manager, topic) for _, topic in sorted(manager.topics().items()))
     metas = _identities(manager)
     first = next(iter(metas.values()))
@@ -209,12 +212,11 @@ def _unknown_settings(manager: LogManager) -> Iterator[str]:
 
 
 def _registered(manager: LogManager, topic: Topic) -> TopicToRegister:
-    sources = frozenset(ConfigSource) - {ConfigSource.DEFAULT}
     partitions = [
         PartitionToRegister(number, home, _log_of(manager, topic.name, number).latest_epoch or 0)
         for number, home in sorted(topic.partitions.items())
     ]
-    settings = _settings(topic, sources)
+    settings = _settings(topic, manager.config.log_defaults)
     return TopicToRegister(topic.name, topic.topic_id, settings, tuple(partitions))
 
 
@@ -298,14 +300,18 @@ def _known_settings(manager: LogManager) -> BrokerSettings | None:
     return settings
 
 
-def _check_known(topics: Mapping[str, Topic], settings: BrokerSettings) -> None:
+def _check_known(
+    topics: Mapping[str, Topic], settings: BrokerSettings, defaults: LogConfig
+) -> None:
     """Raise KafkaStorageError unless metadata is of exactly these topics.
 
     A controller that finds metadata reads no ``bootstrap.checkpoint``.
     """
     assert settings.image is not None
     theirs = {topic.name for topic in settings.image.topics.values()}
-    differences = [one for topic in topics.values() for one in _differences(topic, settings)]
+    differences = [
+        one for topic in topics.values() for one in _differences(topic, settings, defaults)
+    ]
     differences += [f"topic {name} is not here" for name in sorted(theirs - topics.keys())]
     if differences:
         raise KafkaStorageError(
@@ -315,7 +321,7 @@ def _check_known(topics: Mapping[str, Topic], settings: BrokerSettings) -> None:
         )
 
 
-def _differences(topic: Topic, settings: BrokerSettings) -> Iterator[str]:
+def _differences(topic: Topic, settings: BrokerSettings, defaults: LogConfig) -> Iterator[str]:
     if not settings.knows(topic.name, topic.topic_id):
         yield f"topic {topic.name} is not in it"
         return
@@ -324,7 +330,8 @@ def _differences(topic: Topic, settings: BrokerSettings) -> Iterator[str]:
         yield f"topic {topic.name} has other partitions"
     theirs = settings.of_topic(topic.name, topic.topic_id)
     changed = []
-    for key, text in topic.config.items():
+    handed_over = topic.config if topic.is_adopted else _settings(topic, defaults)
+    for key, text in handed_over.items():
         ours, known = formatted(key, text), theirs.get(key)
         is_same = is_default(key, ours) if known is None else known.value == ours
         changed += [] if is_same else [key]
@@ -333,16 +340,23 @@ def _differences(topic: Topic, settings: BrokerSettings) -> Iterator[str]:
         changed += [
             key
             for key, one in own.items()
-            if key not in topic.config and not is_default(key, one.value)
+            if key not in handed_over and not is_default(key, one.value)
         ]
     if changed:
         yield f"topic {topic.name} has other settings ({', '.join(sorted(changed))})"
 
 
-def _settings(topic: Topic, sources: Container[ConfigSource]) -> dict[str, str]:
-    """Return a topic's own settings, and those inherited from some sources."""
+def _settings(topic: Topic, defaults: LogConfig) -> dict[str, str]:
+    """Return the settings of a topic that a broker is given, so that its own do not count.
+
+    Those are the topic's own and, if Kafka wrote it, its broker's. What decides what is deleted of
+    a topic of tidelog's is written down whole, except what is about tiers, which it has none of.
+    """
     inherited = topic.inherited.items()
-    known = {key: setting.value for key, setting in inherited if setting.source in sources}
+    known = {key: one.value for key, one in inherited if one.source is not ConfigSource.DEFAULT}
+    if not topic.is_adopted:
+        decides = birth_values(defaults) | known
+        known = {key: value for key, value in decides.items() if not is_about_tiers(key)}
     return {**known, **topic.config}
 
 

@@ -6,7 +6,7 @@ Kafka has no such reader.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from tidelog.readonly.damaged_range import DamagedRange
 from tidelog.readonly.log_end import end_of
 from tidelog.readonly.log_snapshot import MAX_LOOKS, SnapshotOutdated, changing
 from tidelog.readonly.partition_files import overlapping
-from tidelog.readonly.read_only_segment import NO_HINTS, position_of, walk_segment
-from tidelog.records.batch import INT64_MAX
+from tidelog.readonly.read_only_segment import Place, place_of
+from tidelog.records.file_records import FileRecords
 from tidelog.records.past_damage import next_batch
 
 if TYPE_CHECKING:
@@ -54,11 +54,8 @@ def walk_range(
     yield from walk.pieces()
 
 
-class _Resumed(NamedTuple):
-    """Where a walk continues in a damaged segment, and the last offset before that byte."""
-
-    position: int
-    before: int
+_PIECE_BYTES: Final = 8 << 20
+"""Bytes read at a time: in a Spark worker, what is done once a piece weighs more than caches."""
 
 
 class _Walk:
@@ -85,7 +82,8 @@ class _Walk:
         self._first = start
         self._on_damage = on_damage
         self._skipped: DamagedRange | None = None
-        self._resumed: dict[str, _Resumed] = {}
+        self._resumed: dict[str, Place] = {}
+        self._damaged_end = 0
 
     def pieces(self) -> Iterator[tuple[str, Piece]]:
         """Yield the pieces, each with its file's path."""
@@ -121,15 +119,16 @@ class _Walk:
 
     def _skip(self, segment: ReadOnlySegment, bad: CorruptMessage) -> None:
         """Let the walk go on at the next valid batch."""
-        position = bad.position or 0
-        with self._files.snapshot.opened(segment) as file:
-            end = next_batch(file, position, segment.size_bytes)
+        position, end = bad.position or 0, self._damaged_end
+        if end <= position:
+            with self._files.snapshot.opened(segment) as file:
+                end = next_batch(file, position, segment.size_bytes)
         before = self._skipped
         if before is None or (before.path, before.end) != (segment.path, position):
             self._report_skipped(self._start)
             before = DamagedRange(segment.path, position, end, self._start, 0, bad.reason)
         self._skipped = before._replace(end=end)
-        self._resumed[segment.path] = _Resumed(end, self._start - 1)
+        self._resumed[segment.path] = Place(end, self._start - 1)
         self._renewals, self._damage = 0, None
 
     def _report_skipped(self, next_offset: int) -> None:
@@ -163,20 +162,19 @@ class _Walk:
     def _pieces_of(self, segment: ReadOnlySegment) -> Iterator[Piece]:
         """Yield the segment's pieces that hold offsets of the rest of the range."""
         with self._files.snapshot.opened(segment) as file:
-            position, before = 0, -1
-            if segment.path in self._resumed:
-                position, before = self._resumed[segment.path]
-            elif self._anchor > segment.base_offset:
-                hints = self._files.hints_of(segment) if segment.size_bytes else NO_HINTS
-                position = position_of(file, hints, self._anchor)
-            limit = INT64_MAX if self._on_damage is None else self._files.base_behind(segment)
-            for piece in walk_segment(
-                file, position, check_crc=self._check_crc, before=before, limit=limit
-            ):
-                if found := batches_between(piece, self._start, self._end):
-                    yield found
-                if int(piece.batches.last_offset[-1]) + 1 >= self._end:
-                    return
+            place = self._resumed.get(segment.path, Place(0))
+            if not place.position and segment.size_bytes and self._anchor > segment.base_offset:
+                place = place_of(file, self._files.hints_of(segment), self._anchor)
+            bounds = self._files.snapshot.bounds_of(segment, place.before)
+            records = FileRecords(file, place.position, bounds=bounds)
+            try:
+                for piece in records.whole_pieces(_PIECE_BYTES, check_crc=self._check_crc):
+                    if found := batches_between(piece, self._start, self._end):
+                        yield found
+                    if int(piece.batches.last_offset[-1]) + 1 >= self._end:
+                        return
+            finally:
+                self._damaged_end = records.damaged_end
 
 
 def batches_between(piece: Piece, start: int, end: int) -> Piece | None:

@@ -13,7 +13,8 @@ from tidelog.codec.messages.message_reader import read_message, split_version
 from tidelog.codec.messages.message_table import KEY, messages_of
 from tidelog.codec.messages.message_writer import with_version, write_message
 from tidelog.codec.metadata_files import ZERO_ID, format_uuid, parse_uuid
-from tidelog.errors import InvalidArgument, InvalidRecord
+from tidelog.codec.text import check_text
+from tidelog.errors import InvalidRecord
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -54,19 +55,12 @@ class Committed(NamedTuple):
     position: Position | None
 
 
+_MAX_TEXT_BYTES: Final = 32_767
+
+
 def check_group(group: str) -> None:
     """Raise InvalidArgument for what is not the name of a group."""
-    if not isinstance(group, str) or not group:
-        raise InvalidArgument(f"{group!r} is not the name of a group: it is text, not empty")
-    try:
-        too_long = len(group.encode()) > _MAX_TEXT_BYTES
-    except UnicodeEncodeError:
-        raise InvalidArgument(f"{group!r} is not the name of a group: not valid Unicode") from None
-    if too_long:
-        raise InvalidArgument(f"the name of a group has at most {_MAX_TEXT_BYTES:,} bytes of UTF-8")
-
-
-_MAX_TEXT_BYTES: Final = 32_767
+    check_text(group, "the name of a group", _MAX_TEXT_BYTES)
 
 
 def partition_of_group(group: str, partitions: int) -> int:

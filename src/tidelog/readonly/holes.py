@@ -11,8 +11,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import CorruptMessage
-from tidelog.readonly.read_only_segment import position_for, walk_segment
+from tidelog.readonly.read_only_segment import place_for
 from tidelog.records.batch import INT64_MAX
+from tidelog.records.file_records import FileRecords
 
 if TYPE_CHECKING:
     from tidelog.readonly.log_snapshot import LogSnapshot
@@ -56,7 +57,8 @@ def _end_of(snapshot: LogSnapshot, segment: ReadOnlySegment) -> int:
     """Return the offset behind a segment's last batch; CorruptMessage for damage at its end."""
     reached = segment.base_offset
     with snapshot.opened(segment) as file:
-        position = position_for(file, segment.hints(snapshot.fs), INT64_MAX)
-        for piece in walk_segment(file, position):
+        position, before = place_for(file, segment.hints(snapshot.fs), INT64_MAX)
+        records = FileRecords(file, position, bounds=snapshot.bounds_of(segment, before))
+        for piece in records.whole_pieces(check_crc=True):
             reached = int(piece.batches.last_offset[-1]) + 1
     return reached

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import CorruptMessage
 from tidelog.readonly.log_snapshot import MAX_LOOKS, LogSnapshot, SnapshotOutdated, changing
-from tidelog.readonly.read_only_segment import position_for, walk_segment
+from tidelog.readonly.read_only_segment import place_for
 from tidelog.records.batch import INT64_MAX
+from tidelog.records.file_records import FileRecords
 from tidelog.records.past_damage import next_batch
 from tidelog.segment.unfinished_end import ends_here
 
@@ -98,17 +99,20 @@ def end_of(snapshot: LogSnapshot, lines: Lines = NO_LINES, *, past_damage: bool 
         segment = snapshot.segments[-1]
         path, offset = segment.path, segment.base_offset
         with snapshot.opened(segment) as file:
-            position = position_for(file, segment.hints(snapshot.fs), INT64_MAX)
-            start, before = position, -1
+            start, before = place_for(file, segment.hints(snapshot.fs), INT64_MAX)
+            position = start
             while start < segment.size_bytes:
+                records = FileRecords(file, start, bounds=snapshot.bounds_of(segment, before))
                 try:
-                    for piece in walk_segment(file, start, before=before):
+                    for piece in records.whole_pieces(check_crc=True):
                         offset = int(piece.batches.last_offset[-1]) + 1
                         position = int(piece.batches.end[-1])
                 except CorruptMessage as bad:
                     bad_at = bad.position or position
                     if past_damage:
-                        before, start = offset - 1, next_batch(file, bad_at, segment.size_bytes)
+                        before, start = offset - 1, records.damaged_end
+                        if start <= bad_at:
+                            start = next_batch(file, bad_at, segment.size_bytes)
                         continue
                     damage = None if ends_here(file, bad_at) else bad
                 break

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from tidelog.env.read_only_file import ReadOnlyFile
 from tidelog.errors import CorruptMessage, KafkaStorageError
 from tidelog.readonly.read_only_segment import ReadOnlySegment
+from tidelog.records.batch import INT64_MAX
+from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.segment.filenames import (
     LOG_SUFFIX,
     SWAP_SUFFIX,
@@ -102,6 +104,15 @@ class LogSnapshot:
             yield MeasuredFile(file, segment.path, segment.size_bytes)
         finally:
             file.close()
+
+    def bounds_of(self, segment: ReadOnlySegment, before: int = -1) -> OffsetBounds:
+        """Return the offsets that a segment's batches may have after offset ``before``.
+
+        A replacement that is being put in the place of others may reach beyond the next of them.
+        """
+        later = (one.base_offset for one in self.segments if one.base_offset > segment.base_offset)
+        end = INT64_MAX if segment.suffix == SWAP_SUFFIX else next(later, INT64_MAX)
+        return OffsetBounds(max(segment.base_offset, before + 1), end)
 
     def _open_again(self, segment: ReadOnlySegment) -> OpenFile:
         try:

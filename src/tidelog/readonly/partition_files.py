@@ -54,11 +54,6 @@ class PartitionFiles:
             self._hints[segment] = segment.hints(self.fs)
         return self._hints[segment]
 
-    def base_behind(self, segment: ReadOnlySegment) -> int:
-        """Return the base offset of the segment behind one; the greatest int64 for the last."""
-        behind = (one.base_offset for one in self.segments if one.base_offset > segment.base_offset)
-        return next(behind, INT64_MAX)
-
     def ask(self, question: Callable[[LogSnapshot], T]) -> T:
         """Return the answer of a snapshot; where that is outdated, or shows damage, of a new one.
 

@@ -174,9 +174,7 @@ class ReadOnlyDirectory:
         there = ", ".join(self.topics) or "none"
         raise UnknownTopicOrPartition(f"no topic {name} in {self.path}; topics there: {there}")
 
-    def open(
-        self, topic: str, partition: int = 0, *, on_damage: OnDamage | None = None
-    ) -> ReadOnlyLog:
+    def open(self, topic: str, partition: int, *, on_damage: OnDamage | None = None) -> ReadOnlyLog:
         """Open a partition's log to be read only; ``on_damage`` and errors as ``open_read_only``.
 
         Its high watermark and log start are those of ``checkpoints``.

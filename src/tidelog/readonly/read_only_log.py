@@ -89,13 +89,15 @@ def open_read_only(
     fs: FileSystem,
     checkpoints: Checkpoints | None = None,
     on_damage: OnDamage | None = None,
+    below_start: bool = False,
 ) -> ReadOnlyLog:
     """Open one partition directory, as ``data/flights-0``, to be read only.
 
     Takes no lock and changes nothing. Reads the data directory's checkpoints first, then lists the
     segments, so that what the checkpoints promise is in the listing. Who opens many logs gives
     ``checkpoints`` that were read just before. With ``on_damage``, reads continue after damage, and
-    report to it what they skip.
+    report to it what they skip. ``below_start``: the log begins at the first record in its files,
+    whatever log start the checkpoint states.
 
     Raises:
         InvalidTopic: the directory's name is not one of a partition.
@@ -111,9 +113,13 @@ def open_read_only(
     is_live = name == log_directory_name(*key)
 
     def read_lines() -> Lines:
-        return Checkpoints.read(data_dir, fs=files).lines_of(key) if is_live else NO_LINES
+        return lines_in(Checkpoints.read(data_dir, fs=files)) if is_live else NO_LINES
 
-    known = checkpoints.lines_of(key) if checkpoints is not None and is_live else read_lines()
+    def lines_in(found: Checkpoints) -> Lines:
+        lines = found.lines_of(key)
+        return lines._replace(log_start_offset=0) if below_start else lines
+
+    known = lines_in(checkpoints) if checkpoints is not None and is_live else read_lines()
     return ReadOnlyLog(directory, fs=files, lines=known, read_lines=read_lines, on_damage=on_damage)
 
 

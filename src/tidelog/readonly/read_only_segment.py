@@ -12,26 +12,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tidelog.errors import CorruptMessage
-from tidelog.records.batch import BATCH_PREFIX, INT64_MAX, LOG_OVERHEAD, MAGIC_V2
+from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD, MAGIC_V2
 from tidelog.records.file_records import FileRecords
 from tidelog.records.memory import walk
+from tidelog.records.neighbours import contradicts
 from tidelog.segment.filenames import DELETED_SUFFIX, log_file, offset_index_file
 from tidelog.segment.index_file import MAX_INDEX_BYTES
 from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
-from tidelog.segment.offset_rules import are_usual, first_impossible, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from tidelog.env.files import FileSystem, OpenFile
-    from tidelog.records.file_records import Piece
 
 _INDEX_BLOCK: Final = 4096
-_PIECE_BYTES: Final = 8 << 20
-"""Bytes read at a time: in a Spark worker, what is done once a piece weighs more than caches."""
 _SEARCH_BYTES: Final = 64 << 10
 """Bytes read at a time in search of a batch: index entries are 4 KiB apart by default."""
 
@@ -111,36 +105,64 @@ def _read_used(fs: FileSystem, path: str) -> bytes:
             size *= 2
 
 
-def position_for(file: OpenFile, hints: Hints, offset: int) -> int:
-    """Return a byte position at or before the batch that holds ``offset``, where a walk may start.
+class Place(NamedTuple):
+    """Where a walk starts, and the last offset before that; -1 if it is not known."""
+
+    position: int
+    before: int = -1
+
+
+def place_for(file: OpenFile, hints: Hints, offset: int) -> Place:
+    """Return a place at or before the batch that holds ``offset``, where a walk may start.
 
     A hint counts only if a whole batch with a matching checksum starts there that begins at or
-    below the hint's own offset; where none does, the walk starts at the beginning.
+    below the hint's own offset; where none does, the walk starts at the beginning. Where the
+    headers before it contradict its offsets, the walk starts further in front.
     """
-    index = int(np.searchsorted(hints.offsets, offset, side="right")) - 1
-    while index >= 0:
-        position = int(hints.positions[index])
-        if _is_batch(file, position, int(hints.offsets[index])):
-            return position
-        index = (index - 1) // 2  # bad hints come in runs
-    return 0
+    nearest = _confirmed(file, hints, offset)
+    if nearest < 0:
+        return Place(0)
+    position = int(hints.positions[nearest])
+    earlier = Hints(hints.offsets[:nearest], hints.positions[:nearest])
+    known = _confirmed(file, earlier, offset)
+    start = int(hints.positions[known]) if known >= 0 else 0
+    records, before = FileRecords(file, start, position), -1
+    for piece in records.pieces(_SEARCH_BYTES):
+        before = int(piece.batches.last_offset[-1])
+    if records.next_position != position:
+        return Place(position)
+    return Place(start) if contradicts(file, position, before) else Place(position, before)
 
 
-def position_of(file: OpenFile, hints: Hints, offset: int) -> int:
+def place_of(file: OpenFile, hints: Hints, offset: int) -> Place:
     """Return where the batch that holds ``offset`` starts, for a walk from there.
 
     It is found by headers: a batch before it with a wrong checksum is passed over. Where no batch
-    claims the offset, as in a hole that compaction left, the walk has to start further in front, so
-    that a bad header is met and not taken for a hole.
+    claims the offset, as in a hole that compaction left, or the batch before it claims more, the
+    walk has to start further in front, so that a bad header is met and not taken for a hole.
     """
-    position = position_for(file, hints, offset)
-    for piece in FileRecords(file, start=position).pieces(_SEARCH_BYTES):
+    start = place_for(file, hints, offset)
+    before = start.before
+    for piece in FileRecords(file, start=start.position).pieces(_SEARCH_BYTES):
         batches = piece.batches
         found = np.flatnonzero(batches.last_offset >= offset)
         if len(found):
-            is_held = batches.base_offset[found[0]] <= offset
-            return int(batches.position[found[0]]) if is_held else position
-    return position
+            at = int(found[0])
+            before = int(batches.last_offset[at - 1]) if at else before
+            is_held = before < batches.base_offset[at] <= offset
+            return Place(int(batches.position[at]), before) if is_held else start
+        before = int(batches.last_offset[-1])
+    return start
+
+
+def _confirmed(file: OpenFile, hints: Hints, offset: int) -> int:
+    """Return the index of the nearest hint at or below ``offset`` that counts; -1 if none does."""
+    index = int(np.searchsorted(hints.offsets, offset, side="right")) - 1
+    while index >= 0:
+        if _is_batch(file, int(hints.positions[index]), int(hints.offsets[index])):
+            return index
+        index = (index - 1) // 2  # bad hints come in runs
+    return -1
 
 
 def _is_batch(file: OpenFile, position: int, offset: int) -> bool:
@@ -157,44 +179,3 @@ def _is_batch(file: OpenFile, position: int, offset: int) -> bool:
         return False
     found = walk(file.pread(size, position), check_crc=True)
     return len(found.batches) == 1 and found.error is None
-
-
-def walk_segment(
-    file: OpenFile,
-    position: int,
-    *,
-    check_crc: bool = True,
-    before: int = -1,
-    limit: int = INT64_MAX,
-) -> Iterator[Piece]:
-    """Yield pieces of whole, checked batches from byte ``position`` of an open file on.
-
-    Without ``check_crc`` only their lengths, formats and offsets are checked. ``before`` is the
-    last offset before that position, -1 if it is not known. Offsets at or above ``limit`` are
-    impossible too.
-
-    Raises:
-        CorruptMessage: after the pieces before it, bytes that are not a valid batch; ``position``
-            is where. A batch that is cut off by the end of the file counts as such, and so does
-            one with impossible offsets: negative, or not above those of the batch before.
-    """
-    records = FileRecords(file, start=position)
-    for piece in records.pieces(_PIECE_BYTES, check_crc=check_crc):
-        batches = piece.batches
-        bad = None
-        if not are_usual(batches, batches.last_offset.item(0), before):
-            bad = first_impossible(batches, 0, before)
-        if batches.last_offset.item(-1) >= limit or (bad and batches.last_offset[bad - 1] >= limit):
-            beyond = int((batches.last_offset >= limit).argmax())
-            bad = beyond if bad is None else min(bad, beyond)
-        if bad is not None:
-            if bad:
-                yield piece._replace(batches=batches.slice(0, bad))
-            raise CorruptMessage(reason_of(batches, bad), int(batches.position[bad]), file.path)
-        before = batches.last_offset.item(-1)
-        yield piece
-    if records.error is not None:
-        raise CorruptMessage(records.error.reason, records.next_position, file.path)
-    if records.trailing_bytes:
-        reason = "a batch is cut off by the end of the file"
-        raise CorruptMessage(reason, records.next_position, file.path)

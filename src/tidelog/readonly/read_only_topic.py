@@ -53,7 +53,7 @@ class ReadOnlyTopic(TopicSettings):
     topic's own settings in the catalogue, under Kafka's names. ``is_listed``: the catalogue has the
     topic; else it was found by its directories, as Kafka leaves them. ``is_adopted``: Kafka wrote
     it, so its settings are those of ``config`` and ``inherited`` only. ``broker_settings`` returns
-    what is known of the broker that wrote it.
+    what is known of the broker that wrote it. ``birth``: its birth values, as in the catalogue.
     """
 
     name: str
@@ -66,6 +66,7 @@ class ReadOnlyTopic(TopicSettings):
     broker_settings: Callable[[], BrokerSettings] = field(
         default=BrokerSettings, compare=False, repr=False
     )
+    birth: Mapping[str, str] | None = None
 
     @classmethod
     def listed(
@@ -85,6 +86,7 @@ class ReadOnlyTopic(TopicSettings):
             is_listed=True,
             is_adopted=topic.is_adopted,
             broker_settings=broker_settings,
+            birth=topic.birth,
         )
 
     @classmethod
@@ -108,7 +110,7 @@ class ReadOnlyTopic(TopicSettings):
         )
 
     @cached_property
-    def inherited(self) -> Mapping[str, KnownSetting]:
+    def given(self) -> Mapping[str, KnownSetting]:
         """The settings of the broker that wrote the topic, as far as they are known."""
         if not self.is_adopted:
             return {}

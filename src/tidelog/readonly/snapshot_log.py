@@ -19,7 +19,7 @@ from tidelog.log.producers.replay import replay_producers
 from tidelog.readonly.batch_walk import batches_between
 from tidelog.readonly.log_snapshot import SnapshotOutdated, answer
 from tidelog.readonly.partition_files import overlapping
-from tidelog.readonly.read_only_segment import position_for, walk_segment
+from tidelog.readonly.read_only_segment import place_for
 from tidelog.readonly.replayed_transactions import Snapshot, newest_snapshot, replay_transactions
 from tidelog.readonly.time_lookup import first_batch_timestamp, greatest_timestamp
 from tidelog.records.batch import INT64_MAX
@@ -223,7 +223,7 @@ class SnapshotLog:
     def position_before(self, segment: ReadOnlySegment, offset: int) -> int:
         """Return a byte where a batch starts that is at or before the one of ``offset``."""
         with self.snapshot.opened(segment) as file:
-            return position_for(file, segment.hints(self.snapshot.fs), offset)
+            return place_for(file, segment.hints(self.snapshot.fs), offset).position
 
     def file_records(self, segment: ReadOnlySegment, start: int, end: int) -> FileRecords:
         """Return the batches in bytes [start, end) of a segment, until the next call."""
@@ -276,8 +276,9 @@ class SnapshotLog:
         """Yield pieces of the batches that hold offsets of [start, end)."""
         for segment in overlapping(self._there, start, end):
             with self.snapshot.opened(segment) as file:
-                position = position_for(file, segment.hints(self.snapshot.fs), start)
-                for piece in walk_segment(file, position, check_crc=False):
+                place = place_for(file, segment.hints(self.snapshot.fs), start)
+                position, bounds = place.position, self.snapshot.bounds_of(segment, place.before)
+                for piece in FileRecords(file, position, bounds=bounds).whole_pieces():
                     if found := batches_between(piece, start, end):
                         yield found
                     if int(piece.batches.last_offset[-1]) + 1 >= end:
@@ -378,7 +379,8 @@ def _end_offset(snapshot: LogSnapshot, segment: ReadOnlySegment) -> int:
     """Return the offset behind the last batch of a segment."""
     end = segment.base_offset
     with snapshot.opened(segment) as file:
-        position = position_for(file, segment.hints(snapshot.fs), INT64_MAX)
-        for piece in walk_segment(file, position, check_crc=False):
+        position, before = place_for(file, segment.hints(snapshot.fs), INT64_MAX)
+        bounds = snapshot.bounds_of(segment, before)
+        for piece in FileRecords(file, position, bounds=bounds).whole_pieces():
             end = int(piece.batches.last_offset[-1]) + 1
     return end

@@ -16,7 +16,7 @@ from tidelog.errors import CorruptIndex, CorruptMessage, InvalidArgument, KafkaS
 from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
 from tidelog.log.offset_lookup import NO_TIMESTAMP, OffsetTarget, TimestampedOffset
 from tidelog.readonly.log_snapshot import SnapshotOutdated
-from tidelog.readonly.read_only_segment import position_for, walk_segment
+from tidelog.readonly.read_only_segment import Place, place_for
 from tidelog.records.file_records import FileRecords
 from tidelog.records.record_columns import decode_to_damage
 from tidelog.segment.filenames import time_index_file
@@ -188,7 +188,7 @@ class _SegmentSearch:
             best = self._at_entry(file, len(self._timestamps) - 1)
             if best.timestamp > NO_TIMESTAMP and not self._is_active:
                 return best
-            for piece in self._pieces(file, best.position):
+            for piece in self._pieces(file, Place(best.position)):
                 at = int(piece.batches.max_timestamp.argmax())
                 timestamp = int(piece.batches.max_timestamp[at])
                 if timestamp > best.timestamp:
@@ -200,7 +200,7 @@ class _SegmentSearch:
     ) -> TimestampedOffset | None:
         """Return the first record at or above both that lies at byte ``position`` or behind."""
         with self._snapshot.opened(self._segment) as file:
-            for piece in self._pieces(file, position):
+            for piece in self._pieces(file, Place(position)):
                 batches = piece.batches_in_data
                 is_hopeful = batches.max_timestamp >= timestamp
                 is_hopeful &= batches.last_offset >= start_offset
@@ -220,7 +220,7 @@ class _SegmentSearch:
     def first_with(self, position: int, timestamp: int) -> TimestampedOffset | None:
         """Return the first record of that time, in the first batch of which it is the greatest."""
         with self._snapshot.opened(self._segment) as file:
-            for piece in self._pieces(file, position):
+            for piece in self._pieces(file, Place(position)):
                 batches = piece.batches_in_data
                 chosen = np.flatnonzero(batches.max_timestamp == timestamp)[:1]
                 if len(chosen):
@@ -228,10 +228,11 @@ class _SegmentSearch:
                     return TimestampedOffset(*found) if found else None
         return None
 
-    def _pieces(self, file: OpenFile, position: int) -> Iterator[Piece]:
+    def _pieces(self, file: OpenFile, place: Place) -> Iterator[Piece]:
         """Yield the batches; whatever ends those of the last segment is the log's end."""
         try:
-            yield from walk_segment(file, position)
+            bounds = self._snapshot.bounds_of(self._segment, place.before)
+            yield from FileRecords(file, place.position, bounds=bounds).whole_pieces(check_crc=True)
         except CorruptMessage:
             if not self._is_active:
                 raise
@@ -255,7 +256,7 @@ class _SegmentSearch:
         if number < 0 or self._timestamps[number] < 0:
             return _NOTHING
         timestamp, offset = int(self._timestamps[number]), int(self._offsets[number])
-        for piece in self._pieces(file, position_for(file, self._hints, offset)):
+        for piece in self._pieces(file, place_for(file, self._hints, offset)):
             at = int(piece.batches.last_offset.searchsorted(offset))
             if at < len(piece.batches):
                 is_so = piece.batches.max_timestamp[at] == timestamp

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import count as count_from
-from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypedDict, Unpack
 
 from tidelog.codec.compression import Codec, compress
 from tidelog.codec.crc32c import crc32c
@@ -116,6 +116,17 @@ def check_spec(spec: BatchSpec) -> None:
         raise InvalidArgument("LogAppendTime requires the append time as max_timestamp")
 
 
+class BuiltBatch(NamedTuple):
+    """A batch alone in its buffer, and its 14 fields as in ``BatchColumns``.
+
+    ``records_bytes`` is the size of its records before compression.
+    """
+
+    data: bytearray
+    row: list[int]
+    records_bytes: int
+
+
 def build_batch(
     records: Iterable[RecordFields | RawFields],
     spec: BatchSpec = DEFAULT_SPEC,
@@ -136,7 +147,16 @@ def build_batch(
             span 2**31 or more, negative timestamps other than -1, inconsistent producer fields; or
             a number does not fit in its field.
     """
-    spec = replace(spec, **fields) if fields else spec
+    built = build_with_row(records, replace(spec, **fields) if fields else spec, offsets)
+    return b"" if built is None else bytes(built.data)
+
+
+def build_with_row(
+    records: Iterable[RecordFields | RawFields],
+    spec: BatchSpec = DEFAULT_SPEC,
+    offsets: Iterable[int] | None = None,
+) -> BuiltBatch | None:
+    """Return the batch that ``build_batch`` returns, with its fields; None without records."""
     check_spec(spec)
     body = bytearray()
     base_timestamp = spec.delete_horizon_ms
@@ -157,13 +177,19 @@ def build_batch(
         last_delta = delta
         count += 1
     if base_timestamp is None or not count:
-        return b""
+        return None
     if spec.max_timestamp is not None:
         max_timestamp = spec.max_timestamp
-    return pack_batch(
-        header_of(spec, last_delta, base_timestamp, max_timestamp=max_timestamp, count=count),
-        compress(spec.codec, body, spec.level),
-    )
+    header = header_of(spec, last_delta, base_timestamp, max_timestamp=max_timestamp, count=count)
+    data, crc = _packed(header, compress(spec.codec, body, spec.level) if spec.codec else body)
+    row = [
+        *(0, len(data), header.base_offset, header.base_offset + header.last_offset_delta),
+        *(header.leader_epoch, header.magic, header.attributes),
+        *(header.base_timestamp, header.max_timestamp),
+        *(header.producer_id, header.producer_epoch, header.base_sequence),
+        *(header.records_count, crc),
+    ]
+    return BuiltBatch(data, row, len(body))
 
 
 def header_of(
@@ -196,11 +222,17 @@ def header_of(
 
 def pack_batch(header: BatchHeader, records: Buffer) -> bytes:
     """Return a batch with correct length and CRC; ``records`` are its bytes behind the header."""
+    return bytes(_packed(header, records)[0])
+
+
+def _packed(header: BatchHeader, records: Buffer) -> tuple[bytearray, int]:
+    """Return a batch with correct length and CRC, and the CRC."""
     length = BATCH_HEADER.size + len(records) - LOG_OVERHEAD
     packed = bytearray(BATCH_HEADER.pack(header._replace(length=length)))
     packed += byte_view(records)
-    BATCH_HEADER.pack_field("crc", crc32c(memoryview(packed)[CRC_COVERS_FROM:]), packed)
-    return bytes(packed)
+    crc = crc32c(memoryview(packed)[CRC_COVERS_FROM:])
+    BATCH_HEADER.pack_field("crc", crc, packed)
+    return packed, crc
 
 
 def empty_batch(header: BatchHeader) -> bytes:

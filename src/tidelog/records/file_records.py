@@ -14,6 +14,8 @@ from tidelog.errors import CorruptMessage
 from tidelog.records import legacy
 from tidelog.records.batch import BATCH_HEADER, BATCH_PREFIX, LOG_OVERHEAD
 from tidelog.records.memory import BatchColumns, walk
+from tidelog.records.neighbours import contradicts, settle
+from tidelog.records.sound_offsets import Damaged
 from tidelog.records.unpacked import SLACK_BYTES
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem, OpenFile
     from tidelog.records.array_rows import Bytes
     from tidelog.records.batch import BatchHeader
+    from tidelog.records.sound_offsets import OffsetBounds
 
 PIECE_BYTES: Final = 1 << 20
 """Bytes read at a time: the fastest size measured, see benchmarks."""
@@ -56,15 +59,28 @@ class FileRecords:
     After ``pieces`` or ``headers`` is exhausted, ``error`` is what stopped it, None at the end of
     the bytes, and ``trailing_bytes`` is the number of bytes from there on that are not in a batch:
     a torn tail if there is no error.
+
+    With ``bounds``, the offsets that its batches may have, one with other offsets is invalid, and
+    so is one that the next header contradicts, which may lie beyond ``end``.
     """
 
-    def __init__(self, file: OpenFile, start: int = 0, end: int | None = None) -> None:
+    def __init__(
+        self,
+        file: OpenFile,
+        start: int = 0,
+        end: int | None = None,
+        *,
+        bounds: OffsetBounds | None = None,
+    ) -> None:
         self._file = file
+        self._bounds = bounds
         self._owns_file = False
         self.start = start
         self.end = file.size() if end is None else end
         self.next_position = start
         self.error: CorruptMessage | None = None
+        self.damaged_end = start
+        """Where the damage ends that ``error`` is about; ``next_position`` if that is unknown."""
         self.is_oversized = False
         """Whether ``error`` is a batch of more than ``max_batch_bytes``."""
 
@@ -123,7 +139,7 @@ class FileRecords:
         self.next_position = self.start if start is None else start
         self.error, self.is_oversized = None, False
         piece_bytes = max(piece_bytes, BATCH_HEADER.size)
-        needed = piece_bytes
+        needed, bounds = piece_bytes, self._bounds
         if buffer is None:
             buffer = np.empty(0, np.uint8)
         while self.error is None and self.next_position < self.end:
@@ -132,14 +148,19 @@ class FileRecords:
             if len(buffer) < wanted + SLACK_BYTES:
                 buffer = piece_buffer(wanted)
             filled = self._file.pread_into(byte_view(buffer)[:wanted], position)
-            found = walk(buffer, 0, filled, check_crc=check_crc, in_memory=False)
-            self.next_position = position + found.next_position
+            found = walk(buffer, 0, filled, check_crc=check_crc, in_memory=False, bounds=bounds)
+            self.next_position = self.damaged_end = position + found.next_position
             self.error = self._located(found.error)
             if found.batches.count:
                 needed = piece_bytes
-                positions = found.batches.position
+                batches = found.batches
+                positions = batches.position
                 positions += position
-                yield Piece(buffer[:filled], found.batches, position)
+                if bounds is not None:
+                    batches = self._undisputed(batches, bounds, is_checked=check_crc)
+                    bounds = bounds.after(int(found.batches.last_offset[-1]))
+                if batches.count:
+                    yield Piece(buffer[:filled], batches, position)
             elif self.error is None:
                 needed = self._size_of_next(buffer, filled)
                 # Try once: a file that was truncated meanwhile has no more bytes.
@@ -150,9 +171,30 @@ class FileRecords:
                     self.error = CorruptMessage(reason, position, self._file.path)
                     self.is_oversized = True
 
-    def whole_pieces(self, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
+    def _undisputed(
+        self, batches: BatchColumns, bounds: OffsetBounds, *, is_checked: bool
+    ) -> BatchColumns:
+        """Return the batches, without the last one if the next header shows it to be damaged.
+
+        Takes note of which of the two is.
+        """
+        last = len(batches) - 1
+        if not contradicts(self._file, self.next_position, int(batches.last_offset[last])):
+            return batches
+        if last:
+            bounds = bounds.after(int(batches.last_offset[last - 1]))
+        dispute = settle(self._file, batches.row(last), bounds, is_checked=is_checked)
+        if dispute is None:
+            return batches
+        self.error = CorruptMessage(dispute.reason, dispute.position, self._file.path)
+        self.next_position, self.damaged_end = dispute.position, dispute.end
+        return batches if dispute.damaged is Damaged.SECOND else batches.slice(0, last)
+
+    def whole_pieces(
+        self, piece_bytes: int = PIECE_BYTES, *, check_crc: bool = False
+    ) -> Iterator[Piece]:
         """Yield the batches as ``pieces``; then raise CorruptMessage unless they reach the end."""
-        yield from self.pieces(piece_bytes)
+        yield from self.pieces(piece_bytes, check_crc=check_crc)
         self.check_complete()
 
     def check_complete(self) -> None:
@@ -160,7 +202,7 @@ class FileRecords:
         if self.error is not None:
             raise self.error
         if self.trailing_bytes:
-            reason = f"{self.trailing_bytes} bytes are not a whole batch"
+            reason = "a batch is cut off by the end of the file"
             raise CorruptMessage(reason, self.next_position, self._file.path)
 
     def _located(self, error: CorruptMessage | None) -> CorruptMessage | None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
     from tidelog.records.array_rows import Bools, Bytes, Ints
     from tidelog.records.batch import BatchHeader
+    from tidelog.records.sound_offsets import OffsetBounds
 
 _CAPACITY: Final = 1 << 14
 _USUAL_BATCH: Final = 1 << 12
@@ -41,6 +42,7 @@ _HEADER_WORK: Final = 64
 """In plain code a header takes about as long as decoding this number of bytes of records."""
 _CRC_SHARE: Final = 1024
 """The CRC of this number of bytes takes as long as decoding one byte of records in plain code."""
+_UNBOUNDED: Final = rows.ANY_OFFSET, 0
 
 
 def advance_sequences(base_sequence: Ints, delta: Ints) -> Ints:
@@ -229,25 +231,36 @@ class _Walker(NamedTuple):
     end: int
     check_crc: bool
     in_memory: bool
+    bounds: OffsetBounds | None
 
-    def next_row(self, position: int) -> tuple[int, ...]:
-        """Return the header of the batch at ``position``; empty if no whole batch is left."""
+    def next_row(self, position: int, lowest: int) -> tuple[int, ...]:
+        """Return the header of the batch at ``position``; empty if no whole batch is left.
+
+        ``lowest`` is the least offset that it may have, if there are bounds.
+        """
         size = whole_batch_size(self.view, position, self.end, in_memory=self.in_memory)
         if not size:
             return ()
         row = batch_row(self.view, position, size)
         if self.check_crc and not crc_matches(self.view, row):
             raise CorruptMessage("the CRC of a batch is wrong", position)
+        if self.bounds is not None:
+            bounds = self.bounds._replace(lowest=lowest)
+            offsets = row[rows.BASE_OFFSET], row[rows.LAST_OFFSET]
+            if not bounds.hold(*offsets):
+                raise CorruptMessage(bounds.reason(*offsets), position)
         return row
 
     def plain(self, position: int) -> Walk:
         """Walk from ``position`` in plain code."""
         found: list[tuple[int, ...]] = []
         error = None
+        lowest, _ = self.bounds or _UNBOUNDED
         try:
-            while row := self.next_row(position):
+            while row := self.next_row(position, lowest):
                 found.append(row)
                 position += row[rows.SIZE]
+                lowest = row[rows.LAST_OFFSET] + 1
         except CorruptMessage as corrupt:
             error = corrupt
         return Walk(BatchColumns.of_rows(found), position, error)
@@ -258,26 +271,31 @@ class _Walker(NamedTuple):
 
         found: list[BatchColumns] = []
         capacity = min((self.end - position) // _USUAL_BATCH + 2, _CAPACITY)
+        lowest, end_offset = self.bounds or _UNBOUNDED
         while True:
             out = np.empty((rows.BATCH_COLUMNS, capacity), np.int64)
             count, position, status = walk_batches(
-                self.data, position, self.end, self.check_crc, out
+                self.data, position, self.end, self.check_crc, lowest, end_offset, out
             )
             if count:
                 found.append(BatchColumns(out[:, :count].copy()))
+                if self.bounds is not None:
+                    lowest = int(out[rows.LAST_OFFSET, count - 1]) + 1
             if position == self.end:
                 return Walk(BatchColumns.joined(found), position, None)
             if status == rows.FULL:
                 capacity = _CAPACITY
                 continue
             try:
-                row = self.next_row(position)
+                row = self.next_row(position, lowest)
             except CorruptMessage as error:
                 return Walk(BatchColumns.joined(found), position, error)
             if not row:
                 return Walk(BatchColumns.joined(found), position, None)
             found.append(BatchColumns.of_rows([row]))
             position += row[rows.SIZE]
+            if self.bounds is not None:
+                lowest = row[rows.LAST_OFFSET] + 1
 
 
 def walk(
@@ -287,6 +305,7 @@ def walk(
     *,
     check_crc: bool = False,
     in_memory: bool = True,
+    bounds: OffsetBounds | None = None,
 ) -> Walk:
     """Find the batches in bytes ``[start, end)`` of ``data``; stop at the first invalid one.
 
@@ -297,13 +316,14 @@ def walk(
         check_crc: also check each batch's CRC; a wrong one is an error.
         in_memory: whether to apply the rules for produce and fetch data; otherwise those for files,
             where an incomplete batch is a torn tail whatever its magic.
+        bounds: the offsets that batches may have, or a batch is invalid; None: any.
 
     Unlike in Kafka's file reader, a magic above 2 is an error in files too: no client can read it.
     Source: Kafka ByteBufferLogInputStream and FileLogInputStream.
     """
     view = byte_view(data)
     stop = len(view) if end is None else end
-    walker = _Walker(as_bytes(data), view, stop, check_crc, in_memory)
+    walker = _Walker(as_bytes(data), view, stop, check_crc, in_memory, bounds)
     if use_kernels(_work_of(view, start, stop, check_crc=check_crc)):
         return walker.compiled(start)
     return walker.plain(start)

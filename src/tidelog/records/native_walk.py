@@ -17,6 +17,7 @@ from tidelog.records.memory import BatchColumns, plain_work
 if TYPE_CHECKING:
     from tidelog.env.files import NativeReads, OpenFile
     from tidelog.records.array_rows import Bytes
+    from tidelog.records.sound_offsets import OffsetBounds
 
 _USUAL_BATCH: Final = 1 << 13
 _MOST_BATCHES: Final = 1 << 15
@@ -36,7 +37,14 @@ class NativeWalk(NamedTuple):
 
 
 def walk_natively(
-    file: OpenFile, start: int, stop: int, end: int, buffer: Bytes, *, most: int
+    file: OpenFile,
+    start: int,
+    stop: int,
+    end: int,
+    buffer: Bytes,
+    *,
+    most: int,
+    bounds: OffsetBounds | None = None,
 ) -> NativeWalk:
     """Find the batches of magic 2 that begin in bytes ``[start, stop)``, checking each CRC.
 
@@ -47,12 +55,14 @@ def walk_natively(
         end: byte after the last one that may be read.
         buffer: the buffer to read into; a batch that does not fit ends the walk.
         most: greatest number of batches to find, to limit the memory for their headers.
+        bounds: the offsets that batches may have; None: any. Other ones end the walk.
 
     Finds nothing if compiled code cannot read the file or is not worth loading for this range.
     """
     batches: list[BatchColumns] = []
     controls: list[Bytes] = []
     position, usual = start, _USUAL_BATCH
+    lowest, end_offset = bounds or (rows.ANY_OFFSET, 0)
     held = file.hold()
     try:
         reads = _reads_if_it_pays(held, stop - start)
@@ -62,8 +72,12 @@ def walk_natively(
             capacity = min((stop - position) // usual + 2, _MOST_BATCHES, most)
             out = np.empty((rows.BATCH_COLUMNS, capacity), np.int64)
             data = np.empty(_CONTROLS_BYTES, np.uint8)
-            count, position, used = walk_file(*reads, position, stop, end, buffer, data, out)
+            count, position, used = walk_file(
+                *reads, position, stop, end, lowest, end_offset, buffer, data, out
+            )
             if count:
+                if bounds is not None:
+                    lowest = int(out[rows.LAST_OFFSET, count - 1]) + 1
                 batches.append(BatchColumns(out[:, :count].copy()))
             if used:
                 controls.append(data[:used])

@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import CorruptMessage
 from tidelog.records import legacy
-from tidelog.records.batch import BATCH_HEADER, BATCH_PREFIX, LOG_OVERHEAD, MIN_RECORD_LENGTH
+from tidelog.records.batch import (
+    BATCH_HEADER,
+    BATCH_PREFIX,
+    LOG_OVERHEAD,
+    MAGIC_V2,
+    MIN_RECORD_LENGTH,
+)
 from tidelog.records.file_records import FileRecords
+from tidelog.records.neighbours import contradicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidelog.env.files import OpenFile
+    from tidelog.records.sound_offsets import OffsetBounds
 
 _CHUNK_BYTES: Final = 8 << 10
 _SHORT_WALK_BYTES: Final = 256 << 10
@@ -56,6 +64,29 @@ def find_batch(file: OpenFile, start: int, end: int, offset: int) -> BatchPositi
     if position - start < _SHORT_WALK_BYTES:
         return None
     return _find_far(file, position, end, offset)
+
+
+def find_sound_batch(
+    file: OpenFile, start: int, end: int, offset: int, bounds: OffsetBounds
+) -> BatchPosition | None:
+    """Return what ``find_batch`` does; the offsets of it and of the batches passed are checked.
+
+    ``bounds`` are those of the segment, whose batches fill the bytes up to ``end``. Raises
+    CorruptMessage also for offsets that are impossible, or that the next header contradicts.
+    """
+    known, position = bounds, start
+    for batch in read_headers(file, start, min(end, start + _SHORT_WALK_BYTES), end):
+        if not known.hold(batch.base_offset, batch.last_offset):
+            return _find_far(file, start, end, offset, bounds)
+        position = batch.position + batch.size_bytes
+        if batch.last_offset >= offset:
+            if batch.magic < MAGIC_V2 or contradicts(file, position, batch.last_offset):
+                return _find_far(file, batch.position, end, offset, known)
+            return batch
+        known = known.after(batch.last_offset)
+    if position == end:
+        return None
+    return _find_far(file, start, end, offset, bounds)
 
 
 def read_headers(
@@ -100,9 +131,11 @@ def _batch_at(chunk: bytes, at: int, position: int, limit: int, path: str) -> Ba
     return BatchPosition(prefix.offset, last_offset, position, size, prefix.magic)
 
 
-def _find_far(file: OpenFile, start: int, end: int, offset: int) -> BatchPosition | None:
-    records = FileRecords(file, start, end)
-    for piece in records.pieces():
+def _find_far(
+    file: OpenFile, start: int, end: int, offset: int, bounds: OffsetBounds | None = None
+) -> BatchPosition | None:
+    records = FileRecords(file, start, end, bounds=bounds)
+    for piece in records.pieces(check_crc=bounds is not None):
         batches = piece.batches
         reaches = batches.last_offset >= offset
         if reaches.any():
@@ -115,6 +148,8 @@ def _find_far(file: OpenFile, start: int, end: int, offset: int) -> BatchPositio
                 int(batches.magic[at]),
             )
             return found.with_base_offset(file)
-    if records.error is not None:
+    if bounds is not None:
+        records.check_complete()
+    elif records.error is not None:
         raise records.error
     return None

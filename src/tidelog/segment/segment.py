@@ -303,6 +303,9 @@ class LogSegment(SegmentReader):
             cut = self._files.log, found.valid_bytes, before, found.next_offset, reason
             on_cut(segment_recovery.Cut(*cut))
         self.reindex(found)
+        if found.valid_bytes < before:
+            # Later recoveries may begin behind this segment: the bytes must not come back then.
+            self.flush_records()
         self._is_recovered = True
         return before - found.valid_bytes
 
@@ -374,11 +377,6 @@ class LogSegment(SegmentReader):
             self.offset_index.seal()
             self.time_index.seal()
             self._files.cut_log(self._size_bytes)
-            if self._is_recovered:
-                # The next segment may begin at the recovery point, so that no later recovery looks
-                # at the indexes that this one has written.
-                self._files.sync_indexes()
-                self._is_recovered = False
 
     def sanity_check(self, names: Collection[str] | None = None) -> None:
         """Raise CorruptIndex if the transaction index is damaged; nothing else checks it.
@@ -429,7 +427,8 @@ class LogSegment(SegmentReader):
                     self._append_last_time_entry()
                 except (OSError, TidelogError) as error:
                     _log.warning("last-time-entry-missing path=%s reason=%s", self.path, error)
-            self._files.close(self._size_bytes)
+            # Indexes that a recovery found to be right were not written, perhaps never synced.
+            self._files.close(self._size_bytes, syncs_indexes=self._is_recovered)
 
     def close_handlers(self) -> None:
         """Close all files without writing anything, as after a disk failure."""
@@ -467,6 +466,10 @@ class LogSegment(SegmentReader):
         aborted: Sequence[AbortedTxn],
     ) -> None:
         """Write batches and entries, or on failure neither."""
+        if self._is_recovered:
+            # An unfinished truncation may be all that ended the file here: without a sync, a power
+            # cut could put the old records back in the place of these.
+            self.flush()
         offset_index, time_index = self.offset_index, self.time_index
         log = self._files.writable_log()
         offset_index.create()
@@ -483,6 +486,7 @@ class LogSegment(SegmentReader):
             time_index.keep(counts[1])
             try:
                 log.truncate(self._size_bytes)
+                log.sync()  # else a power cut could bring back what is refused now
             except OSError as undoing:
                 raise UndoFailed(undoing, self.path) from error
             raise

@@ -151,12 +151,14 @@ class SegmentFiles:
         self.time_index.sync()
         self.txn_index.sync()
 
-    def close(self, size_bytes: int) -> None:
+    def close(self, size_bytes: int, *, syncs_indexes: bool = False) -> None:
         """Trim all files, make them durable and close them.
 
-        All four are tried before the first error is raised.
+        All four are tried before the first error is raised. Indexes that were not written here are
+        synced with ``syncs_indexes`` only.
         """
         _try_all(
+            *([self.sync_indexes] if syncs_indexes else []),
             self.offset_index.close,
             self.time_index.close,
             lambda: self._close_log(size_bytes),

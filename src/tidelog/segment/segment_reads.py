@@ -14,7 +14,13 @@ from tidelog.errors import InvalidArgument
 from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
 from tidelog.records.file_records import FileRecords, FileSlice
 from tidelog.records.record_columns import decode_to_damage
-from tidelog.segment.header_scan import BatchPosition, find_batch, read_headers
+from tidelog.records.sound_offsets import OffsetBounds
+from tidelog.segment.header_scan import (
+    BatchPosition,
+    find_batch,
+    find_sound_batch,
+    read_headers,
+)
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.offset_rules import are_usual, first_impossible
 from tidelog.segment.time_index import TimestampOffset
@@ -110,12 +116,27 @@ class SegmentReader(ABC):
         """
         return _translate(self.view(), offset, start_position)
 
+    def pieces_from(self, offset: int, bounds: OffsetBounds) -> Iterator[Piece]:
+        """Yield the batches from the one that holds ``offset``, or the next one, on.
+
+        ``bounds`` are those of the segment. Raises CorruptMessage, after all batches before it.
+        """
+        view = self.view()
+        first = _sound(view, offset, bounds)
+        if first is not None:
+            bounds = bounds.after(first.base_offset - 1)
+            records = FileRecords(view.file, first.position, view.size_bytes, bounds=bounds)
+            yield from records.pieces()
+            if records.error is not None:
+                raise records.error
+
     def read(
         self,
         start_offset: int,
         max_bytes: int,
         max_position: int | None = INT32_MAX,
         *,
+        bounds: OffsetBounds | None = None,
         min_one_batch: bool = False,
     ) -> SegmentRead | None:
         """Return a slice that starts with the batch of ``start_offset``, or the next one.
@@ -125,15 +146,20 @@ class SegmentReader(ABC):
             max_bytes: maximum size of the slice, which may end inside a batch.
             max_position: byte of the file at which the slice must end. The slice is empty if this
                 is None, or at or below the batch found.
+            bounds: the offsets that batches of the segment may have; those of the first batch,
+                and of the ones that the search passed, are checked.
             min_one_batch: return the first batch whole, even if it exceeds ``max_bytes``.
 
         Returns:
             None if all offsets of the segment are below ``start_offset``.
+
+        Raises:
+            CorruptMessage: what begins there is no batch, or its offsets are impossible.
         """
         if max_bytes < 0:
             raise InvalidArgument(f"max_bytes is {max_bytes}; it must not be negative")
         view = self.view()
-        found = _translate(view, start_offset)
+        found = _sound(view, start_offset, bounds or OffsetBounds(view.base_offset))
         if found is None:
             return None
         limit = max(max_bytes, found.size_bytes) if min_one_batch else max_bytes
@@ -217,6 +243,16 @@ class SegmentReader(ABC):
         if records.error is not None:
             raise records.error
         return None
+
+
+def _sound(view: SegmentView, offset: int, bounds: OffsetBounds) -> BatchPosition | None:
+    """Return the first batch whose last offset is at least ``offset``, if its offsets are sound.
+
+    The search begins before the index entry of ``offset`` itself, since it is the batch before
+    that shows a base offset to be right.
+    """
+    start = view.offset_index.lookup(offset - 1).position
+    return find_sound_batch(view.file, start, view.size_bytes, offset, bounds)
 
 
 def _translate(view: SegmentView, offset: int, start_position: int = 0) -> BatchPosition | None:

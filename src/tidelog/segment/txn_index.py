@@ -74,6 +74,7 @@ class TransactionIndex(IndexFile):
         self._last_offset: int | None = None
         self._is_unsynced = is_there
         self._is_sealed = True
+        self._is_name_synced = False
 
     @property
     def is_empty(self) -> bool:
@@ -113,6 +114,15 @@ class TransactionIndex(IndexFile):
             file.pwrite(data, size_bytes)
         self._published = published.with_added(np.frombuffer(data, _ENTRY))
         self._last_offset = last
+
+    def sync(self) -> None:
+        """Make the entries durable, and the name of the file."""
+        super().sync()
+        if self._exists and not self._is_name_synced:
+            # Unlike the other indexes it may be created after the segment was flushed. If a power
+            # cut took it, readers would be given what was aborted.
+            self._fs.sync_directory(self.path.rpartition("/")[0])
+            self._is_name_synced = True
 
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
         """Return the transactions that overlap offsets from ``fetch_offset`` (inclusive) on.

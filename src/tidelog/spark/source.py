@@ -52,6 +52,11 @@ NO_OPTIONS: Final = (
     " query its options, as in SELECT * FROM t WITH (path = '/path/to/data', subscribe = 'topic')"
 )
 
+NO_PATH_OF_STREAM: Final = (
+    "no data directory is named, as in .option('topic', 'topic').start('/path/to/data'); toTable is"
+    " not supported, since Spark passes nothing about the table"
+)
+
 
 class LogSource(DataSource):
     """Reads and writes the topics of a data directory, which is the option ``path``."""
@@ -123,10 +128,8 @@ class LogSource(DataSource):
 
         if overwrite:
             raise InvalidArgument("a log can only be appended to; use mode('append')")
-        if any(name in self.options for name in PATHS):
-            return LogWriter(WriteOptions.parse(self.options), schema)
-        options = WriteOptions.parse(self._inserted_options(schema))
-        return LogWriter(options, schema, is_insert=True)
+        options = self.options if self._has_path() else self._inserted_options(schema)
+        return LogWriter(WriteOptions.parse(options), schema)
 
     @plain_errors()
     def streamWriter(self, schema: StructType, overwrite: bool) -> LogStreamWriter:  # noqa: ARG002, FBT001, N802 - Spark's signature
@@ -136,10 +139,12 @@ class LogSource(DataSource):
         """
         from tidelog.spark.write.stream_writer import LogStreamWriter
 
+        if not self._has_path():
+            raise InvalidArgument(NO_PATH_OF_STREAM)
         options = WriteOptions.parse_stream(self.options)
         if self._is_for_commit:
-            return LogStreamWriter.for_commit(options)
-        return LogStreamWriter.planned(options, schema)
+            return LogStreamWriter.for_commit(options, self.options)
+        return LogStreamWriter.planned(options, self.options, schema)
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Take the state of a copy: Spark plans with a new source, and commits with a copy."""
@@ -161,25 +166,32 @@ class LogSource(DataSource):
     def _options(self, schema: StructType) -> Mapping[str, str]:
         """Return the options of a read; those of a catalog table come from its schema.
 
+        With a path, as in ``load(path)``, the columns are no more than columns: ``.schema()`` may
+        have those of a table.
+
         Raises InvalidArgument if there are none, as of a table whose columns were declared.
         """
         from tidelog.spark.catalog_table import options_in
 
-        options = without(options_in(schema), ONLY_OF_WRITES) | dict(self.options)
+        stored = {} if self._has_path() else without(options_in(schema), ONLY_OF_WRITES)
+        options = stored | dict(self.options)
         if not options:
             raise InvalidArgument(NO_OPTIONS)
         return options
+
+    def _has_path(self) -> bool:
+        return any(name in self.options for name in PATHS)
 
     def _inserted_options(self, schema: StructType) -> Mapping[str, str]:
         """Return the options of INSERT INTO a table, which come from its schema.
 
         Raises InvalidArgument if there is no such table. CREATE TABLE ... AS SELECT is refused,
         too: Spark passes nothing about the new table, and what a query over another table says is
-        about that one. Only INSERT INTO has all columns, the offset null: see ``make_plan``.
+        about that one.
         """
-        from tidelog.spark.catalog_table import has_all_columns, options_in
+        from tidelog.spark.catalog_table import target_of
 
-        stored = options_in(schema)
-        if self.options or not stored or not has_all_columns(schema):
+        stored = target_of(schema)
+        if self.options or not stored:
             raise InvalidArgument(NO_OPTIONS)
         return without(stored, ONLY_OF_READS)

@@ -20,7 +20,7 @@ from tidelog.env.pooled_file import PooledFile
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.records.memory import walk
 from tidelog.staging.adopting import adopted_from
-from tidelog.staging.staged_file import staged_name
+from tidelog.staging.staged_file import new_attempt, staged_name
 from tidelog.staging.staged_run import StagedRun, update_digest
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class BundleWriter:
         rng: makes the names unique.
         buffer_bytes: how many bytes of batches to gather before they are written.
         keeps_offsets: the batches are copies, with offsets, epochs and producers, which stay.
+        attempt: of the job that this task belongs to; None: the writer is an attempt of its own.
     """
 
     def __init__(
@@ -74,7 +75,9 @@ class BundleWriter:
         rng: Random,
         buffer_bytes: int = BUFFER_BYTES,
         keeps_offsets: bool = False,
+        attempt: str | None = None,
     ) -> None:
+        self.attempt: Final = new_attempt(rng) if attempt is None else attempt
         self._fs = fs
         self._data_dir = data_dir
         self._txn = txn
@@ -193,9 +196,10 @@ class BundleWriter:
         return segment_bytes if is_own else None
 
     def _new_file(self) -> _NewFile:
-        name = staged_name(self._txn, self._rng)
+        name = staged_name(self._txn, self._rng, self.attempt)
         file = _NewFile(self._fs, self._data_dir, name)
-        self._files.append(file)
+        self._files.append(file)  # before it is there: an interrupt may come right after
+        file.create()
         return file
 
     def _new_run(self, key: tuple[str, int]) -> _Run:
@@ -251,9 +255,13 @@ class _NewFile:
     def __init__(self, fs: FileSystem, data_dir: str, name: str) -> None:
         self.name: Final = name
         self._fs: Final = fs
-        self._file: Final = PooledFile(fs, os.path.join(data_dir, name)).open("x")
+        self._file: Final = PooledFile(fs, os.path.join(data_dir, name))
         self.size_bytes = 0
         self._started_bytes = 0
+
+    def create(self) -> None:
+        """Create the file, which must not exist."""
+        self._file.open("x")
 
     def write(self, data: Buffer) -> None:
         """Write at the end."""

@@ -12,6 +12,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.errors import (
     CommitOutcomeUnknown,
     CommitTimeout,
@@ -22,15 +23,17 @@ from tidelog.errors import (
     TidelogError,
 )
 from tidelog.staging.finished import find_repeated, read_finished
-from tidelog.staging.journal import has_journal
+from tidelog.staging.journal import has_journal, is_committed
 from tidelog.staging.manifest_names import State, new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
+from tidelog.staging.staged_file import attempt_of
 from tidelog.staging.transaction import delete_staged, skip_repeat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
     from random import Random
+    from uuid import UUID
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
@@ -46,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 POLL_MS: Final = 200
 """Time in ms between two looks at the answer, and two tries of the lock."""
-_NS_PER_MS: Final = 1_000_000
+NS_PER_MS: Final = 1_000_000
 
 
 class WaitPoint(Enum):
@@ -150,7 +153,7 @@ class CommitWait:
         if self._has_journal():
             with suppress(TidelogError, OSError):  # the next process that opens it cleans up
                 return self._commit_here()
-        return skip_repeat(self._fs, self._data_dir, self._transaction, done)
+        return skip_repeat(self._fs, self._data_dir, self._transaction, done, self._topic_ids())
 
     def _write_manifest(self) -> None:
         deadline_ms = self._clock.now_ms() + self._timeout_ms
@@ -172,7 +175,7 @@ class CommitWait:
                 return self._commit_here()
             except DirectoryLocked as busy:
                 self._busy = busy
-            waited_ms = (self._clock.monotonic_ns() - begun_ns) // _NS_PER_MS
+            waited_ms = (self._clock.monotonic_ns() - begun_ns) // NS_PER_MS
             if waited_ms >= self._timeout_ms and self._withdraw():
                 raise self._timed_out()
             if waited_ms >= 2 * self._timeout_ms:
@@ -253,9 +256,15 @@ class CommitWait:
         one = self._transaction
         known = read_finished(self._fs, self._data_dir)
         done = find_repeated(known, one.txn, one.stream, skips_old=one.skips_old)
-        if done is not None and one.stream is None:
-            done.check_topics(one.topics)
+        if done is not None:
+            done.check_topics(one.topics, self._topic_ids())
         return done
+
+    def _topic_ids(self) -> dict[str, UUID | None]:
+        """Return the ids of topics now; None for those that only the holder of the lock knows."""
+        listed = read_catalogue_in_force(self._fs, self._data_dir).topics
+        ids: dict[str, UUID | None] = dict.fromkeys(self._transaction.topic_ids)
+        return ids | {name: topic.topic_id for name, topic in listed.items()}
 
     def _has_journal(self) -> bool:
         """Return whether the transaction is committed and not applied yet; True if in doubt."""
@@ -268,7 +277,9 @@ class CommitWait:
 
     def _may_be_committed(self) -> bool:
         """Return whether the staged files may be needed; True if in doubt."""
-        if self._has_journal():
+        one = self._transaction
+        attempts = {attempt_of(run.name) for run in one.runs}
+        if is_committed(self._fs, self._data_dir, one.txn, attempts):
             return True
         try:
             return any(self._files.is_in(one) for one in (State.READY, State.CLAIMED))

@@ -76,6 +76,9 @@ class StagingDirectory(Protocol):
         And InvalidArgument unless it has this number of partitions; None: any.
         """
 
+    def topic_ids(self) -> Mapping[str, UUID]:
+        """Return the id of every topic."""
+
     def create_topic(self, topic: NewTopic) -> None:
         """Create a topic with all its partitions, durably; what is there already stays."""
 

@@ -12,20 +12,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import MAX_FILE_BYTES, replace_file
+from tidelog.codec.metadata_files import format_uuid, parse_uuid
 from tidelog.errors import KafkaStorageError, OldStreamBatch, TransactionMismatch
 from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.staging.versioned_file import read_versioned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
+    from uuid import UUID
 
     from tidelog.env.files import FileSystem
     from tidelog.staging.journal import Journal
 
 FINISHED_FILE: Final = "tidelog.transactions.json"
-FINISHED_VERSION: Final = 2
-"""The newest form: 2 has batches of streams. A table without any is written as 1."""
+FINISHED_VERSION: Final = 3
+"""The newest form: 2 has batches of streams, 3 the ids of topics."""
 RETENTION_MS: Final = 7 * 24 * 3_600_000
 """Time in ms for which a transaction that a user named is known, unless a setting says another."""
 MAX_TABLE_BYTES: Final = MAX_FILE_BYTES - (4 << 20)
@@ -39,6 +41,7 @@ MAX_STREAMS: Final = 10_000
 class CommittedTransaction:
     """What a transaction wrote: when in ms, and the number of records by topic.
 
+    ``topic_ids`` are those of the topics, as far as they are known: an earlier release kept none.
     ``is_named``: the user chose ``txn`` and may repeat it. ``stream``: it is a batch of a stream.
     ``is_repeat``: this commit was skipped, since the transaction had been committed before.
     """
@@ -48,6 +51,7 @@ class CommittedTransaction:
     records: Mapping[str, int]
     is_named: bool = True
     stream: StreamBatch | None = None
+    topic_ids: Mapping[str, UUID] = field(default_factory=dict)
     is_repeat: bool = field(default=False, compare=False)
 
     @property
@@ -55,17 +59,33 @@ class CommittedTransaction:
         """Number of records."""
         return sum(self.records.values())
 
-    def check_topics(self, topics: Collection[str]) -> None:
-        """Raise TransactionMismatch if a repeat writes to a topic that the transaction did not."""
-        others = sorted(set(topics) - set(self.records))
-        if others:
-            raise TransactionMismatch(self.txn, tuple(others), tuple(sorted(self.records)))
+    def check_topics(self, topics: Collection[str], now: Mapping[str, UUID | None]) -> None:
+        """Raise TransactionMismatch if a repeat writes to a topic that the transaction did not.
+
+        One that was deleted since is another topic, though it was created again with the same name.
+        ``now`` are the topics that there are, with their ids, None where that is not known. A batch
+        of a stream may have other topics than its first try.
+        """
+        wrote = tuple(sorted(self.records))
+        others = sorted(set(topics) - set(wrote)) if self.stream is None else []
+        deleted = [
+            name
+            for name in sorted(set(topics) & self.topic_ids.keys())
+            if name not in now or now[name] not in {None, self.topic_ids[name]}
+        ]
+        if others or deleted:
+            raise TransactionMismatch(self.txn, tuple(others), wrote, tuple(deleted))
 
 
 def finished_of(journal: Journal) -> CommittedTransaction:
     """Return the entry of a journal's transaction."""
     return CommittedTransaction(
-        journal.txn, journal.time_ms, journal.records, journal.is_named, journal.stream
+        journal.txn,
+        journal.time_ms,
+        journal.records,
+        journal.is_named,
+        journal.stream,
+        journal.ids,
     )
 
 
@@ -152,6 +172,14 @@ def write_finished(
     replace_file(fs, os.path.join(data_dir, FINISHED_FILE), table)
 
 
+def forget_finished(
+    fs: FileSystem, data_dir: str, known: Mapping[str, CommittedTransaction], txn: str
+) -> None:
+    """Take a transaction out of the table durably: a repeat of it is committed again."""
+    left = _content(one for one in known.values() if one.txn != txn)
+    replace_file(fs, os.path.join(data_dir, FINISHED_FILE), left)
+
+
 def check_table(
     fs: FileSystem,
     data_dir: str,
@@ -205,12 +233,11 @@ def _table(
         and (added.stream is None or one.stream.query_id != added.stream.query_id)
     ]
     streams = sorted(others, key=lambda one: one.time_ms)[1 - MAX_STREAMS :]
-    listed = (*kept, *streams, added)
-    has_streams = any(one.stream is not None for one in listed)
-    content = {
-        "version": 2 if has_streams else 1,
-        "transactions": [_as_json(one) for one in listed],
-    }
+    return _content((*kept, *streams, added))
+
+
+def _content(listed: Iterable[CommittedTransaction]) -> bytes:
+    content = {"version": FINISHED_VERSION, "transactions": [_as_json(one) for one in listed]}
     return f"{json.dumps(content, indent=1)}\n".encode()
 
 
@@ -223,12 +250,16 @@ def _as_json(one: CommittedTransaction) -> dict[str, Any]:
     }
     if one.stream is not None:
         entry["stream"] = one.stream.as_json()
+    if one.topic_ids:
+        ids = sorted(one.topic_ids.items())
+        entry["topicIds"] = {topic: format_uuid(topic_id) for topic, topic_id in ids}
     return entry
 
 
 def _from_json(entry: Mapping[str, Any]) -> CommittedTransaction:
     records = {str(topic): int(count) for topic, count in entry["records"].items()}
     stream = StreamBatch.from_json(entry["stream"]) if "stream" in entry else None
+    ids = {str(topic): parse_uuid(text) for topic, text in entry.get("topicIds", {}).items()}
     return CommittedTransaction(
-        str(entry["txn"]), int(entry["timeMs"]), records, bool(entry["named"]), stream
+        str(entry["txn"]), int(entry["timeMs"]), records, bool(entry["named"]), stream, ids
     )

@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import replace_file
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
-from tidelog.errors import CorruptFile
+from tidelog.datadir.birth import read_birth
+from tidelog.errors import CorruptFile, KafkaStorageError
 from tidelog.records.batch import NO_TIMESTAMP
 from tidelog.segment.filenames import check_topic_name
-from tidelog.staging.staged_file import transaction_hash
+from tidelog.staging.staged_file import attempt_of, is_attempt, transaction_hash
 from tidelog.staging.staged_run import Placement, StagedRun
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.staging.versioned_file import read_versioned
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
 
 JOURNAL_SUFFIX: Final = ".intent"
-JOURNAL_VERSION: Final = 2
-"""The newest form: 2 may name the batch of a stream. A journal without one is written as 1."""
+JOURNAL_VERSION: Final = 4
+"""The newest form: 2 may name the batch of a stream; 3 names topic ids and attempts; 4 has birth
+values of new topics."""
+_WITH_IDS: Final = 3
 _NAME: Final = re.compile(r"tidelog\.[0-9a-f]{32}\.intent")
 
 
@@ -46,28 +49,34 @@ def is_journal_name(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic that a commit creates, whole in its own data directory."""
+    """A topic that a commit creates, whole in its own data directory.
+
+    ``birth``: the topic's birth values; None in a file of an older release.
+    """
 
     name: str
     topic_id: UUID
     partitions: int
     config: Mapping[str, str]
+    birth: Mapping[str, str] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the topic's entry in a journal."""
-        return {
+        entry: dict[str, Any] = {
             "name": self.name,
             "id": format_uuid(self.topic_id),
             "partitions": self.partitions,
             "config": dict(self.config),
         }
+        return entry if self.birth is None else {**entry, "birth": dict(self.birth)}
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> NewTopic:
         """Read an entry; raise KeyError, TypeError, ValueError or InvalidTopic for another form."""
         check_topic_name(entry["name"])
         config = {str(name): str(value) for name, value in entry["config"].items()}
-        return cls(entry["name"], parse_uuid(entry["id"]), int(entry["partitions"]), config)
+        birth = read_birth(entry.get("birth"))
+        return cls(entry["name"], parse_uuid(entry["id"]), int(entry["partitions"]), config, birth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +146,9 @@ class Journal:
 
     ``time_ms`` is when it was committed; LogAppendTime batches get it. ``records`` counts by topic
     what the transaction wrote, also of topics that were deleted since. ``is_named``: the user chose
-    ``txn`` and may repeat it. ``stream``: it is a batch of a stream.
+    ``txn`` and may repeat it. ``stream``: it is a batch of a stream. ``ids``: the topics of
+    ``records``, as far as a journal of an earlier release shows them. ``attempts``: those that
+    staged its files, also the files that ``moves`` no longer names.
     """
 
     txn: str
@@ -147,6 +158,8 @@ class Journal:
     topics: tuple[NewTopic, ...]
     moves: tuple[Move, ...]
     stream: StreamBatch | None = None
+    ids: Mapping[str, UUID] = field(default_factory=dict)
+    attempts: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -202,11 +215,13 @@ class Journal:
 def write_journal(fs: FileSystem, data_dir: str, journal: Journal) -> None:
     """Write or replace a journal durably; an OSError as of ``replace_file``."""
     content: dict[str, Any] = {
-        "version": 1 if journal.stream is None else 2,
+        "version": JOURNAL_VERSION,
         "txn": journal.txn,
         "named": journal.is_named,
         "timeMs": journal.time_ms,
         "records": dict(sorted(journal.records.items())),
+        "topicIds": {name: format_uuid(one) for name, one in sorted(journal.ids.items())},
+        "attempts": sorted(journal.attempts),
         "topics": [topic.as_json() for topic in journal.topics],
         "moves": [move.as_json() for move in journal.moves],
     }
@@ -232,15 +247,33 @@ def read_journal(fs: FileSystem, data_dir: str, name: str) -> Journal:
 
 
 def _from_json(content: Any) -> Journal:  # noqa: ANN401 - whatever a file may hold
+    topics = tuple(NewTopic.from_json(entry) for entry in content["topics"])
+    moves = tuple(Move.from_json(entry) for entry in content["moves"])
+    if content["version"] >= _WITH_IDS:
+        ids = {str(name): parse_uuid(text) for name, text in content["topicIds"].items()}
+        attempts = frozenset(map(_attempt, content["attempts"]))
+    else:
+        ids = {move.run.topic: move.topic_id for move in moves}
+        ids |= {topic.name: topic.topic_id for topic in topics}
+        attempts = frozenset(attempt_of(move.run.name) for move in moves)
     return Journal(
         str(content["txn"]),
         bool(content["named"]),
         int(content["timeMs"]),
         {str(topic): int(count) for topic, count in content["records"].items()},
-        tuple(NewTopic.from_json(entry) for entry in content["topics"]),
-        tuple(Move.from_json(entry) for entry in content["moves"]),
+        topics,
+        moves,
         StreamBatch.from_json(content["stream"]) if "stream" in content else None,
+        ids,
+        attempts,
     )
+
+
+def _attempt(text: object) -> str:
+    """Return an attempt; raise ValueError for anything else."""
+    if not is_attempt(text):
+        raise ValueError(f"{text!r} is not an attempt")
+    return str(text)
 
 
 def list_journals(fs: FileSystem, data_dir: str) -> list[str]:
@@ -257,6 +290,20 @@ def has_journal(fs: FileSystem, data_dir: str, txn: str) -> bool:
     except OSError:
         return True
     return True
+
+
+def is_committed(fs: FileSystem, data_dir: str, txn: str, attempts: Collection[str]) -> bool:
+    """Return whether there is a journal of ``txn`` and it is one of these attempts.
+
+    True if in doubt. A journal of another attempt needs none of their files.
+    """
+    try:
+        journal = read_journal(fs, data_dir, journal_name(txn))
+    except FileNotFoundError:
+        return False
+    except (OSError, KafkaStorageError):
+        return True
+    return not journal.attempts.isdisjoint(attempts)
 
 
 def journals(fs: FileSystem, data_dir: str) -> Iterator[Journal]:

@@ -1,17 +1,29 @@
-"""An empty staged file by which a task finds out that it sees the directory of the driver."""
+"""A small staged file by which a task finds out that it sees the directory of the driver.
+
+Each task writes to it, so that a sweep sees that the job is still at work.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
 
-from tidelog.errors import DirectoryNotShared
-from tidelog.staging.staged_file import staged_name
+from tidelog.codec.checkpoint_file import read_small_file
+from tidelog.errors import CorruptFile, DirectoryNotShared
+from tidelog.records.batch import BATCH_HEADER
+from tidelog.staging.staged_file import list_staged, staged_name
 
 if TYPE_CHECKING:
     from random import Random
 
+    from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
+
+MAX_MARKER_BYTES: Final = BATCH_HEADER.size - 1
+"""A marker is smaller than any file with a batch: this distinguishes the two."""
+VISIT_NS: Final = 10 * 10**9
+"""Time in ns after which a task writes to the marker again; a file is kept for a minute or more."""
 
 
 def make_marker(fs: FileSystem, path: str, txn: str, rng: Random) -> str:
@@ -21,10 +33,50 @@ def make_marker(fs: FileSystem, path: str, txn: str, rng: Random) -> str:
     return marker
 
 
-def check_marker(fs: FileSystem, path: str, marker: str) -> None:
-    """Raise DirectoryNotShared unless this process sees the file."""
-    if not fs.exists(os.path.join(path, marker)):
-        raise DirectoryNotShared(
-            f"{path} is not the data directory that the driver sees: every executor must see"
-            f" it under the same path ({marker} is missing)"
-        )
+class MarkerVisits:
+    """The visits of one task to the marker of its job; ``note`` is what each leaves there.
+
+    ``note`` is the same for all tasks of a job, and at most ``MAX_MARKER_BYTES`` long.
+    """
+
+    def __init__(
+        self, fs: FileSystem, path: str, marker: str, clock: Clock, note: bytes = b"."
+    ) -> None:
+        self._fs = fs
+        self._path = os.path.join(path, marker)
+        self._clock = clock
+        self._note = note
+        self._last_ns = 0
+        self._visit()
+
+    def visit_if_due(self) -> None:
+        """Write to the marker if the last visit is a while ago; errors as of the first one.
+
+        Raises DirectoryNotShared if this process does not see the file.
+        """
+        if self._clock.monotonic_ns() - self._last_ns >= VISIT_NS:
+            self._visit()
+
+    def _visit(self) -> None:
+        self._last_ns = self._clock.monotonic_ns()
+        try:
+            file = self._fs.open(self._path, "r+")
+        except FileNotFoundError:
+            directory, marker = os.path.split(self._path)
+            raise DirectoryNotShared(
+                f"{directory} is not the data directory that the driver sees: every executor must"
+                f" see it under the same path ({marker} is missing)"
+            ) from None
+        with closing(file):
+            file.pwrite(self._note, 0)
+
+
+def visited_markers(fs: FileSystem, path: str, txn: str) -> dict[str, bytes]:
+    """Return the markers of ``txn``, each with the note of the tasks that visited it."""
+    found = {}
+    for name in list_staged(fs, path, txn):
+        try:
+            found[name] = read_small_file(fs, os.path.join(path, name), MAX_MARKER_BYTES)
+        except (FileNotFoundError, CorruptFile):  # just deleted, or no marker
+            continue
+    return found

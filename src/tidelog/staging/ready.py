@@ -22,16 +22,18 @@ from tidelog.errors import (
     TidelogError,
 )
 from tidelog.staging.manifest_names import HASH, State, find_manifests
-from tidelog.staging.staged_file import transaction_hash
+from tidelog.staging.staged_file import attempt_of, transaction_hash
 from tidelog.staging.transaction import Transaction
 from tidelog.staging.versioned_file import read_versioned
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tidelog.env.files import FileSystem
 
-READY_VERSION: Final = 2
-"""The newest form of a manifest: 2 names numbers of partitions. One without them is written as 1,
-and so is every refusal."""
+READY_VERSION: Final = 3
+"""The newest form of a manifest: 3 has birth values of new topics, 2 numbers of partitions. One
+without either is written as 1, and so is every refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +73,12 @@ class ReadyFiles:
 
     def prepare(self, manifest: ReadyManifest) -> None:
         """Write the manifest, durably, under a name that nobody looks for."""
+        transaction = manifest.transaction
+        has_birth = any(topic.birth is not None for topic in transaction.new_topics)
         content = {
-            "version": 2 if manifest.transaction.partitions else 1,
+            "version": READY_VERSION if has_birth else 2 if transaction.partitions else 1,
             "deadlineMs": manifest.deadline_ms,
-            "transaction": manifest.transaction.as_json(),
+            "transaction": transaction.as_json(),
         }
         replace_file(self.fs, self._draft, (json.dumps(content) + "\n").encode())
 
@@ -156,6 +160,25 @@ def _error_of(content: dict[str, Any]) -> TidelogError:
         except Exception:  # noqa: BLE001, S110 - arguments of another version
             pass
     return KafkaStorageError(reason)
+
+
+def is_waiting(fs: FileSystem, data_dir: str, txn: str, attempts: Collection[str]) -> bool:
+    """Return whether a manifest of ``txn`` waits that names files of one of these attempts.
+
+    True if in doubt: it was renamed meanwhile, or cannot be read.
+    """
+    for stem, states in find_manifests(fs.list(data_dir)).items():
+        files = ReadyFiles(fs, data_dir, stem)
+        for state in states & {State.READY, State.CLAIMED}:
+            if files.txn_hash != transaction_hash(txn):
+                continue
+            try:
+                runs = files.read(state).transaction.runs
+            except (OSError, KafkaStorageError):
+                return True
+            if any(attempt_of(run.name) in attempts for run in runs):
+                return True
+    return False
 
 
 def waiting_transactions(fs: FileSystem, data_dir: str) -> list[Transaction]:

@@ -45,7 +45,7 @@ from tidelog.staging.journal import (
 )
 from tidelog.staging.manifest_names import HASH, waiting_hashes
 from tidelog.staging.placing import place_moves
-from tidelog.staging.staged_file import list_staged, transaction_hash
+from tidelog.staging.staged_file import attempt_of, files_of_attempts, transaction_hash
 from tidelog.staging.staged_run import RunLimits, StagedRun, check_run
 from tidelog.staging.stream_batch import StreamBatch
 
@@ -183,7 +183,7 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
     txn, stream = transaction.txn, transaction.stream
     done = find_repeated(known, txn, stream, skips_old=transaction.skips_old)
     if done is not None:
-        return skip_repeat(target.fs, target.path, transaction, done)
+        return skip_repeat(target.fs, target.path, transaction, done, target.topic_ids())
     checked = _check(target, transaction)
     new = {topic.name for topic in transaction.new_topics}
     with target.locked([key for key in transaction.keys if key[0] not in new]):
@@ -206,14 +206,18 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
 
 
 def skip_repeat(
-    fs: FileSystem, data_dir: str, transaction: Transaction, done: CommittedTransaction
+    fs: FileSystem,
+    data_dir: str,
+    transaction: Transaction,
+    done: CommittedTransaction,
+    topic_ids: Mapping[str, UUID | None],
 ) -> CommittedTransaction:
     """Delete the staged files of a repeat; return what was committed before.
 
-    Raises TransactionMismatch if that was for other topics.
+    ``topic_ids`` are those of all topics now, never those that the repeat has drawn for new ones.
+    Raises TransactionMismatch if that was for other topics, or one was deleted since.
     """
-    if transaction.stream is None:
-        done.check_topics(transaction.topics)
+    done.check_topics(transaction.topics, topic_ids)
     delete_staged(fs, data_dir, transaction)
     text = "transaction-skipped directory=%s txn=%s committed_txn=%s committed_ms=%d records=%d"
     _log.info(text, data_dir, transaction.txn, done.txn, done.time_ms, done.total)
@@ -306,6 +310,8 @@ def _journal(
         tuple(transaction.new_topics),
         tuple(moves),
         transaction.stream,
+        {name: transaction.id_of(name) for name in transaction.topics},
+        frozenset(attempt_of(run.name) for run in transaction.runs),
     )
 
 
@@ -428,11 +434,12 @@ def _place(target: StagingDirectory, journal: Journal, keys: Sequence[Key]) -> N
 def clean_up(target: StagingDirectory, journal: Journal) -> None:
     """Delete the staged files of a finished transaction, then its journal.
 
-    What cannot be deleted now is left for the next opening of the directory.
+    What cannot be deleted now is left for the next opening of the directory. Files of other
+    attempts with the same id stay: their tasks may be at work, and each cleans up after itself.
     """
     fs, path = target.fs, target.path
     try:
-        for name in (*list_staged(fs, path, journal.txn), journal.name):
+        for name in (*files_of_attempts(fs, path, journal.attempts), journal.name):
             delete_if_there(fs, os.path.join(path, name))
     except OSError as error:
         text = "transaction-not-cleaned-up directory=%s txn=%s reason=%s"

@@ -66,6 +66,8 @@ class CrashFileSystem:
         self._locked: dict[FileNode, CrashLock] = {}
         self._boot = 0
         self._lock = RLock()
+        self.has_lost_bytes = False
+        """Whether a sync of a file has failed since the last restart of the machine."""
 
     def __repr__(self) -> str:
         return f"CrashFileSystem(seed={self.seed})"
@@ -138,6 +140,7 @@ class CrashFileSystem:
             self.kill()
             self._disk.cut(self._rng, kept)
             self._faults.reset()
+            self.has_lost_bytes = False
 
     def kill(self) -> None:
         """End the process that uses this file system: its files close, its locks are released.
@@ -157,6 +160,12 @@ class CrashFileSystem:
             if holds_locks:
                 self._locked.clear()
             self._faults.reset()
+
+    def mend(self) -> None:
+        """Drop all planned faults; there is no limit of space any more."""
+        with self._lock:
+            self._faults.reset()
+            self._capacity = None
 
     def set_free_bytes(self, free_bytes: int | None) -> None:
         """Let files grow by this many bytes in total, then raise ENOSPC; None: no limit."""
@@ -350,6 +359,12 @@ class CrashFileSystem:
             raise short
         if missing:
             raise os_error(errno.ENOSPC, path)
+
+    def lose(self, node: FileNode) -> None:
+        """Let all unsynced changes of a file be lost: a sync has failed."""
+        with self._lock:
+            node.forget()
+            self.has_lost_bytes = True
 
     def resize(self, node: FileNode, path: str, size: int) -> None:
         """Truncate or extend a file; ENOSPC if there is no space."""

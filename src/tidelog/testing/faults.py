@@ -87,6 +87,7 @@ class Faults:
         """Turn the power on again and drop all planned faults."""
         self._failures.clear()
         self._at = None
+        self._is_short = False
         self._left = None
         self._is_off = False
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
         def put(self, node: FileNode, path: str, data: bytes, position: int) -> None:
             """Write to a file as far as there is space."""
 
+        def lose(self, node: FileNode) -> None:
+            """Let all unsynced changes of a file be lost."""
+
         def resize(self, node: FileNode, path: str, size: int) -> None:
             """Truncate or extend a file; ENOSPC if there is no space."""
 
@@ -114,7 +117,7 @@ class CrashFile:
             with self._owner.use("sync", self.path, changes=True):
                 self._node.sync()
         except OSError as error:
-            self._node.forget()
+            self._owner.lose(self._node)
             raise OSError(errno.EIO, error.strerror, self.path) from error
 
     def map(self) -> memoryview:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
     from tidelog.staging.journal import NewTopic
+    from tidelog.staging.stream_batch import StreamBatch
 
 
 def stage(
@@ -27,9 +28,11 @@ def stage(
     topic_ids: Mapping[str, UUID],
     new_topics: Sequence[NewTopic] = (),
     is_named: bool = True,
+    stream: StreamBatch | None = None,
 ) -> Transaction:
     """Stage a batch of values for each partition; return the transaction."""
     bundle = BundleWriter(fs, data_dir, txn, rng=rng)
     for (topic, partition), some in values.items():
         bundle.append(topic, partition, build_batch([(-1, None, value, ()) for value in some]))
-    return Transaction(txn, is_named, tuple(bundle.finish()), tuple(new_topics), dict(topic_ids))
+    runs = tuple(bundle.finish())
+    return Transaction(txn, is_named, runs, tuple(new_topics), dict(topic_ids), stream)

@@ -75,7 +75,7 @@ def write_short_writer(facts: Any, target: Path) -> None:
             stamped = {**json.loads(line), "timestamp": FIRST_MS + number * 10_000}
             batch.write_text(json.dumps(stamped) + "\n")
             run("append", "--format", "json", name, batch, "-d", data)
-    run("delete-records", "trimmed", "-d", data, "--before", "11")
+    run("delete-records", "trimmed", "-p", "all", "-d", data, "--before", "11")
     run("retain", "aged", "-d", data, "--now", str(FIRST_MS + 200_000))
     run("compact", "latest", "-d", data, "--now", str(FIRST_MS + 300_000))
     run("create", "gone", "-d", data, "-p", "2")

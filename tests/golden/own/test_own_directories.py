@@ -191,7 +191,7 @@ def newer(directory: Path) -> None:
         ("append", "tides", "/dev/null"),
         ("alter", "altered", "-o", "retention.ms=1"),
         ("delete", "tides"),
-        ("delete-records", "trimmed", "--before", "12"),
+        ("delete-records", "trimmed", "-p", "all", "--before", "12"),
         ("retain",),
         ("compact",),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,6 +26,8 @@ from tidelog.records.record_columns import iterate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.conftest import Enumerated
 
     from tidelog.records.record import Record
 
@@ -192,6 +195,68 @@ def test_timestamps_are_stored_in_milliseconds_and_null_is_now() -> None:
     assert [r.timestamp for r in records(encode(table, partitions=1)[0])] == [1234, NOW_MS, -1]
 
 
+@pytest.mark.parametrize(
+    ("unit", "number"),
+    [("s", 1), ("ms", 1234), ("us", 1_234_999), ("ns", 1_234_999_999)],
+)
+@pytest.mark.parametrize("zone", ["UTC", "Etc/UTC", "GMT", "+05:30", "America/New_York"])
+def test_timestamps_may_have_any_unit_and_time_zone(unit: str, number: int, zone: str) -> None:
+    """A zone says how an instant is shown, so the instant is stored; no number is lost by its unit.
+
+    A zone is part of Arrow's type: a Spark session sends timestamps with its own.
+    """
+    times = pa.array([0, number, None], pa.timestamp(unit, zone))[1:]
+    table = pa.RecordBatch.from_pydict({"timestamp": times})
+
+    found = [record.timestamp for record in records(encode(table, partitions=1)[0])]
+
+    assert found == [1000 if unit == "s" else 1234, NOW_MS]
+
+
+TEXTS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+BYTES = [
+    pa.binary(),
+    pa.large_binary(),
+    pa.binary_view(),
+    pa.dictionary(pa.int32(), pa.binary()),
+    pa.binary(2),
+]
+
+
+def test_text_and_bytes_of_any_arrow_type_make_the_same_batches(enumerated: Enumerated) -> None:
+    """Large, view, fixed and dictionary types are stored like plain ones, sliced or not."""
+    values = ["", None, "k1", "", "k2", None, "k1"]
+    sized = [value and value.encode() for value in ["k1", None, "k1", "k2", "k2", None, "k1"]]
+    tried = 0
+    for kind in (*TEXTS, *BYTES):
+        is_sized = pa.types.is_fixed_size_binary(kind)
+        plain = pa.array(sized if is_sized else values, pa.binary() if is_sized else None)
+        array = plain.cast(pa.binary()).cast(kind) if kind in BYTES else plain.cast(kind)
+        for start in (0, 3):
+            found, expected = (
+                pa.RecordBatch.from_pydict({"key": each[start:], "value": each[start:]})
+                for each in (array, plain)
+            )
+            assert encode(found) == encode(expected), (kind, start)
+            tried += 1
+
+    enumerated("types and slices of text and bytes", tried, at_least=18)
+
+
+def test_headers_of_any_arrow_type_make_the_same_batches(enumerated: Enumerated) -> None:
+    """A session with ``useLargeVarTypes`` sends lists of structs of large types."""
+    rows = [None, [{"key": "a", "value": b"1"}, {"key": "", "value": None}], [], None]
+    expected = pa.RecordBatch.from_pydict({"headers": pa.array(rows, HEADERS_TYPE)[1:]})
+    tried = 0
+    for text, data, many in product(TEXTS[:3], BYTES[:3], (pa.list_, pa.large_list)):
+        kind = many(pa.struct([("key", text), ("value", data)]))
+        table = pa.RecordBatch.from_pydict({"headers": pa.array(rows, kind)[1:]})
+        assert encode(table) == encode(expected), kind
+        tried += 1
+
+    enumerated("types of headers", tried, at_least=18)
+
+
 def test_a_table_without_rows_produces_nothing() -> None:
     """Without rows there are no batches."""
     assert encode(pa.RecordBatch.from_pylist([], SCHEMA)) == {0: b"", 1: b"", 2: b""}
@@ -204,7 +269,17 @@ def test_a_table_without_rows_produces_nothing() -> None:
         ({"partition": pa.array([3])}, UnknownTopicOrPartition, "partition 3; the topic has 3"),
         ({"partition": pa.array([-1])}, UnknownTopicOrPartition, "partition -1"),
         ({"partition": pa.array(["a"])}, InvalidArgument, "partitions must be integers"),
-        ({"timestamp": pa.array([1])}, InvalidArgument, "timestamps must be"),
+        ({"timestamp": pa.array([1])}, InvalidArgument, "timestamps must have a time zone"),
+        (
+            {"timestamp": pa.array([1], pa.timestamp("us"))},
+            InvalidArgument,
+            "timestamps must have a time zone",
+        ),
+        (
+            {"timestamp": pa.array([2**62], pa.timestamp("s", "UTC"))},
+            InvalidTimestamp,
+            "too far away for ms",
+        ),
         ({"timestamp": pa.array([-2000], TIMESTAMP_TYPE)}, InvalidTimestamp, "before 1970"),
         ({"headers": pa.array([["a"]])}, InvalidArgument, "headers must be"),
         (

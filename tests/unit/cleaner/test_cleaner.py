@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.codec.compression import Codec
-from tidelog.errors import CleaningAborted, CorruptMessage, InvalidRecord
+from tidelog.errors import CleaningAborted, CorruptMessage, InvalidArgument, InvalidRecord
 from tidelog.records.batch import INT64_MAX
 from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
@@ -494,3 +494,21 @@ def test_the_time_of_the_last_source_segment_stays() -> None:
         home.clean(log)
 
         assert next(segment.modified_ms for segment in log.segments) == times[1]
+
+
+@pytest.mark.parametrize("end", [5, 10, 1_000])
+def test_a_range_that_does_not_end_in_the_log_is_refused(end: int) -> None:
+    """Below the first segment, or above the log end; nothing is written."""
+    home = CleanerHome()
+    log = home.open()
+    for number in range(20):
+        home.append(log, (number % 3, number))
+        log.roll()
+    log.maybe_increment_log_start_offset(10)
+    log.delete_old_segments()
+
+    with pytest.raises(InvalidArgument, match=rf"\[0, {end}\) cannot be cleaned: the log holds"):
+        home.clean(log, end=end)
+
+    assert [record.offset for record in all_records(log)] == list(range(10, 20))
+    assert home.clean(log, end=15).end_offset == 15

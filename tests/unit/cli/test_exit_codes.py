@@ -41,6 +41,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "delete": ("delete", "u"),
     "alter": ("alter", "t", "-o", "retention.ms=5"),
     "move": ("move", "u", "--to", "OTHER"),
+    "join": ("join", "SECOND"),
     "append": ("append", "t"),
     "staged list": ("staged", "list"),
     "staged commit": ("staged", "commit"),
@@ -59,7 +60,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "retain": ("retain", "-o", "retention.bytes=1"),
     "compact": ("compact", "-o", "cleanup.policy=compact"),
     "cleaner": ("cleaner", "status"),
-    "delete-records": ("delete-records", "t", "--before", "1"),
+    "delete-records": ("delete-records", "t", "-p", "0", "--before", "1"),
     "mirror": ("mirror", "--to", "OTHER"),
     "to-kafka": ("to-kafka",),
     "from-kafka": ("from-kafka",),
@@ -77,7 +78,7 @@ READS_NOTHING: Final = {"warm", "schema", "completion", "completion words"}
 WITHOUT_DIRECTORY: Final = {"dump", *READS_NOTHING}
 ACTS: Final = {
     *("create", "delete", "alter", "move", "append", "staged commit", "recover", "retain"),
-    *("compact", "delete-records", "to-kafka", "from-kafka"),
+    *("compact", "delete-records", "to-kafka", "from-kafka", "join"),
 }
 """Commands that change the directory."""
 SEES_DAMAGE: Final = {
@@ -115,6 +116,16 @@ def add_cluster_metadata(data: Path) -> None:
     (path / f"{0:020d}.log").write_bytes(made.metadata_log([values]))
 
 
+def words_of(name: str, data: Path) -> list[str]:
+    """Return a command line of ``COMMANDS`` for a directory, without its ``-d``."""
+    given = {
+        "OTHER": str(data.parent / "other"),
+        "SECOND": str(data.parent / "second"),
+        "LOG": str(data / "t-0" / f"{0:020d}.log"),
+    }
+    return [given.get(word, word) for word in COMMANDS[name]]
+
+
 class Runner:
     """Runs command lines of ``COMMANDS``, each on a copy of the template of its own."""
 
@@ -127,16 +138,16 @@ class Runner:
     def copy(self) -> Path:
         """Return a new copy of the template."""
         self._count += 1
-        return shutil.copytree(self._template, self._root / f"copy-{self._count}" / "data")
+        home = self._root / f"copy-{self._count}"
+        (home / "second").mkdir(parents=True)
+        return shutil.copytree(self._template, home / "data")
 
     def __call__(self, name: str, data: Path | None = None, *more: str) -> Outcome:
         """Run a command on ``data``, None: on a new copy."""
         data = data or self.copy()
         if name == "from-kafka" and data.exists():
             add_cluster_metadata(data)
-        log = data / "t-0" / f"{0:020d}.log"
-        given = {"OTHER": str(data.parent / "other"), "LOG": str(log)}
-        words = [given.get(word, word) for word in COMMANDS[name]]
+        words = words_of(name, data)
         where = [] if name in WITHOUT_DIRECTORY else ["-d", str(data)]
         outcome: Outcome = self.cli(*words, *where, *more, stdin=INPUT)
         assert "Traceback" not in outcome.err, outcome.err
@@ -339,10 +350,7 @@ def test_a_closed_pipe_is_fine(run: Runner, name: str, monkeypatch: pytest.Monke
     data = run.copy()
     if name == "from-kafka":
         add_cluster_metadata(data)
-    log = data / "t-0" / f"{0:020d}.log"
-    words = [
-        {"OTHER": str(data.parent / "other"), "LOG": str(log)}.get(w, w) for w in COMMANDS[name]
-    ]
+    words = words_of(name, data)
     where = [] if name in WITHOUT_DIRECTORY else ["-d", str(data)]
     err = io.StringIO()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(INPUT)))

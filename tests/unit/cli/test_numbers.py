@@ -20,7 +20,7 @@ COMMANDS = (
     *("verify", "recover --full", "recover --full --dry-run", "salvage", "staged list"),
     *("plan retention", "plan retention -o retention.ms=0", "plan retention -o retention.bytes=0"),
     *("plan compaction -o cleanup.policy=compact", "cleaner status -o cleanup.policy=compact"),
-    *("table segments", "table partitions", "delete-records t --before 12345 --dry-run"),
+    *("table segments", "table partitions", "delete-records t -p all --before 12345 --dry-run"),
     *("compact -o cleanup.policy=compact", "retain -o retention.bytes=0"),
 )
 BARE = re.compile(r"(?<![\w.,:=/-])\d{4,}(?![\w.-])")

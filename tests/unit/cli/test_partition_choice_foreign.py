@@ -114,7 +114,7 @@ def test_a_directory_whose_name_is_no_topics_is_left_alone(topic: Cli, name: str
 def test_a_newer_catalogue_is_refused_untouched(topic: Cli) -> None:
     """A later release may store more in it; exit code 3, as nothing is damaged."""
     catalogue = topic.data / "tidelog.topics.json"
-    newer = catalogue.read_text().replace('"version": 1', '"version": 99')
+    newer = catalogue.read_text().replace('"version": 3', '"version": 99')
     catalogue.write_text(newer)
 
     outcome = topic.on("append", "t", stdin="a\n")

@@ -56,6 +56,25 @@ def test_kafkas_own_file_configures_the_service(
     assert "controller.quorum.bootstrap.servers,listeners,node.id" in caplog.messages[0]
 
 
+def test_kafkas_defaults_hold_where_its_file_is_given(tmp_path: Path) -> None:
+    """Without a file records are kept for ever; a retention that is given holds in any case."""
+    file = tmp_path / "server.properties"
+    file.write_text("log.dirs=/a\n", "utf-8")
+    hours = [("log.retention.hours", "2")]
+
+    kept_ms = [
+        service_config(args, given_settings(args)).log_defaults.retention_ms
+        for args in (
+            args_of(file),
+            args_of(file, options=hours),
+            args_of(file, config=None, directories=["/a"]),
+            args_of(file, config=None, directories=["/a"], options=hours),
+        )
+    ]
+
+    assert kept_ms == [7 * 86_400_000, 7_200_000, -1, 7_200_000]
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [

@@ -72,7 +72,7 @@ def test_names_types_defaults_and_synonyms_are_kafkas() -> None:
     ours = {
         known.name: (
             known.kind.name,
-            "" if known.default is None else known.kind.format(known.default),
+            "" if known.kafka_default is None else known.kind.format(known.kafka_default),
             [synonym.name for synonym in known.synonyms],
         )
         for known in options_of(LogConfig)
@@ -196,3 +196,11 @@ def test_overrides_keep_the_other_settings() -> None:
     changed = config.with_overrides({"flush.ms": "3"})
 
     assert changed.to_properties() == {"flush.ms": "3", "retention.ms": "1"}
+
+
+def test_tidelog_keeps_records_for_ever_where_kafka_keeps_them_for_a_week() -> None:
+    """That is the only default that differs; nothing is deleted by a rule that nobody gave."""
+    ours, theirs = LogConfig(), LogConfig.of_kafka()
+
+    assert (ours.retention_ms, theirs.retention_ms) == (-1, WEEK_MS)
+    assert ours.with_overrides({"retention.ms": f"{WEEK_MS}"}) == theirs

@@ -34,6 +34,15 @@ def test_kafkas_loggers_are_taken(name: str, ours: str) -> None:
     assert parse_log_levels([f"{name}=DEBUG"]) == {ours: logging.DEBUG}
 
 
+@pytest.mark.parametrize(
+    ("word", "level"), [("ALL", TRACE), ("FATAL", logging.CRITICAL), ("OFF", 100), ("all", TRACE)]
+)
+def test_kafkas_levels_are_taken(word: str, level: int) -> None:
+    """Its documentation sets ``kafka.log.Log=ALL``, in a file as ``log4j.logger.kafka.log.Log``."""
+    for name in ("kafka.log.Log", "log4j.logger.kafka.log.Log"):
+        assert parse_log_levels([f"{name}={word}"]) == {"tidelog.log": level}
+
+
 @pytest.mark.parametrize("text", ["LOUD", "", "tidelog.log=", "kafka.network=DEBUG", "log=DEBUG"])
 def test_an_unknown_level_or_logger_is_refused(text: str) -> None:
     """In a setting too, by its name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -57,6 +58,7 @@ def test_no_file_is_no_topics() -> None:
         {"version": 1, "topics": [T.as_json() | {"partitions": [0]}]},
         {"version": 1, "topics": [T.as_json() | {"partitions": {"x": "y"}}]},
         {"version": 1, "topics": [T.as_json(), T.as_json()]},
+        {"version": 3, "topics": [T.as_json() | {"birth": ["retention.ms"]}]},
     ],
 )
 def test_nothing_is_guessed_from_half_a_catalogue(content: object) -> None:
@@ -69,10 +71,24 @@ def test_nothing_is_guessed_from_half_a_catalogue(content: object) -> None:
 
 def test_a_later_version_is_named_whatever_its_form() -> None:
     """A catalogue of a newer tidelog is refused with its version."""
-    home = home_with({"version": 3, "topics": "elsewhere"})
+    home = home_with({"version": 4, "topics": "elsewhere"})
 
-    with pytest.raises(KafkaStorageError, match="version 3"):
+    with pytest.raises(KafkaStorageError, match="version 4"):
         read_catalogue(home.fs, home.path)
+
+
+def test_a_catalogue_is_written_in_the_oldest_form_that_says_all_of_it() -> None:
+    """So that an older release reads it, unless it would then forget birth values."""
+    born = replace(T, birth={"retention.ms": "-1"})
+    adopted = replace(T, is_adopted=True)
+    home = home_with("")
+    versions = []
+    for topic in (T, adopted, born):
+        write_catalogue(home.fs, home.path, Catalogue({"t": topic}))
+        versions.append(json.loads(home.text(FILE))["version"])
+        assert Catalogue({"t": topic}) == read_catalogue(home.fs, home.path)
+
+    assert versions == [1, 2, 3]
 
 
 def test_a_name_is_taken_once() -> None:

@@ -217,14 +217,32 @@ def test_a_program_asks_for_offsets_and_deletes_records(tmp_path: Path) -> None:
         logs.append_all("t", [(None, b"%d" % number, (), number * 10) for number in range(5)])
         beside = tidelog.open_directory_read_only(tmp_path)
 
-        assert logs.offsets("t") == beside.offsets("t") == (0, 5, 5, 5)
+        assert logs.offsets("t", 0) == beside.offsets("t", 0) == (0, 5, 5, 5)
         assert logs.offset_at("t", 0, 11) == beside.offset_at("t", 0, 11) == (20, 2, 0)
         assert logs.offset_at("t", 0, 41) is None
         with pytest.raises(InvalidArgument, match="-2 is not a time"):
             logs.offset_at("t", 0, -2)
-        assert logs.delete_records("t", 0, 3) == logs.offsets("t").log_start_offset == 3
+        assert logs.delete_records("t", 0, 3) == logs.offsets("t", 0).log_start_offset == 3
         with pytest.raises(OffsetOutOfRange):
             logs.delete_records("t", 0, 6)
         with pytest.raises(PolicyViolation):
-            logs.delete_records("c")
-        assert logs.delete_records("t") == 5
+            logs.delete_records("c", 0, "highWatermark")
+        assert logs.delete_records("t", 0, "highWatermark") == 5
+
+
+def test_what_deletes_records_takes_no_default(tmp_path: Path) -> None:
+    """Partition and offset are said; -1, which a mistake may give, is refused."""
+    with tidelog.open(tmp_path, retention_ms=-1) as logs:
+        logs.create_topic("t")
+        logs.append_all("t", [b"a", b"b"])
+        ask: Any = logs.delete_records
+
+        for missing in (("t",), ("t", 0)):
+            with pytest.raises(TypeError, match="before_offset"):
+                ask(*missing)
+        for before in (-1, "all", None, True, 1.0):
+            with pytest.raises(InvalidArgument, match='"highWatermark" to delete all'):
+                ask("t", 0, before)
+        with pytest.raises(InvalidArgument, match="not the number of a partition"):
+            ask("t", None, 1)
+        assert len(list(logs.read("t"))) == 2

@@ -110,7 +110,7 @@ def test_the_settings_of_the_broker_can_be_given(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         tidelog.open(data, server_properties=tmp_path / "none")
 
-    assert kept == [3_600_000, 604_800_000]
+    assert kept == [3_600_000, -1]
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
@@ -126,6 +126,18 @@ def test_no_setting_of_an_internal_topic_is_reported_as_unknown(
         assert logs.config_of(name).is_compacted
 
     assert "unknown" not in caplog.text
+
+
+def test_the_state_of_share_groups_is_kept_whatever_its_age(tmp_path: Path) -> None:
+    """A broker creates its topic with these settings; nothing is deleted by others."""
+    (tmp_path / "__share_group_state-0").mkdir()
+    (tmp_path / "__share_group_state-0" / f"{0:020d}.log").touch()
+
+    with tidelog.open(tmp_path, retention_ms=5, retention_bytes=5) as logs:
+        config = logs.config_of("__share_group_state")
+
+    assert (config.is_deleted, config.is_compacted) == (True, False)
+    assert (config.retention_ms, config.retention_bytes) == (-1, -1)
 
 
 def test_directories_that_get_no_new_logs_are_among_those_opened(tmp_path: Path) -> None:

@@ -33,7 +33,10 @@ HELD = [
     tidelog.AsyncGroupReader,
     tidelog.AsyncReadOnlyLogs,
 ]
-INTERNAL = {"Buffer", "GroupMember", "Hold", "RecordFields", "Staged", "_StagedPartition"}
+INTERNAL = {
+    *("Buffer", "GroupMember", "Hold", "ReadOnlyTopicFollower", "RecordFields", "Staged"),
+    "_StagedPartition",
+}
 """Types of arguments and results of methods that other parts of tidelog call."""
 WORD = re.compile(r"\b[A-Z]\w+")
 KNOWN = (builtins, collections.abc, typing, os, uuid, random)
@@ -119,11 +122,12 @@ def test_a_program_needs_no_casts(tmp_path: Path) -> None:
         appended = assert_type(logs.append("t", b"a"), tidelog.Appended)
         assert_type(logs.append_all("t", [b"b", (None, b"c"), {"value": b"d"}]), int)
         assert_type(logs.writer("t"), tidelog.TopicWriter)
-        record = assert_type(next(logs.read("t")), tidelog.Record)
+        record = assert_type(next(logs.read("t")), tidelog.ConsumedRecord)
         assert_type(record.value, bytes | None)
         assert_type(logs.partition("t", 0), tidelog.Partition)
         assert_type(logs.partition("t", 0).log, tidelog.Log)
-        assert_type(logs.offsets("t"), tidelog.Offsets)
+        assert_type(logs.offsets("t"), dict[int, tidelog.Offsets])
+        assert_type(logs.offsets("t", 0), tidelog.Offsets)
         assert_type(logs.offset_at("t", 0, 0), tidelog.TimestampedOffset | None)
         assert_type(logs.count_records("t"), tidelog.RecordCount)
         assert_type(logs.metrics(), list[tidelog.Metric])
@@ -138,7 +142,7 @@ def test_a_program_needs_no_casts(tmp_path: Path) -> None:
         assert_type(txn.committed, tidelog.CommittedTransaction | None)
     view = assert_type(tidelog.open_directory_read_only(tmp_path), tidelog.ReadOnlyLogs)
     assert_type(view.topics()["t"], tidelog.ReadOnlyTopic)
-    with assert_type(view.open("t"), tidelog.ReadOnlyLog) as log:
+    with assert_type(view.open("t", 0), tidelog.ReadOnlyLog) as log:
         assert_type(next(log.columns()), tidelog.RecordColumns)
 
     assert (topic.name, appended.offset) == ("t", 0)
@@ -156,5 +160,5 @@ def test_the_example_of_the_readme_can_be_run_again(
         exec(compile(block, "README.md", "exec"), {})
         shown.append(capsys.readouterr().out)
 
-    first, second = (f"{offset} b'Brest' b'high at 06:12'\n" for offset in range(2))
+    first, second = (f"0 {offset} b'Brest' b'high at 06:12'\n" for offset in range(2))
     assert shown == [f"{first}0 1 1\n", f"{first}{second}0 2 2\n"]

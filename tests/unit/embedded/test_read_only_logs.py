@@ -30,12 +30,12 @@ def test_topics_and_records_are_seen_beside_their_writer(tmp_path: Path) -> None
 
         assert view.topic("t").partitions == (0, 1)
         assert [found.value for found in view.read("t")] == [b"a", b"b"]
-        assert view.offsets("t") == (0, 2, 2, 2)
+        assert view.offsets("t", 0) == (0, 2, 2, 2)
         at = view.offset_at("t", 0, 15)
         assert at is not None
         assert at.offset == 1
         assert view.count_records("t").records == 2
-        with view.open("t") as log:
+        with view.open("t", 0) as log:
             assert log.log_end_offset == 2
 
 
@@ -69,7 +69,7 @@ def test_a_follower_does_not_go_on_in_a_topic_that_was_created_again() -> None:
         logs.append_all("t", [b"a"])
     follower = ReadOnlyLogs(
         home.path, fs=home.fs, clock=home.clock, wait_ms=home.clock.advance
-    ).follower("t")
+    ).follower("t", 0)
     assert [one.value for found in follower.columns() for one in found.records()] == [b"a"]
     with home.open() as logs:
         logs.delete_topic("t")

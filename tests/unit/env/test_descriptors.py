@@ -71,6 +71,9 @@ class Idle:
         self._budget.discard(self)
         return True
 
+    def drop(self, _parent: int) -> None:
+        """Do nothing: there is no descriptor."""
+
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
 def test_where_no_descriptor_is_free_files_are_closed_until_there_is_one(code: int) -> None:

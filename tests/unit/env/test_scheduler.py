@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.env.scheduler import Handle, InlineScheduler, Scheduler, ThreadScheduler
+from tidelog.errors import KafkaStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -403,3 +404,22 @@ def test_a_task_scheduled_behind_a_long_one_finds_another_thread() -> None:
         done.wait(SOON_S)
 
     assert waited == [True]
+
+
+def test_an_error_that_explains_itself_is_logged_in_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Such as a full disk; a fault of the program has a traceback."""
+
+    def fill() -> None:
+        raise KafkaStorageError("t-0: writing the leader epochs failed: no space left")
+
+    with caplog.at_level(logging.ERROR, "tidelog.env.scheduler"):
+        for task in (fill, fail):
+            InlineScheduler().schedule("shaky", task)
+
+    known, unknown = caplog.records
+    assert known.getMessage().endswith(
+        "reason=t-0: writing the leader epochs failed: no space left"
+    )
+    assert (known.exc_info, unknown.exc_info is None) == (None, False)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tidelog.records.builder import BatchFields
 
 RECORD = (1_000, b"key", b"value", ())
+ANY = rows.ANY_OFFSET, 0
 
 
 def batch(offset: int = 0, count: int = 2, **fields: Unpack[BatchFields]) -> bytes:
@@ -35,11 +36,12 @@ def walked(
     end: int | None = None,
     check_crc: bool = True,
     capacity: int = 4,
+    bounds: tuple[int, int] = ANY,
 ) -> tuple[list[list[int]], int, int]:
     out = np.full((rows.BATCH_COLUMNS, capacity), -99, np.int64)
     stop = len(data) if end is None else end
     array = np.frombuffer(data, np.uint8)
-    count, position, status = walk(array, start, stop, check_crc, out)
+    count, position, status = walk(array, start, stop, check_crc, *bounds, out)
     assert (out[:, count:] == -99).all()
     return out[:, :count].T.tolist(), position, status
 
@@ -159,7 +161,7 @@ def test_an_array_with_too_few_rows_is_refused(run: Callable[[Any], Any]) -> Non
     """The output must have every row."""
     data = np.frombuffer(batch(), np.uint8)
 
-    found = run(walk_batches)(data, 0, data.size, True, np.zeros((13, 4), np.int64))
+    found = run(walk_batches)(data, 0, data.size, True, *ANY, np.zeros((13, 4), np.int64))
 
     assert found == (0, 0, rows.BAD_ARGUMENT)
 
@@ -181,14 +183,15 @@ class InFile:
         stop: int | None = None,
         buffer: int = 150,
         capacity: int = 16,
+        bounds: tuple[int, int] = ANY,
     ) -> tuple[list[list[int]], int, bytes]:
         """Return the batches, where the walk ended, and the bytes of the control batches."""
         reads = self.file.native_reads()
         assert reads is not None
         out = np.full((rows.BATCH_COLUMNS, capacity), -99, np.int64)
         space = np.zeros(buffer, np.uint8)
-        bounds = start, self.size if stop is None else stop, self.size
-        count, position, used = walk(*reads, *bounds, space, self.controls, out)
+        where = start, self.size if stop is None else stop, self.size
+        count, position, used = walk(*reads, *where, *bounds, space, self.controls, out)
         assert (self.controls[used:] == 99).all()
         return out[:, :count].T.tolist(), position, self.controls[:used].tobytes()
 
@@ -321,7 +324,7 @@ def test_a_file_that_cannot_be_read_ends_the_walk_where_it_begins(
     out = np.zeros((rows.BATCH_COLUMNS, 4), np.int64)
     space = np.zeros(150, np.uint8)
 
-    end = run(walk_file)(reads.pread, -1, 0, 1, file.size, space, file.controls, out)
+    end = run(walk_file)(reads.pread, -1, 0, 1, file.size, *ANY, space, file.controls, out)
 
     assert end == (0, 0, 0)
 
@@ -346,6 +349,6 @@ def test_a_walk_without_room_finds_nothing(
     assert reads is not None
     out, space = np.zeros((shape, 4), np.int64), np.zeros(buffer, np.uint8)
 
-    end = run(walk_file)(*reads, 0, 1, file.size, space, file.controls, out)
+    end = run(walk_file)(*reads, 0, 1, file.size, *ANY, space, file.controls, out)
 
     assert end == (0, 0, 0)

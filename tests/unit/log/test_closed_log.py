@@ -63,7 +63,9 @@ HARMLESS: Final = {
     "add_listener",
     "check_delete_records",
     "pin",
+    "prepare",
     "remove_listener",
+    "report_to",
     "watch",
     "swap.delete_cleaned_segment",
 }

@@ -420,3 +420,16 @@ def test_retention_does_not_need_room_for_a_new_segment() -> None:
 
     assert (deleted, log.segments.base_offsets) == (2, [10])
     assert log.delete_old_segments(NOW_MS + 100_000) == 1
+
+
+def test_a_deletion_above_the_high_watermark_says_what_the_log_holds() -> None:
+    """The log holds the offset; that readers may not see it yet is the reason."""
+    _, log = filled()
+    log.update_high_watermark(4)
+
+    for delete in (log.delete_records, log.maybe_increment_log_start_offset):
+        with pytest.raises(OffsetOutOfRange, match=r"up to 4, the high .* holds \[0, 15\]"):
+            delete(6)
+    log.update_high_watermark(15)
+    with pytest.raises(OffsetOutOfRange, match=r"out of range: the log holds \[0, 15\]"):
+        log.delete_records(16)

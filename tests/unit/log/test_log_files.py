@@ -64,7 +64,7 @@ def test_a_segment_that_exists_is_rolled_over_only_while_empty() -> None:
     assert log.segments.base_offsets == [0]
     log.roll()
     with pytest.raises(InvariantError):
-        log._state.local.roll(0)
+        log._state.local.roll(0, recovery_point=0)
     assert all_values(log) == [(0, b"v")]
     assert home.failures == []
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import pytest
 
-from tidelog.errors import OffsetOutOfRange
+from tidelog.errors import CorruptMessage, OffsetOutOfRange
 from tidelog.log.committed import AbortedTransaction
 from tidelog.records.control import build_marker
 from tidelog.records.isolation import Isolation
@@ -281,8 +281,8 @@ def test_a_place_looked_up_before_a_truncation_is_not_kept(
     assert log.fetch_high_watermark() == LogOffsetMetadata(2, 0, 2 * SIZE)
 
 
-def test_reading_goes_on_where_damage_made_offsets_go_back() -> None:
-    """Records behind a batch of a greater offset are left out, and no batch is read for ever."""
+def test_offsets_that_go_back_end_a_read_with_an_error() -> None:
+    """Records before the damaged batch are yielded; none behind it is passed over silently."""
     home = LogHome(internal_segment_bytes=3 * SIZE)
     log = home.open()
     for value in (b"a", b"b", b"c", b"d"):
@@ -292,6 +292,9 @@ def test_reading_goes_on_where_damage_made_offsets_go_back() -> None:
     data = home.read(name)
     home.write(name, data[: 2 * SIZE] + bytes(8) + data[2 * SIZE + 8 :])
 
-    found = all_values(home.open())
+    found: list[bytes | None] = []
+    reading = (record.value for record in home.open().records(isolation=END))
+    with pytest.raises(CorruptMessage, match="impossible offsets 0 to 0") as raised:
+        found.extend(reading)
 
-    assert found == [(0, b"a"), (1, b"b"), (3, b"d")]
+    assert (found, raised.value.position) == ([b"a", b"b"], 2 * SIZE)

@@ -70,7 +70,7 @@ def test_reading_a_log_that_is_being_closed_is_no_failed_disk() -> None:
     for _ in range(5):
         log.append_as_leader(BATCH)
     log.segments.all[0].close()
-    log._state.lock = HeldLock(log.close)
+    log._state.lock = HeldLock.until(log.close)
 
     with pytest.raises(KafkaStorageError, match="flights-0 is closed"):
         log.read(0, isolation=Isolation.LOG_END)
@@ -90,7 +90,7 @@ def being_cut(log: Log, offset: int) -> None:
 
     cutting.__enter__()
     file.truncate(place.position)
-    log._state.lock = HeldLock(finish)
+    log._state.lock = HeldLock.until(finish)
 
 
 def test_a_read_beside_a_truncation_waits_for_its_end() -> None:
@@ -154,10 +154,8 @@ def test_a_look_that_keeps_failing_beside_a_writer_ends_under_the_lock() -> None
 
 
 def _is_held(log: Log) -> bool:
-    """Return whether the log's lock is held, which a deferred call waits for."""
-    called: list[bool] = []
-    log._state.lock.after_release(lambda: called.append(True))
-    return not called
+    """Return whether the log's lock is held."""
+    return log._state.listeners.is_lock_held()
 
 
 def test_a_log_closed_while_a_look_waits_for_the_lock_is_said_to_be_closed() -> None:
@@ -170,7 +168,7 @@ def test_a_log_closed_while_a_look_waits_for_the_lock_is_said_to_be_closed() -> 
         asked.append(view)
         log.append_as_leader(BATCH)
         if len(asked) == UNLOCKED_LOOKS:
-            log._state.lock = HeldLock(log.close)
+            log._state.lock = HeldLock.until(log.close)
         raise CorruptMessage("damaged", 0, "log")
 
     with pytest.raises(KafkaStorageError, match="flights-0 is closed"):

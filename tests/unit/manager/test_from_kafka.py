@@ -10,13 +10,14 @@ from uuid import UUID
 import pytest
 
 from tidelog.codec.metadata_files import write_partition_metadata
+from tidelog.datadir.birth import birth_values
 from tidelog.datadir.catalogue import read_catalogue
 from tidelog.datadir.cluster_metadata.metadata_records import ResourceType
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.directories.log_dirs import LogDirs
 from tidelog.manager.from_kafka import take_over
 from tidelog.testing import metadata_log as made
-from tidelog.testing.directory_home import DataHome, record
+from tidelog.testing.directory_home import SMALL_INDEXES, DataHome, record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,6 +121,22 @@ def test_a_topic_that_was_handed_over_gets_what_kafka_changed() -> None:
 
     assert config_of(topic) == {"segment.ms": "9"}
     assert (topic.is_adopted, topic.revision) == (False, 1)
+
+
+def test_a_birth_value_that_was_handed_over_is_not_the_topics_own_when_it_comes_back() -> None:
+    """Only one that Kafka changed is; one that Kafka took back is the birth value again."""
+    home = home_with("t", "u")
+    records = [
+        made.setting(key, value, name)
+        for name in ("t", "u")
+        for key, value in {"retention.ms": "-1", "segment.ms": "604800000"}.items()
+    ]
+    ran(home, *records, made.setting("retention.ms", "9", "u"))
+
+    topics = taken_over(home)
+
+    assert (config_of(topics["t"]), config_of(topics["u"])) == ({}, {"retention.ms": "9"})
+    assert topics["u"].birth == birth_values(SMALL_INDEXES)
 
 
 def test_nothing_is_written_where_nothing_changed() -> None:

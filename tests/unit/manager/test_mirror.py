@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidelog.config.log_config import LogConfig
+from tidelog.datadir.birth import birth_values
 from tidelog.errors import (
     CommitUnfinished,
     InconsistentTopicId,
@@ -351,6 +353,23 @@ def test_a_topic_of_kafka_with_unknown_settings_is_kept_forever() -> None:
     kept = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
     assert dict(topic.config) == kept
     homes.check()
+
+
+@pytest.mark.parametrize("is_of_kafka", [False, True])
+def test_a_mirror_has_the_birth_values_of_its_source(*, is_of_kafka: bool) -> None:
+    """Never what the process brings that mirrors; a broker's topic was born with Kafka's."""
+    homes = Homes()
+    with homes.home.open(paths=(SOURCE,), defaults=LogConfig(retention_ms=5, segment_ms=6)) as logs:
+        append(logs.partition(logs.create_topic("t").name, 0).log, b"a")
+    if is_of_kafka:
+        homes.home.fs.delete(f"{SOURCE}/tidelog.topics.json")
+
+    homes.mirror()
+
+    with homes.target() as logs:
+        birth = logs.topics()["t"].birth
+    born = LogConfig.of_kafka() if is_of_kafka else LogConfig(retention_ms=5, segment_ms=6)
+    assert birth == birth_values(born)
 
 
 def test_a_tiered_topic_is_mirrored_without_the_settings_of_remote_storage() -> None:

@@ -231,7 +231,7 @@ def test_a_deletion_of_records_keeps_no_deletion_of_the_topic_waiting(
                 yield check_done
 
         monkeypatch.setattr(manager._cleaning, "exclusive", stopped_first)
-        monkeypatch.setattr(manager._registry, "change_lock", HeldLock(look))
+        monkeypatch.setattr(manager._registry, "change_lock", HeldLock.until(look))
         with suppress(KafkaStorageError):  # the log has to be reopened first
             manager.delete_records(key, 5)
         monkeypatch.undo()

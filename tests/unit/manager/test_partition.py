@@ -125,7 +125,7 @@ def test_listeners_survive_a_move() -> None:
     listener = Watermarks()
     partition.add_listener(listener)
 
-    with partition.lock:
+    with partition.listeners, partition.lock:
         partition.use(new)
     partition.append_records([record(b"a")])
     old.update_high_watermark(1)
@@ -139,7 +139,7 @@ def test_listeners_hear_what_a_move_changes() -> None:
     listener = Watermarks()
     partition.add_listener(listener)
 
-    with partition.lock:
+    with partition.listeners, partition.lock:
         partition.use(one_log(records=2))
         during = list(listener.heard)
 
@@ -149,10 +149,10 @@ def test_listeners_hear_what_a_move_changes() -> None:
 def test_listeners_are_called_without_the_lock_of_the_partition() -> None:
     """A listener may append to the partition it listens to."""
     partition = Partition("t", 0, one_log())
-    depths: list[int] = []
+    held: list[bool] = []
 
     def append_once() -> None:
-        depths.append(partition.lock._depth)
+        held.append(partition.listeners.is_lock_held())
         if partition.log.log_end_offset < 2:
             partition.append_records([record(b"b")])
 
@@ -160,7 +160,7 @@ def test_listeners_are_called_without_the_lock_of_the_partition() -> None:
     partition.add_listener(listener)
     partition.append_records([record(b"a")])
 
-    assert (listener.heard, depths) == ([1, 2], [0, 0])
+    assert (listener.heard, held) == ([1, 2], [False, False])
 
 
 def test_an_owner_gives_the_rule_for_the_high_watermark() -> None:

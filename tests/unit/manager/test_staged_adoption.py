@@ -104,7 +104,7 @@ def test_records_with_the_time_of_their_append_are_never_adopted() -> None:
         home.clock.advance(5_000)
         write(logs)
         now_ms = home.clock.now_ms()
-        times = {found.timestamp for found in logs.read("t") if found.offset}
+        times = {found.timestamp for found in logs.read("t", 0) if found.offset}
 
     assert times == {now_ms}
 
@@ -153,7 +153,7 @@ def test_a_torn_patch_is_written_again() -> None:
             data = home.fs.read(path)
             home.fs.write(path, b"\0\0\0\0\0\1\2\3" + data[8:12] + b"\0\0\1\1" + data[16:])
     with home.open(defaults=KEEP) as logs:
-        assert [found.offset for found in logs.read("t")] == list(range(21))
+        assert [found.offset for found in logs.read("t", 0)] == list(range(21))
 
     assert home.values("t-0") == [b"before", *VALUES]
 
@@ -226,7 +226,7 @@ def test_adopted_files_follow_what_another_writer_appended() -> None:
         logs.partition("t", 0).append_records([record(b"other", b"k")])
     home.fs.rename(f"{journal}.hidden", journal)
     with home.open(defaults=KEEP) as logs:
-        assert [found.offset for found in logs.read("t")] == list(range(22))
+        assert [found.offset for found in logs.read("t", 0)] == list(range(22))
 
     assert home.values("t-0") == [b"before", b"other", *VALUES]
 
@@ -252,7 +252,7 @@ def test_a_full_disk_after_a_file_was_moved_is_mended_by_the_next_try() -> None:
         with pytest.raises(CommitUnfinished):
             write(logs)
         logs.manager.staged_commits.finish_all()
-        assert [found.value for found in logs.read("t")] == [b"before", *VALUES]
+        assert [found.value for found in logs.read("t", 0)] == [b"before", *VALUES]
 
     assert home.values("t-0") == [b"before", *VALUES]
 

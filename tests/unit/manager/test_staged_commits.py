@@ -27,8 +27,8 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.staging.directory import CommitPoint
-from tidelog.staging.finished import FINISHED_FILE, RETENTION_MS, read_finished
-from tidelog.staging.journal import JOURNAL_SUFFIX, journal_name, list_journals
+from tidelog.staging.finished import FINISHED_FILE, FINISHED_VERSION, RETENTION_MS, read_finished
+from tidelog.staging.journal import JOURNAL_SUFFIX, JOURNAL_VERSION, journal_name, list_journals
 from tidelog.staging.manifest_names import waiting_hashes
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.testing import PowerCut
@@ -82,7 +82,7 @@ def own_files(home: DataHome) -> list[str]:
 
 def seen(logs: Logs, topic: str = "t") -> list[bytes | None]:
     """Return the values that readers of partition 0 see."""
-    return [found.value for found in logs.read(topic)]
+    return [found.value for found in logs.read(topic, 0)]
 
 
 def test_a_transaction_writes_to_several_topics() -> None:
@@ -285,7 +285,7 @@ def test_append_time_is_that_of_the_commit_also_after_a_replay() -> None:
     interrupted(home)
     home.clock.advance(5_000)
     with home.open(defaults=KEEP) as logs:
-        times = [found.timestamp for found in logs.read("t")]
+        times = [found.timestamp for found in logs.read("t", 0)]
 
     assert times[1:] == [committed_ms, committed_ms]
 
@@ -688,9 +688,11 @@ def test_a_file_of_a_newer_version_is_refused_untouched(name: str) -> None:
     with home.open(defaults=KEEP) as logs:
         write(logs)
     interrupted(home) if name != FINISHED_FILE else None
-    text = json.dumps({"version": 3, "other": "form"})
+    newest = JOURNAL_VERSION if name != FINISHED_FILE else FINISHED_VERSION
+    text = json.dumps({"version": newest + 1, "other": "form"})
     home.write(name, text)
-    refused = pytest.raises(KafkaStorageError, match="has version 3; this tidelog reads up to 2")
+    words = f"has version {newest + 1}; this tidelog reads up to {newest}"
+    refused = pytest.raises(KafkaStorageError, match=words)
     with refused, home.open(defaults=KEEP) as logs:
         write(logs, "y")
 

@@ -11,6 +11,7 @@ from tidelog.embedded.logs import Logs
 from tidelog.errors import CommitPending, CommitUnfinished, KafkaStorageError
 from tidelog.log.listeners import LogListener
 from tidelog.staging.directory import CommitPoint
+from tidelog.staging.journal import JOURNAL_SUFFIX, journal_name
 from tidelog.staging.manifest_names import new_stem
 from tidelog.staging.ready_expiry import LEFTOVER_MS
 from tidelog.staging.staged_file import is_staged_name
@@ -118,8 +119,8 @@ def test_a_lack_of_descriptors_leaves_a_commit_pending_and_the_directory_online(
     assert values(manager, "t", 0) == [b"a"]
 
 
-def test_an_interrupt_after_the_commit_point_leaves_the_journal_pending() -> None:
-    """Its partitions take no appends before it is applied, which needs no restart."""
+def test_a_commit_that_was_interrupted_after_its_commit_point_is_finished_by_the_next_act() -> None:
+    """An append comes after its records; nobody has to repeat the transaction, or to open again."""
     home = ManagerHome()
     manager = home.open()
     manager.create_topic("t")
@@ -134,11 +135,9 @@ def test_an_interrupt_after_the_commit_point_leaves_the_journal_pending() -> Non
         txn.append("t", b"a")
 
     assert list(manager.staged_commits.pending) == [("/data", "x")]
-    with pytest.raises(CommitPending):
-        manager.partition("t", 0).append_records([record(b"late")])
-    manager.staged_commits.on_point = lambda _: None
-    manager.staged_commits.finish_all()
-    assert values(manager, "t", 0) == [b"a"]
+    manager.partition("t", 0).append_records([record(b"late")])
+    assert values(manager, "t", 0) == [b"a", b"late"]
+    assert not manager.staged_commits.pending
 
 
 def test_a_start_without_descriptors_for_the_journals_fails_and_can_be_repeated() -> None:
@@ -245,6 +244,100 @@ def test_a_power_cut_during_a_retry_leaves_the_journal() -> None:
     assert (values(manager, "t", 0), values(manager, "u", 0)) == ([b"a"], [b"b"])
 
 
+def interrupted_clean_up(home: ManagerHome) -> LogManager:
+    """Interrupt a retry of x, which writes to t and u, after its journal is deleted."""
+    manager, txn = left_pending(home)
+
+    def interrupt(point: CommitPoint) -> None:
+        if point is CommitPoint.CLEANED:
+            raise KeyboardInterrupt
+
+    manager.staged_commits.on_point = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        manager.staged_commits.finish_all()
+    assert journal_name(txn) not in home.files()
+    manager.staged_commits.on_point = lambda _: None
+    return manager
+
+
+def left_pending(home: ManagerHome) -> tuple[LogManager, str]:
+    """Return a service with topics t and u, and the id of a commit that it has still to apply."""
+    manager = home.open()
+    for topic in ("t", "u"):
+        manager.create_topic(topic)
+    home.fs.fail("pwrite", "u-0/00000000000000000000.log", FULL)
+    txn = Logs(manager).transaction("x")
+    for topic in ("t", "u"):
+        txn.append(topic, topic.encode())
+    with pytest.raises(CommitUnfinished):
+        txn.commit()
+    return manager, "x"
+
+
+def test_a_journal_that_is_gone_counts_as_finished() -> None:
+    """An interrupt after its deletion neither stops a healthy directory nor holds a partition."""
+    home = ManagerHome()
+    manager = interrupted_clean_up(home)
+
+    with Logs(manager).transaction("y") as txn:
+        txn.append("t", b"next")
+
+    assert (manager.live_dirs, manager.staged_commits.pending) == (["/data"], {})
+    assert values(manager, "t", 0) == [b"t", b"next"]
+    assert values(manager, "u", 0) == [b"u"]
+
+
+def test_a_topic_of_a_journal_that_is_gone_can_be_deleted() -> None:
+    """The deletion finds no journal to take the topic out of, and takes that for finished."""
+    home = ManagerHome()
+    manager = interrupted_clean_up(home)
+
+    manager.delete_topic("t")
+
+    assert (manager.live_dirs, manager.staged_commits.pending) == (["/data"], {})
+    assert values(manager, "u", 0) == [b"u"]
+
+
+def test_a_transaction_that_was_given_up_is_not_applied_after_an_interrupt() -> None:
+    """Its journal is deleted first; the next act releases its partitions."""
+    home = ManagerHome()
+    manager, txn = left_pending(home)
+    delete = home.fs.delete
+
+    def deleting(path: str) -> None:
+        delete(path)
+        if path.endswith(JOURNAL_SUFFIX):
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(home.fs, "delete", deleting)
+        with pytest.raises(KeyboardInterrupt):
+            manager.staged_commits.drop("/data", txn)
+
+    manager.staged_commits.finish_all()
+
+    manager.partition("u", 0).append_records([record(b"after")])
+    assert (manager.live_dirs, manager.staged_commits.pending) == (["/data"], {})
+    assert values(manager, "u", 0) == [b"after"]
+
+
+def test_a_directory_that_is_offline_is_said_to_be() -> None:
+    """With the reason, where a path is given and where there is only one directory."""
+    home = ManagerHome()
+    manager = home.open()
+    manager.create_topic("t")
+    home.fs.fail("sync", "t-0/00000000000000000000.log", OSError(errno.EIO, "the disk failed"))
+    logs = Logs(manager)
+    with pytest.raises(KafkaStorageError), logs.transaction("x") as txn:
+        txn.append("t", b"a")
+
+    for path in (None, "/data"):
+        with pytest.raises(KafkaStorageError, match=r"/data is offline: .*the disk failed"):
+            logs.transaction("y", path)
+    with pytest.raises(KafkaStorageError, match=r"/data is offline: .*the disk failed"):
+        manager.staged_commits.drop("/data", "x")
+
+
 def half_deleted(home: ManagerHome | DataHome, manager: LogManager) -> None:
     """Let x create t and write to t and u; then delete t, which the journal still names.
 
@@ -344,3 +437,24 @@ def test_no_commit_begins_between_the_look_at_an_old_file_and_its_deletion(
     assert set(holds) == {1}
     assert staged_files(home) == []
     assert f"{stem}.refused" not in home.files()
+
+
+def test_a_commit_that_is_finished_by_a_repeat_of_its_id_is_applied_once() -> None:
+    """Its own steps use partitions, which is an act that finishes what was interrupted, too."""
+    home = ManagerHome()
+    manager = home.open()
+    manager.create_topic("t")
+
+    def interrupt(point: CommitPoint) -> None:
+        if point is CommitPoint.COMMITTED:
+            raise KeyboardInterrupt
+
+    manager.staged_commits.on_point = interrupt
+    with pytest.raises(KeyboardInterrupt), Logs(manager).transaction("x") as txn:
+        txn.append("t", b"a")
+    manager.staged_commits.on_point = lambda _: None
+
+    manager.staged_commits.finish_all()
+
+    assert not manager.staged_commits.pending
+    assert values(manager, "t", 0) == [b"a"]

@@ -18,6 +18,7 @@ from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import (
     FINISHED_FILE,
+    FINISHED_VERSION,
     MAX_STREAMS,
     CommittedTransaction,
     read_finished,
@@ -207,16 +208,17 @@ def test_a_pending_batch_stops_the_next_of_its_stream() -> None:
             commit(home, logs, staged(home, logs, 2, b"b", topic="u"))
 
 
-def test_files_without_streams_keep_their_older_form() -> None:
-    """So an earlier release can still read them; those with streams have version 2."""
+def test_the_table_names_topics_by_id_so_an_earlier_release_refuses_it() -> None:
+    """It would drop the ids, by which a topic that was created again is recognized."""
     home = home_with_topic()
     with home.open(defaults=KEEP) as logs:
         with logs.transaction("x") as txn:
             txn.append("t", b"b")
-        assert json.loads(home.text(FINISHED_FILE))["version"] == 1
         commit(home, logs, staged(home, logs, 1, b"a"))
 
-    assert json.loads(home.text(FINISHED_FILE))["version"] == 2
+    table = json.loads(home.text(FINISHED_FILE))
+    assert table["version"] == FINISHED_VERSION
+    assert all(entry["topicIds"].keys() == {"t"} for entry in table["transactions"])
 
 
 @pytest.mark.parametrize("stream", [{}, {"queryId": 1, "batchId": 1}, {"queryId": "q"}, 7])

@@ -8,6 +8,8 @@ from uuid import UUID
 import pytest
 
 from tidelog.codec.metadata_files import MetaProperties, read_meta_properties
+from tidelog.config.log_config import LogConfig
+from tidelog.datadir.birth import birth_values
 from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE, FEATURES
 from tidelog.errors import CommitPending, CorruptFile, KafkaStorageError
 from tidelog.manager.to_kafka import PROPERTIES_FILE, plan_hand_over, write_hand_over
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 PATH = DataHome.path
 BOOTSTRAP = f"{PATH}/{BOOTSTRAP_FILE}"
 FOREVER = {"retention.ms": "-1"}
+BORN = birth_values(LogConfig())
 
 
 def hand_over(home: DataHome, *paths: str) -> HandOver:
@@ -56,7 +59,10 @@ def image_of(home: DataHome) -> MetadataImage:
 
 
 def test_a_controller_finds_all_topics_with_ids_partitions_and_settings() -> None:
-    """And the features of a new cluster; the catalogue stays as it is."""
+    """And the features of a new cluster; the catalogue stays as it is.
+
+    By its own default the broker would delete what a topic without a retention keeps for ever.
+    """
     home = home_with_topics()
     catalogue = home.text("tidelog.topics.json")
 
@@ -66,10 +72,11 @@ def test_a_controller_finds_all_topics_with_ids_partitions_and_settings() -> Non
     topics = {topic.name: topic.partitions for topic in image.topics.values()}
     assert topics == {"t": {0, 1}, "u": {0}}
     assert {topic.topic_id for topic in plan.topics} == image.topics.keys()
+    untiered = {n: v for n, v in BORN.items() if not n.startswith(("remote.", "local."))}
     assert [
         (resource.name, {key: one.value for key, one in settings.items()})
         for resource, settings in image.settings.items()
-    ] == [("t", FOREVER)]
+    ] == [("t", untiered | FOREVER), ("u", untiered)]
     assert image.features == FEATURES
     assert home.text("tidelog.topics.json") == catalogue
     assert f"log.dirs={PATH}" in home.text(PROPERTIES_FILE)
@@ -270,7 +277,7 @@ def test_a_damaged_bootstrap_file_is_not_replaced_and_nothing_is_written() -> No
     users = made.metadata_snapshot([made.message(11, made.text("alice") + bytes(8))])
     home.fs.write(BOOTSTRAP, users[:-100])
 
-    with pytest.raises(CorruptFile, match="are not a whole batch"):
+    with pytest.raises(CorruptFile, match="cut off by the end"):
         hand_over(home)
 
     assert home.fs.read(BOOTSTRAP) == users[:-100]

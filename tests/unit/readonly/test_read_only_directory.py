@@ -98,7 +98,7 @@ def test_kafkas_own_log_is_left_alone() -> None:
 
     assert (dict(directory.topics), directory.partitions, list(directory.logs())) == ({}, (), [])
     assert directory.topic("__cluster_metadata").partitions == (0,)
-    with directory.open("__cluster_metadata") as log:
+    with directory.open("__cluster_metadata", 0) as log:
         assert log.log_end_offset == 6
 
 

@@ -310,12 +310,12 @@ def test_a_manifest_of_a_newer_release_is_left_untouched() -> None:
     home = ManagerHome()
     service(home)
     path = files(home.fs).path(State.READY)
-    home.fs.write(path, b'{"version": 3, "new": true}')
+    home.fs.write(path, b'{"version": 4, "new": true}')
 
     home.clock.set_time_of_day(home.clock.now_ms() + 10 * LEFTOVER_MS)
     home.clock.advance(400_000)
 
-    assert home.fs.read(path) == b'{"version": 3, "new": true}'
+    assert home.fs.read(path) == b'{"version": 4, "new": true}'
 
 
 def test_what_is_not_a_file_is_left_untouched() -> None:

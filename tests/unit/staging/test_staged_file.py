@@ -10,7 +10,7 @@ import pytest
 from tidelog.errors import InvalidArgument, InvalidRecord, KafkaStorageError, MessageTooLarge
 from tidelog.records.builder import build_batch
 from tidelog.staging.bundle import BundleWriter
-from tidelog.staging.staged_file import is_staged_name, list_staged, staged_name
+from tidelog.staging.staged_file import check_txn, is_staged_name, list_staged, staged_name
 from tidelog.staging.staged_run import RunLimits, StagedRun, check_run
 from tidelog.testing.directory_home import DataHome, record
 
@@ -34,6 +34,17 @@ def check(
     """Check a staged file."""
     limits = RunLimits(max_batch_bytes, needs_keys=needs_keys, is_stamped=False)
     check_run(home.fs, home.path, run, limits)
+
+
+@pytest.mark.parametrize(
+    "txn", ["", " ", "\ud800", "x\udcff", "x" * 256, "\u00e9" * 128, 7], ids=ascii
+)
+def test_an_id_is_short_text_that_utf8_can_hold(txn: str) -> None:
+    """Its bytes of UTF-8 name files: 1 to 255, not blank; anything else is a typed error."""
+    with pytest.raises(InvalidArgument, match="is not a transaction id"):
+        check_txn(txn)
+    check_txn("x" * 255)
+    check_txn("\u00e9" * 127)
 
 
 def test_a_name_identifies_only_the_transaction() -> None:

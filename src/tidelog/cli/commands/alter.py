@@ -28,7 +28,15 @@ def add_parser(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="KEY",
-        help="reset a setting to its default; repeatable",
+        help="drop a setting of the topic's own; repeatable",
+    )
+    parser.add_argument(
+        "--follow",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="forget how a setting was when the topic was created, so that what is given to a"
+        " service or program counts; repeatable",
     )
     parser.add_argument(
         "--partitions",
@@ -44,16 +52,22 @@ def run(args: Namespace) -> int:
 
     Settings come first: where they are refused no partition is added.
     """
-    has_settings = args.options or args.unset
+    has_settings = args.options or args.unset or args.follow
     if not has_settings and args.partitions is None:
-        raise InvalidArgument("nothing to change: use -o KEY=VALUE, --unset KEY or --partitions N")
+        ways = "-o KEY=VALUE, --unset KEY, --follow KEY or --partitions N"
+        raise InvalidArgument(f"nothing to change: use {ways}")
     from tidelog.cli.progress import ShownWork
     from tidelog.cli.service_requests import perform
     from tidelog.cli.terminal import counted, print_line
     from tidelog.embedded.doors import open_to_change
 
     path = os.path.abspath(args.directory)
-    arguments = {"topic": args.topic, "settings": dict(args.options), "unset": args.unset}
+    arguments = {
+        "topic": args.topic,
+        "settings": dict(args.options),
+        "unset": args.unset,
+        **({"follow": args.follow} if args.follow else {}),
+    }
     row = {"topic": args.topic, "settings": None, "unknown": None, "partitions": None}
     if has_settings:
         topic = perform(

@@ -228,7 +228,7 @@ def _append_once(logs: Logs | BusyDirectory, lines: IO[bytes], args: Namespace) 
     _check_partition(logs, args)
     with logs.transaction(args.txn, codec=Codec.named(args.compression)) as txn:
         if txn.committed is not None:
-            txn.committed.check_topics([args.topic])
+            txn.check_repeat([args.topic])
             count = counted(txn.committed.total, "record")
             when = format_time(txn.committed.time_ms)
             print_line(f"nothing appended: {args.txn} was committed at {when} with {count}")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tidelog.cli.argument_parser import CommandParser
     from tidelog.cli.options import Commands
-    from tidelog.cli.partition_choice import Place
+    from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.readonly.damaged_range import DamagedRange, OnDamage
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
@@ -64,8 +64,13 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--skip-damage",
         action="store_true",
-        help="continue after damage, and print what is skipped to standard error; exit with 1 if"
-        " anything is skipped",
+        help="continue after damage, and print to standard error what is skipped, and how many"
+        " records are beyond the checkpointed offsets; exit with 1 if there is any of it",
+    )
+    parser.add_argument(
+        "--below-start",
+        action="store_true",
+        help="also print the records below the log start that are still in the files",
     )
     parser.add_argument(
         "--format",
@@ -141,21 +146,41 @@ def run(args: Namespace) -> int:
             sys.stdout.flush()
             if selection.is_complete:
                 return int(has_loss)
-    skipped: list[DamagedRange] = []
     for place in places:
         if selection.is_complete:
             break
-        with chosen.open(place, _reporting(skipped) if args.skip_damage else None) as log:
-            _print(place, log, args, selection)
-            holes = chosen.directory.unexplained_holes(log, log.holes)
-            has_loss |= chosen.report_holes(args.command, place, holes)
-    return int(has_loss or bool(skipped))
+        has_loss |= _print_place(chosen, place, args, selection)
+    return int(has_loss)
+
+
+def _print_place(
+    chosen: ChosenPartitions, place: Place, args: Namespace, selection: Selection
+) -> bool:
+    """Print the records of one partition; return whether some were lost, skipped or left."""
+    from tidelog.cli.unread_records import report_unread
+
+    skipped: list[DamagedRange] = []
+    on_damage = _reporting(skipped) if args.skip_damage else None
+    with chosen.open(place, on_damage, below_start=args.below_start) as log:
+        end = _print(place, log, args, selection)
+        holes = chosen.directory.unexplained_holes(log, log.holes)
+        has_loss = chosen.report_holes(args.command, place, holes) or bool(skipped)
+        if _is_rescue(args):
+            has_loss |= report_unread(chosen, place, log, log.log_start_offset, end)
+    return has_loss
+
+
+def _is_rescue(args: Namespace) -> bool:
+    """Return whether all that is there is asked for, so that what is left counts as a loss."""
+    chosen = (args.start_offset, args.end_offset, args.last, args.limit)
+    return args.skip_damage and chosen == (None,) * len(chosen)
 
 
 def _check(args: Namespace) -> None:
     """Raise InvalidArgument for options that exclude each other."""
-    if args.follow and args.skip_damage:
-        raise InvalidArgument("--follow does not skip damage: leave out --skip-damage")
+    if args.follow and (args.skip_damage or args.below_start):
+        option = "--skip-damage" if args.skip_damage else "--below-start"
+        raise InvalidArgument(f"--follow reads a log that is whole: leave out {option}")
     if args.follow and args.end_offset is not None:
         raise InvalidArgument("--follow has no end, and --to sets one")
     if args.last is not None and args.start_offset == "end":
@@ -198,7 +223,7 @@ def _print(
 
     end = log.end_offset(ReadUpTo(args.up_to))
     wanted = end if args.start_offset == "end" else args.start_offset
-    if not args.follow:
+    if not (args.follow or _is_rescue(args)):
         _explain_omissions(log, end, wanted)
     if args.isolation == READ_COMMITTED:
         end = log.last_stable_offset(ReadUpTo(args.up_to))

@@ -37,6 +37,8 @@ def run(args: Namespace) -> int:
     from tidelog.cli.progress import ShownWork
     from tidelog.cli.service_requests import perform
     from tidelog.cli.terminal import counted
+    from tidelog.config.log_config import LogConfig
+    from tidelog.datadir.birth import birth_values
     from tidelog.embedded.doors import open_to_change
 
     path = os.path.abspath(args.directory)
@@ -44,6 +46,7 @@ def run(args: Namespace) -> int:
         "topic": args.topic,
         "partitions": args.partitions,
         "settings": dict(args.options),
+        "birth": birth_values(LogConfig()),
     }
     topic = perform(
         args.command, path, arguments, lambda: open_to_change(path, watcher=ShownWork())

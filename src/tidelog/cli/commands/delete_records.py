@@ -6,13 +6,12 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tidelog.cli.arguments import offset_or_high_watermark
+from tidelog.cli.arguments import deletion_end, partition_or_all
 from tidelog.cli.options import (
     add_directory,
     add_dry_run,
     add_json,
     add_now,
-    add_partition,
     add_settings,
     add_topic,
     new_parser,
@@ -33,12 +32,19 @@ def add_parser(commands: Commands) -> None:
     add_directory(parser, may_be_partition=True)
     parser.add_argument(
         "--before",
-        type=offset_or_high_watermark,
+        type=deletion_end,
         required=True,
         metavar="OFFSET",
-        help="the new log start offset; -1: the high watermark",
+        help="the new log start offset, or highWatermark: delete all that readers see",
     )
-    add_partition(parser)
+    parser.add_argument(
+        "-p",
+        "--partition",
+        type=partition_or_all,
+        required=True,
+        metavar="N",
+        help="the partition whose records are deleted, or all",
+    )
     add_dry_run(parser)
     add_now(parser)
     add_settings(parser)

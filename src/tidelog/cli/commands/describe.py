@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from tidelog.cli.options import Commands
     from tidelog.explain.describe import LogFacts
 
+_BIRTH = "BIRTH_CONFIG"
 _PLACES = {
+    _BIRTH: "since its creation",
     "DYNAMIC_TOPIC_CONFIG": "topic, in __cluster_metadata",
     "DYNAMIC_BROKER_CONFIG": "broker, in __cluster_metadata",
     "DYNAMIC_DEFAULT_BROKER_CONFIG": "all brokers, in __cluster_metadata",
     "STATIC_BROKER_CONFIG": "server.properties",
     "DEFAULT_CONFIG": "default of Kafka",
 }
-"""How each source of a setting of a broker is shown."""
+"""How each source of a setting that is not the topic's own is shown."""
 _CONTENTS_COLUMNS = (
     *("base offset", "end offset", ".log", "batches", "records", "first time", "last time"),
     "batches by codec",
@@ -138,7 +140,8 @@ def _title(facts: LogFacts, partitions: int) -> str:
     known = [printable(f"{key}={value}") for key, value in sorted(facts.config.items())]
     inherited = _inherited_lines(facts)
     if not known:
-        known = ["settings of its broker" if inherited else "no settings of its own"]
+        is_broker = any(one["source"] != _BIRTH for one in facts.inherited_settings.values())
+        known = ["settings of its broker" if is_broker else "no settings of its own"]
     title = (
         f"{printable(facts.topic)}: {counted(partitions, 'partition')},"
         f" id {facts.topic_id or 'unknown'}; {', '.join(known)}"
@@ -151,15 +154,22 @@ def _title(facts: LogFacts, partitions: int) -> str:
 
 
 def _inherited_lines(facts: LogFacts) -> list[str]:
-    """Return a line for each place where the broker that wrote the topic has settings for it."""
-    from tidelog.cli.terminal import printable
+    """Return a line for each place from which the topic has settings that are not its own.
 
+    Those since its creation are left out where they are the defaults, as most are.
+    """
+    from tidelog.cli.terminal import printable
+    from tidelog.config.log_config import LogConfig
+    from tidelog.datadir.birth import birth_values
+
+    usual = birth_values(LogConfig()).items()
     lines = []
     for source, place in _PLACES.items():
         settings = ", ".join(
             printable(f"{name}={setting['value']}")
             for name, setting in facts.inherited_settings.items()
             if setting["source"] == source and name not in facts.config
+            if source != _BIRTH or (name, setting["value"]) not in usual
         )
         if settings:
             lines.append(f"  {place}: {settings}")

@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import log_level, port_number
@@ -19,8 +20,9 @@ from tidelog.errors import ExitCode, StartAborted, TidelogError
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from tidelog.cli.lock_wait import LockWait
     from tidelog.cli.log_levels import LogLevels
     from tidelog.cli.options import Commands
     from tidelog.embedded.logs import Logs
@@ -68,14 +70,16 @@ def add_parser(commands: Commands) -> None:
         default=[],
         metavar="[LOGGER=]LEVEL",
         dest="log_levels",
-        help="lowest level that is logged to standard error, of all loggers or of one: TRACE,"
-        " DEBUG, INFO, WARNING or ERROR; repeatable; takes precedence over the setting"
-        " tidelog.log.levels (default INFO)",
+        help="lowest level that is logged to standard error, of all loggers or of one: ALL,"
+        " TRACE, DEBUG, INFO, WARNING, ERROR, FATAL or OFF; repeatable; takes precedence over the"
+        " setting tidelog.log.levels (default INFO)",
     )
 
 
 def run(args: Namespace) -> int:
     """Keep the logs open until SIGTERM or SIGINT, then close them; SIGHUP reloads the settings.
+
+    A directory that a short-lived writer holds is waited for, as long as commands wait.
 
     A signal while logs are loaded ends that, with what was recovered kept. Returns 1 if the last
     directory has failed.
@@ -107,8 +111,11 @@ def run(args: Namespace) -> int:
                 status.stopping()
             return is_requested
 
+        start = partial(
+            start_logs, config, on_halt=halt, on_locked=status.begin, should_stop=should_stop
+        )
         with _without_garbage_collection():
-            logs = start_logs(config, on_halt=halt, on_locked=status.begin, should_stop=should_stop)
+            logs = _lock_wait(should_stop).opened(start)
             stack.enter_context(logs)
         status.ready()
         _log_ready(logs)
@@ -117,6 +124,16 @@ def run(args: Namespace) -> int:
         status.stopping()
         _warn_of_pending(logs)
     return ExitCode.DAMAGED if lost else ExitCode.OK
+
+
+def _lock_wait(should_stop: Callable[[], bool]) -> LockWait:
+    from tidelog.cli.lock_wait import LockWait
+    from tidelog.datadir.lock_file import writer_of
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.env.signals import program_of
+    from tidelog.env.waiting import sleep_ms
+
+    return LockWait(SYSTEM_CLOCK, sleep_ms, writer_of, program_of, should_stop)
 
 
 @contextmanager

@@ -21,24 +21,27 @@ def add_parser(commands: Commands) -> None:
     parser = new_parser(
         commands,
         "staged",
-        "list, finish or drop transactions that are not applied yet",
+        "list, finish or drop transactions that are not applied yet; forget committed ones",
         run,
         epilog="list: committed transactions that are not applied yet, those that wait for the"
         " process\nthat holds the directory, and staged files\n"
         "commit: apply what is committed; every command that writes does so, too\n"
-        "drop: give up what is left of a committed transaction; what is in the logs stays",
+        "drop: give up what is left of a committed transaction; what is in the logs stays\n"
+        "forget: let the id of a finished transaction be used again, as for a topic that was\n"
+        "deleted and created again; a repeat of it is then written",
     )
-    parser.add_argument("action", choices=("list", "commit", "drop"))
-    parser.add_argument("txn", metavar="TXN", nargs="?", help="the transaction to drop")
+    parser.add_argument("action", choices=("list", "commit", "drop", "forget"))
+    parser.add_argument("txn", metavar="TXN", nargs="?", help="the transaction to drop or forget")
     add_directory(parser)
     add_json(parser, "list: print JSON lines instead of text")
 
 
 def run(args: Namespace) -> int:
-    """Do one of the three; 3 if a transaction cannot be applied."""
-    if (args.action == "drop") is (args.txn is None):
-        raise InvalidArgument("drop, and nothing else, takes the id of a transaction")
-    return {"list": _list, "commit": _commit, "drop": _drop}[args.action](args)
+    """Do one of the four; 3 if a transaction cannot be applied."""
+    if (args.action in {"drop", "forget"}) is (args.txn is None):
+        raise InvalidArgument("drop and forget, and nothing else, take the id of a transaction")
+    acts = {"list": _list, "commit": _commit, "drop": _drop, "forget": _forget}
+    return acts[args.action](args)
 
 
 def _list(args: Namespace) -> int:
@@ -130,4 +133,14 @@ def _drop(args: Namespace) -> int:
     with open_briefly(args.directory, watcher=ShownWork()) as logs:
         logs.manager.staged_commits.drop(os.path.abspath(args.directory), args.txn)
     print_line(f"{args.txn}: dropped; what is in the logs stays")
+    return 0
+
+
+def _forget(args: Namespace) -> int:
+    from tidelog.cli.terminal import print_line
+    from tidelog.embedded.doors import open_briefly
+
+    with open_briefly(args.directory) as logs:
+        logs.manager.staged_commits.forget(os.path.abspath(args.directory), args.txn)
+    print_line(f"{args.txn}: forgotten; a repeat of it is written")
     return 0

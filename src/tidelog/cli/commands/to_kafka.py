@@ -81,10 +81,13 @@ def _print_json(plan: HandOver) -> None:
 
 
 def _print_text(plan: HandOver, *, is_plan: bool) -> None:
+    """Print the plan; settings that are Kafka's defaults are written down, and left out here."""
     from tidelog.cli.terminal import counted, print_line
+    from tidelog.datadir.cluster_metadata.broker_settings import is_default
 
     for row in _rows(plan):
-        settings = "".join(f", {key}={value}" for key, value in row["settings"].items())
+        shown = {k: one for k, one in row["settings"].items() if not is_default(k, one)}
+        settings = "".join(f", {key}={value}" for key, value in shown.items())
         print_line(f"{row['topic']}: {counted(row['partitions'], 'partition')}{settings}")
     for path in plan.files:
         print_line(f"{'would write' if is_plan else 'wrote'} {path}")

@@ -104,6 +104,7 @@ _INHERITED: Final = line(
         "value": string("Its value."),
         "source": string(
             "Where it is set.",
+            "BIRTH_CONFIG",
             "DYNAMIC_TOPIC_CONFIG",
             "DYNAMIC_BROKER_CONFIG",
             "DYNAMIC_DEFAULT_BROKER_CONFIG",
@@ -125,7 +126,9 @@ DESCRIBED_LOG: Final[Schema] = line(
             "Settings that decide what is deleted and are not known: nothing is deleted by them.",
         ),
         "inheritedSettings": mapping(
-            _INHERITED, "Settings of the broker that wrote the topic, by name."
+            _INHERITED,
+            "Settings that the topic has since its creation, or those of the broker that wrote it,"
+            " by name.",
         ),
         **OFFSETS,
         "sizeBytes": LOG_BYTES,

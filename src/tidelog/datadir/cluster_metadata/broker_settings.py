@@ -40,14 +40,17 @@ def formatted(name: str, text: str) -> str:
 
 
 def is_default(name: str, text: str) -> bool:
-    """Return whether a formatted setting is the default of Kafka and tidelog."""
+    """Return whether a formatted setting is Kafka's default."""
     known = _OPTIONS[name]
-    return known.default is not None and text == known.kind.format(known.default)
+    default = known.kafka_default
+    return default is not None and text == known.kind.format(default)
 
 
 class ConfigSource(StrEnum):
-    """Where a setting was set, in Kafka's words; the first one that names it wins."""
+    """Where a setting was set, mostly in Kafka's words; the first one that names it wins."""
 
+    BIRTH = "BIRTH_CONFIG"
+    """Not Kafka's: it held where tidelog created the topic; see ``birth``."""
     TOPIC = "DYNAMIC_TOPIC_CONFIG"
     BROKER = "DYNAMIC_BROKER_CONFIG"
     CLUSTER = "DYNAMIC_DEFAULT_BROKER_CONFIG"
@@ -190,7 +193,7 @@ def _valid_text(known: Option, key: str, text: str, source: ConfigSource) -> str
 def _defaults() -> Iterator[tuple[str, KnownSetting]]:
     for key in DELETION_SETTINGS:
         known = _OPTIONS[key]
-        yield key, KnownSetting(known.kind.format(known.default), ConfigSource.DEFAULT)
+        yield key, KnownSetting(known.kind.format(known.kafka_default), ConfigSource.DEFAULT)
 
 
 def _is_tiered(settings: Mapping[str, KnownSetting]) -> bool:

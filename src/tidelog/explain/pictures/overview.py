@@ -9,6 +9,7 @@ from tidelog.explain.picture import format_bytes
 from tidelog.explain.pictures.picture_scale import PictureScale
 from tidelog.explain.pictures.picture_words import (
     block_text,
+    checked_text,
     counted,
     losses,
     one_line,
@@ -65,7 +66,10 @@ def draw_text_overview(pictures: Sequence[LogPicture], style: TextStyle) -> str:
         lines.append(f"{label:<{gutter}} {bar:<{room + 2}}{size:>{_SIZE_COLUMNS - 2}} {flag}")
     if style.is_ascii:
         lines = [line.encode("ascii", "replace").decode("ascii") for line in lines]
-    for line in _losses(pictures):
+    below = [*_losses(pictures), checked_text()]
+    if any(map(_is_held, pictures)):
+        below.append(f"{signs.open}: an open transaction holds the last stable offset")
+    for line in below:
         lines += wrap(line, width, subsequent_indent="  ", break_on_hyphens=False)
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
@@ -87,12 +91,15 @@ def draw_svg_overview(pictures: Sequence[LogPicture]) -> str:
         top += _ROW
     lost = _losses(shown)
     top += 10
-    for line in lost:
+    parts.append(_legend(shown, top))
+    top += 18 * bool(parts[-1])
+    checked = checked_text()
+    for line in [*lost, checked]:
         for part in wrap(line, _NOTE_CHARACTERS):
-            parts.append(text(24, top + 12, part, "loss"))
+            parts.append(text(24, top + 12, part, "muted" if line is checked else "loss"))
             top += 18
     words = [f"{picture.name}: {summary(picture)}." for picture in shown]
-    return page(top + 24, f"tidelog: {heading}", " ".join([*words, *lost]), "".join(parts))
+    return page(top + 24, f"tidelog: {heading}", " ".join([*words, *lost, checked]), "".join(parts))
 
 
 def _losses(pictures: Sequence[LogPicture]) -> list[str]:
@@ -104,6 +111,28 @@ def _losses(pictures: Sequence[LogPicture]) -> list[str]:
 
 def _is_held(picture: LogPicture) -> bool:
     return picture.facts.last_stable_offset < picture.facts.high_watermark
+
+
+def _offsets_below_end(picture: LogPicture) -> list[tuple[int, str, str]]:
+    """Return the offsets that are marked, each with its name and its style."""
+    facts = picture.facts
+    marked = [
+        (facts.last_stable_offset, "last stable offset", "m-stable"),
+        (facts.high_watermark, "high watermark", "m-watermark"),
+    ]
+    return [mark for mark in marked if mark[0] < facts.log_end_offset]
+
+
+def _legend(pictures: Sequence[LogPicture], top: float) -> str:
+    """Return what the lines across strips mean, for those that are drawn."""
+    drawn = {mark[1:] for picture in pictures for mark in _offsets_below_end(picture)}
+    parts: list[str] = []
+    x = 28.0
+    for name, line in sorted(drawn):
+        parts.append(path(f"M{number(x)} {number(top)}v{_HEIGHT}", f"mark {line}"))
+        parts.append(text(x + 8, top + 11, f"{name}, where it is below the log end", "muted"))
+        x += 8 + 7 * len(name) + 220.0
+    return "".join(parts)
 
 
 def _strip(picture: LogPicture, top: float, length: float) -> str:
@@ -129,13 +158,10 @@ def _strip(picture: LogPicture, top: float, length: float) -> str:
             found.append((_LEFT + start, _LEFT + end - gap))
         title = block_text(blocks[0]) if len(blocks) == 1 else ""
         parts.append(path(boxes(found, top, _HEIGHT), kind, title))
-    for offset, line in (
-        (facts.last_stable_offset, "m-stable"),
-        (facts.high_watermark, "m-watermark"),
-    ):
-        if offset < facts.log_end_offset:
-            at = number(_LEFT + scale.offset_place(offset, length))
-            parts.append(path(f"M{at} {number(top - 3)}v{_HEIGHT + 6}", f"mark {line}"))
+    for offset, name, line in _offsets_below_end(picture):
+        at = number(_LEFT + scale.offset_place(offset, length))
+        shape, title = f"M{at} {number(top - 3)}v{_HEIGHT + 6}", f"{name} {offset:,}"
+        parts.append(path(shape, f"mark {line}", title))
     words = f"{format_bytes(picture.total_bytes)}, {counted(len(facts.segments), 'segment')}"
     words += f", offsets [{facts.log_start_offset:,}, {facts.log_end_offset:,})"
     room = WIDTH - 24 - _LEFT - length - 10

@@ -163,6 +163,14 @@ def damage_text(span: DamagedSpan) -> str:
     return f"{lost} unreadable, {where}: {one_line(span.reason)}"
 
 
+def checked_text() -> str:
+    """Return what a picture without batches has checked, for readers who see no damage in it."""
+    return (
+        "checked: the end of each log, and that no segment is missing; batches and their checksums"
+        " were not read: tidelog verify checks every byte"
+    )
+
+
 def losses(picture: LogPicture) -> Iterator[str]:
     """Yield what is damaged, lost or not drawn."""
     for span in picture.damaged:

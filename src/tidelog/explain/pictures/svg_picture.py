@@ -14,6 +14,7 @@ from tidelog.explain.pictures.log_picture import OTHERS, producer_lanes
 from tidelog.explain.pictures.picture_scale import PictureScale
 from tidelog.explain.pictures.picture_words import (
     block_text,
+    checked_text,
     compaction_text,
     counted,
     damage_text,
@@ -361,6 +362,8 @@ class _Drawing:
         if compaction is not None and compaction.stats is not None:
             words.append(compaction_text(self._picture))
         found += [("ink", f"{line[0].upper()}{line[1:]}") for line in words]
+        if not self._picture.has_batches:
+            found.append(("muted", checked_text()))
         for classes, line in found:
             for part in wrap(line, _NOTE_CHARACTERS):
                 top += 18

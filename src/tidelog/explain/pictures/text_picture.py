@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.explain.pictures.log_picture import OTHERS, producer_lanes
 from tidelog.explain.pictures.picture_scale import PictureScale
 from tidelog.explain.pictures.picture_words import (
+    checked_text,
     compaction_text,
     counted,
     lane_name,
@@ -138,6 +139,8 @@ class _Text:
             yield from self._pointer(mark)
         for sentence, meaning in self._sentences(lanes):
             yield from self._wrapped(sentence, meaning)
+        if not picture.has_batches:
+            yield from self._wrapped(checked_text(), "muted")
 
     # Columns
 

@@ -114,7 +114,7 @@ def _plan_deletion(log: SnapshotLog, *, before: int, pinned_from: int | None) ->
     target = deletion_target(
         *(before, log.config),
         log_start_offset=log.log_start_offset,
-        high_watermark=log.log_end_offset,
+        log_end_offset=log.log_end_offset,
         deletable_end=end,
     )
     start = max(log.log_start_offset, target)

@@ -51,7 +51,11 @@ TOPICS: Final = SystemTable(
         Column("partitions", _INT, "number of partitions of this directory"),
         Column("missingPartitions", _INT, "how many of them have no directory"),
         Column("config", ColumnType.TEXTS, "the topic's own settings, by Kafka's names"),
-        Column("inherited", ColumnType.TEXTS, "known settings of the broker that wrote it"),
+        Column(
+            "inherited",
+            ColumnType.TEXTS,
+            "settings since its creation, or of the broker that wrote it",
+        ),
         Column("unknownSettings", _TEXT, "settings about deletion that are not known", True),
         Column("isListed", ColumnType.BOOLEAN, "whether the catalogue lists it"),
         Column("isAdopted", ColumnType.BOOLEAN, "whether Kafka wrote it"),

@@ -81,7 +81,7 @@ def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
     yield from _check_identity(directory)
     for topic in directory.topics.values():
         try:
-            LogConfig().with_overrides(topic.config)
+            LogConfig().with_overrides({**(topic.birth or {}), **topic.config})
         except InvalidConfig as error:
             what = f"topic {topic.name} cannot be loaded: {error}"
             remedy = "correct the setting with `tidelog alter`"

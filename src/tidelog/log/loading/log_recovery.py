@@ -17,6 +17,9 @@ from tidelog.log.producers.rebuild import rebuild_producer_state
 from tidelog.log.producers.replay import epoch_changes, replay_producers
 from tidelog.segment.checked_batches import Helpers
 from tidelog.segment.filenames import producer_snapshot_file
+from tidelog.segment.segment_recovery import Cut
+from tidelog.segment.segment_tail import tail_end
+from tidelog.segment.unfinished_end import only_zeros
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
     from tidelog.records.array_rows import Bytes
     from tidelog.records.memory import BatchColumns
     from tidelog.segment.segment import LogSegment
-    from tidelog.segment.segment_recovery import Cut
     from tidelog.segment.txn_index import AbortedTxn
 
 _log = logging.getLogger(__name__)
@@ -181,30 +183,56 @@ class SegmentRecovery:
         keeping_behind: Collection[int],
     ) -> Sequence[LogSegment]:
         unflushed = self._segments.from_floor(recovery_point) or self._segments.all
+        self._trim_before(unflushed)
         self._meter.expect(sum(segment.size_bytes for segment in unflushed))
         for number, segment in enumerate(unflushed):
             self._watcher.recovering(self._context.directory, len(unflushed) - number)
             behind = unflushed[number + 1 :]
             ends_log = segment.base_offset not in keeping_behind
+            cuts: list[Cut] = []
             removed = behind if ends_log else ()
-            cut_bytes = self._recover(segment, partial(self._end_log, segment, removed, remove))
-            if cut_bytes and ends_log:
+            self._recover(segment, partial(self._end_log, segment, removed, remove, cuts))
+            if cuts and ends_log:
                 _log.warning(
                     "log-cut directory=%s base_offset=%d cut_bytes=%d segments_removed=%d",
-                    *(self._context.directory, segment.base_offset, cut_bytes, len(behind)),
+                    *(self._context.directory, segment.base_offset),
+                    *(cuts[0].end - cuts[0].position, len(behind)),
                 )
                 return behind
             self._warn_of_gap(segment, behind)
         return ()
+
+    def _trim_before(self, unflushed: Sequence[LogSegment]) -> None:
+        """Trim the segment before those to be recovered, if all it has too much are zeros.
+
+        A roll that had nothing to flush trimmed it, and a power cut may have undone that.
+        """
+        before = self._segments.lower(unflushed[0].base_offset)
+        if before is None or tail_end(before.view()) is not None:
+            return
+        view, bad = before.view(), before.bad_end(0)
+        if bad is None:
+            return
+        cut = Cut(view.file, bad.position, view.size_bytes, bad.next_offset, "")
+        if _is_untrimmed(cut, unflushed[0]):
+            self._meter.expect(before.size_bytes)
+            self._recover(before, lambda _cut: None)
 
     def _end_log(
         self,
         segment: LogSegment,
         behind: Sequence[LogSegment],
         remove: Callable[[Sequence[LogSegment]], None],
+        cuts: list[Cut],
         cut: Cut,
     ) -> None:
-        """Keep what is about to be cut, then remove the segments behind it."""
+        """Keep what is about to be cut, then remove the segments behind it; add it to ``cuts``.
+
+        Not for zeros that a roll would have trimmed: the log goes on behind them.
+        """
+        if behind and _is_untrimmed(cut, behind[0]):
+            return
+        cuts.append(cut)
         self._keep_cut(segment, cut)
         if behind:
             remove(behind)
@@ -222,3 +250,12 @@ class SegmentRecovery:
                 "offset-gap directory=%s start_offset=%d end_offset=%d",
                 *(self._context.directory, end, behind[0].base_offset),
             )
+
+
+def _is_untrimmed(cut: Cut, following: LogSegment) -> bool:
+    """Return whether all that is cut is unused space, and no record before ``following`` is lost.
+
+    Segments are preallocated with ``preallocate``, and trimmed when the next one begins.
+    """
+    is_complete = cut.next_offset == following.base_offset
+    return is_complete and only_zeros(cut.file, cut.position, cut.end)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidelog.codec.metadata_files import (
@@ -104,7 +105,8 @@ class LogDir:
         if self.is_changing and self._has_durable_names:
             return
         if self._is_marked:
-            self._fs.delete(self._file(CLEAN_SHUTDOWN_FILE))
+            with suppress(FileNotFoundError):  # an interrupt came right after it was deleted
+                self._fs.delete(self._file(CLEAN_SHUTDOWN_FILE))
             self._is_marked = False
         # Without a mark too: a process that was killed may have left entries that are not durable.
         self._fs.sync_directory(self.path)
@@ -120,13 +122,22 @@ class LogDir:
         assert self.meta.directory_id is not None
         return self.meta.directory_id
 
+    def join(self, other: MetaProperties) -> bool:
+        """Take the cluster and node of another directory, durably; False if they are its own."""
+        meta = replace(self.meta, cluster_id=other.cluster_id, node_id=other.node_id)
+        if meta == self.meta:
+            return False
+        write_meta_properties(self._fs, self._file(META_PROPERTIES_FILE), meta)
+        self.meta = meta
+        return True
+
     def close(self, *, clean: bool) -> None:
         """Release the lock.
 
         ``clean``: every log touched is flushed and closed. The directory is then marked clean if it
         was so before, or if every log in it has been loaded.
         """
-        lock, self._lock = self._lock, None
+        lock = self._lock
         if lock is None:
             return
         try:
@@ -144,6 +155,8 @@ class LogDir:
             with suppress(FileNotFoundError):
                 self._fs.delete(self._file(LOCK_FILE))
         finally:
+            # First: after the release the file may be another's, which a second call would delete.
+            self._lock = None
             lock.release()
 
     def release(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shlex
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
@@ -105,6 +106,17 @@ class LogDirs:
         """Return a directory if it is online."""
         return self._online.get(path)
 
+    def online(self, path: str) -> LogDir:
+        """Return a directory that is in use.
+
+        Raises LogDirNotFound if it is not configured, KafkaStorageError with the reason if it is
+        offline.
+        """
+        found = self.get(path) if self.is_online(path) else None
+        if found is None:
+            raise self.offline_error(path)
+        return found
+
     def with_id(self, directory_id: UUID | None) -> LogDir | None:
         """Return the directory of this id if it is online."""
         return next((one for one in self if one.directory_id == directory_id), None)
@@ -161,8 +173,11 @@ class LogDirs:
     def take_offline(self, path: str, error: OSError | KafkaStorageError) -> None:
         """Put a directory out of use; nothing if it is offline already.
 
-        Its logs are closed later, see ``take_failed``: the caller may hold locks.
+        Its logs are closed later, see ``take_failed``: the caller may hold locks. An OSError that
+        has no number is not the disk's: a program's handler of a signal may raise TimeoutError.
         """
+        if isinstance(error, OSError) and error.errno is None:
+            return
         with self._lock:
             failed = self._online.pop(path, None)
             if failed is not None:
@@ -244,7 +259,14 @@ class LogDirs:
             path: (one.meta.cluster_id, one.meta.node_id) for path, one in self._online.items()
         }
         if len(set(owners.values())) > 1:
-            raise InvalidArgument(f"directories of different clusters or nodes: {owners}")
+            named = "; ".join(
+                f"{path} has cluster.id {cluster}, node.id {node}"
+                for path, (cluster, node) in owners.items()
+            )
+            raise InvalidArgument(
+                f"directories of different clusters or nodes: {named}. If they were created apart,"
+                f" `tidelog join {shlex.join(owners)}` lets them belong together"
+            )
 
 
 def parent_of(log: Log) -> str:

@@ -130,9 +130,7 @@ class LogCreator:
         return chosen if is_spread else chosen[:1] * partitions
 
     def _home_at(self, path: str) -> LogDir:
-        log_dir = self._log_dirs.get(path) if self._log_dirs.is_online(path) else None
-        if log_dir is None:
-            raise self._log_dirs.offline_error(path)
+        log_dir = self._log_dirs.online(path)
         if len(self._log_dirs) > 1 and self._log_dirs.is_cordoned(path):
             raise InvalidReplicaAssignment(f"{path} is cordoned: it gets no new logs")
         return log_dir

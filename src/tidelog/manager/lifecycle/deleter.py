@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -27,10 +26,9 @@ from tidelog.segment.filenames import (
     parse_topic_partition,
 )
 from tidelog.segment.undo import undone_on_error
-from tidelog.staging.journal import journals
-from tidelog.staging.manifest_names import HASH, is_left_by_a_waiter, waiting_hashes
+from tidelog.staging.abandoned import abandoned_files
+from tidelog.staging.manifest_names import is_left_by_a_waiter
 from tidelog.staging.ready_expiry import LEFTOVER_MS, sweep_manifests
-from tidelog.staging.staged_file import is_staged_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterator, Sequence
@@ -98,7 +96,12 @@ class LogDeleter:
                 with self._failing(log_dir, "deleting a topic"):
                     log_dir.begin_change()
             failures: list[KafkaStorageError] = []
-            removed = self._delete_from_catalogue(topic, list(log_dirs), failures)
+            try:
+                removed = self._delete_from_catalogue(topic, list(log_dirs), failures)
+            except BaseException:
+                if name not in self._topics:  # an interrupt: it is deleted all the same
+                    self._abandon(topic)
+                raise
             self._registry.bell.ring()
             # What is left does no harm: the next topic of the name, or start, removes it.
             for path, keys in removed.items():
@@ -126,6 +129,17 @@ class LogDeleter:
             self._queue.delete_all()
             return removed
         return self._take_out_all(topic, failures)
+
+    def _abandon(self, topic: Topic) -> None:
+        """Take all logs of a deleted topic out of service; their directories go later."""
+        self.is_unfinished = True
+        for number in topic.partitions:
+            key = TopicPartition(topic.name, number)
+            self._registry.failed.pop(key, None)
+            for is_future in (True, False):
+                log = self._unregister(key, is_future=is_future)
+                if log is not None:
+                    log.close_handlers()
 
     def _take_out_all(
         self, topic: Topic, failures: list[KafkaStorageError]
@@ -330,18 +344,16 @@ class LogDeleter:
                 self._delete_staged_in(log_dir, retention_ms)
 
     def _delete_staged_in(self, log_dir: LogDir, retention_ms: int) -> None:
-        fs = self._machine.fs
+        fs, now_ms = self._machine.fs, self._machine.clock.now_ms()
         try:
-            sweep_manifests(fs, log_dir.path, self._machine.clock.now_ms())
+            with _noting_unreadable(log_dir.path):
+                sweep_manifests(fs, log_dir.path, now_ms)
+            abandoned = abandoned_files(fs, log_dir.path, now_ms - retention_ms)
         except OSError as error:
             self._check_disk(log_dir, error)
             return
-        except KafkaStorageError as error:
-            text = "manifests-not-swept directory=%s reason=%s"
-            _log.warning(text, log_dir.path, error)
         self._delete_old(log_dir, is_left_by_a_waiter, LEFTOVER_MS)
-        is_needed = partial(_is_needed, fs, log_dir.path)
-        self._delete_old(log_dir, is_staged_name, retention_ms, is_needed)
+        self._delete_old(log_dir, abandoned.__contains__, retention_ms)
 
     def delete_cut_files(self, retention_ms: int) -> None:
         """Delete what recoveries cut ``retention_ms`` ago; -1: nothing.
@@ -445,6 +457,15 @@ class LogDeleter:
 
 
 @contextmanager
+def _noting_unreadable(path: str) -> Iterator[None]:
+    """Log that manifests cannot be swept because of a file that cannot be read."""
+    try:
+        yield
+    except KafkaStorageError as error:
+        _log.warning("manifests-not-swept directory=%s reason=%s", path, error)
+
+
+@contextmanager
 def _going_on(topic: str, failures: list[KafkaStorageError]) -> Iterator[None]:
     """Add an error of the body to ``failures`` instead of raising it."""
     try:
@@ -458,20 +479,6 @@ def is_full(error: KafkaStorageError) -> bool:
     """Return whether an error says no more than that a disk is full, or descriptors are lacking."""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in PASSING
-
-
-def _is_needed(fs: FileSystem, data_dir: str, path: str) -> bool:
-    """Whether a journal names this staged file; so does, perhaps, one that cannot be read.
-
-    And whether its transaction waits to be committed.
-    """
-    name = os.path.basename(path)
-    if name[HASH] in waiting_hashes(fs.list(data_dir)):
-        return True
-    try:
-        return any(name in found.files for found in journals(fs, data_dir))
-    except KafkaStorageError:
-        return True
 
 
 def _is_old_directory(fs: FileSystem, path: str, changed_until_ms: int) -> bool:

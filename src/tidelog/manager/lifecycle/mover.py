@@ -147,8 +147,12 @@ class PartitionMover:
                 raise KafkaStorageError(
                     f"nothing is moved while directories are offline: {offline}"
                 )
-            self._make_copy(key, current)
-            self._resume(key)
+            try:
+                self._make_copy(key, current)
+                self._resume(key)
+            except BaseException:  # no step would continue it
+                self._give_up(key, "its copy could not be made")
+                raise
         return True
 
     def _make_copy(self, key: TopicPartition, current: Log) -> None:
@@ -156,11 +160,7 @@ class PartitionMover:
         for log_dir, left in self._creator.copies.of(key):
             self._deleter.remove_unopened_copy(key, log_dir, left)
         copy = self._creator.get_or_create_log(key, is_future=True, topic_id=current.topic_id)
-        try:
-            copy.truncate_fully_and_start_at(current.log_start_offset)
-        except KafkaStorageError:
-            self._give_up(key, "its copy could not be made")  # no step would continue it
-            raise
+        copy.truncate_fully_and_start_at(current.log_start_offset)
 
     def _check_not_held(self, key: TopicPartition) -> None:
         """Raise CommitPending while a journal of the source directory names the partition."""
@@ -359,10 +359,10 @@ class PartitionMover:
         """Copy, a piece a task, until the partition has moved."""
         with self._lock:
             is_paused = key in self._paused
-            self._paused.add(key)
         self._rates.begin(key)
         if not is_paused:
             self._cleaning.pause(key)
+            self._paused.add(key)
         self._schedule(key)
 
     def _release(self, key: TopicPartition) -> None:
@@ -503,7 +503,7 @@ class PartitionMover:
             partition, copy = self._registry.partition(key), self._registry.future(key)
             if partition is None or copy is None:
                 return False
-            with partition.lock:
+            with partition.listeners, partition.lock:
                 self._check_not_held(key)
                 current = partition.log
                 source_path = os.path.dirname(current.directory)

@@ -65,7 +65,7 @@ class LogReopener:
         if not partition.log.needs_reopening:
             return False
         key = TopicPartition(partition.topic, partition.partition)
-        with self._registry.change_lock, partition.lock:
+        with self._registry.change_lock, partition.listeners, partition.lock:
             log = partition.log
             is_current = self._registry.partition(key) is partition and not self._registry.is_closed
             is_alone = self._log_dirs.get(parent_of(log)) is not None

@@ -53,8 +53,18 @@ _TERMS: Final[dict[str, Check]] = {
 }
 
 ARGUMENTS: Final[dict[str, dict[str, Check]]] = {
-    "create": {"topic": _is_text, "partitions": _is_number, "settings": _is_settings},
-    "alter": {"topic": _is_text, "settings": _is_settings, "unset": _is_texts},
+    "create": {
+        "topic": _is_text,
+        "partitions": _is_number,
+        "settings": _is_settings,
+        "birth": _is_settings,
+    },
+    "alter": {
+        "topic": _is_text,
+        "settings": _is_settings,
+        "unset": _is_texts,
+        "follow": _is_texts,
+    },
     "create-partitions": {"topic": _is_text, "partitions": _is_number},
     "delete": {"topics": _is_texts},
     "delete-records": {"partitions": _is_partitions, "before": _is_number, **_TERMS},
@@ -80,7 +90,9 @@ ARGUMENTS: Final[dict[str, dict[str, Check]]] = {
     },
     "undo-abort": {"partitions": _is_partitions},
 }
-"""The arguments of each command, all of which a request must have; and what each must be."""
+"""The arguments of each command, and what each must be."""
+_LATER: Final = {"create": {"birth"}, "alter": {"follow"}}
+"""Arguments that requests of the release before lack; a request must have all others."""
 
 
 def check_arguments(command: str, arguments: Mapping[str, Any]) -> None:
@@ -89,10 +101,10 @@ def check_arguments(command: str, arguments: Mapping[str, Any]) -> None:
     if checks is None:
         known = ", ".join(ARGUMENTS)
         raise InvalidArgument(f"a service does not carry out {command[:80]!r}; it knows {known}")
-    if arguments.keys() != checks.keys():
+    if arguments.keys() | _LATER.get(command, set()) != checks.keys():
         raise InvalidArgument(f"the arguments of {command} must be {', '.join(checks)}")
-    for name, check in checks.items():
-        if not check(arguments[name]):
+    for name, value in arguments.items():
+        if not checks[name](value):
             raise InvalidArgument(f"the argument {name} of {command} has a value of another type")
 
 

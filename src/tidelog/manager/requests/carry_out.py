@@ -66,11 +66,16 @@ class Manager(Protocol):
         *,
         is_spread: bool = False,
         path: str | None = None,
+        birth: Mapping[str, str] | None = None,
     ) -> Topic:
         """Create a topic."""
 
     def alter_topic(
-        self, name: str, settings: Mapping[str, str], unset: Collection[str] = ()
+        self,
+        name: str,
+        settings: Mapping[str, str],
+        unset: Collection[str] = (),
+        follow: Collection[str] = (),
     ) -> Topic:
         """Change settings of a topic."""
 
@@ -149,7 +154,9 @@ def carry_out(home: Home, command: str, arguments: Mapping[str, Any]) -> Any:  #
 def _create(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
     settings = arguments["settings"]
     topic = home.manager.create_topic(
-        arguments["topic"], arguments["partitions"], settings, path=home.path
+        *(arguments["topic"], arguments["partitions"], settings),
+        path=home.path,
+        birth=arguments.get("birth"),
     )
     return {
         "topic": topic.name,
@@ -164,7 +171,8 @@ def _create_partitions(home: Home, arguments: Mapping[str, Any]) -> dict[str, An
 
 
 def _alter(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    topic = home.manager.alter_topic(arguments["topic"], arguments["settings"], arguments["unset"])
+    changes = arguments["settings"], arguments["unset"], arguments.get("follow", ())
+    topic = home.manager.alter_topic(arguments["topic"], *changes)
     return {
         "topic": topic.name,
         "settings": dict(topic.config),

@@ -96,7 +96,7 @@ def abort_transaction(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any
     any more; and as ``Partition.append``, CommitPending among others.
     """
     key, partition = _partition(home.manager, arguments)
-    with partition.lock:
+    with partition.listeners, partition.lock:
         log = partition.log
         plan = plan_of(key, log, arguments["producer_id"])
         if plan.first_offset != arguments["first_offset"]:
@@ -139,7 +139,7 @@ def undo_abort(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
     key, partition = _partition(home.manager, arguments)
     fs = home.machine.fs
-    with partition.lock:
+    with partition.listeners, partition.lock:
         log = partition.log
         data_dir = os.path.dirname(log.directory)
         record = read_record(fs, data_dir, key)

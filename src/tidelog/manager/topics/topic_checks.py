@@ -28,6 +28,7 @@ def new_topic(
     topic_id: UUID,
     homes: Sequence[UUID],
     config: Mapping[str, str],
+    birth: Mapping[str, str],
     *,
     defaults: LogConfig,
 ) -> Topic:
@@ -35,15 +36,20 @@ def new_topic(
 
     Raises InvalidTopic, InvalidPartitions, PolicyViolation or InvalidConfig; see ``check_topic``.
     """
-    check_topic(name, len(homes), config, defaults=defaults)
+    check_topic(name, len(homes), config, birth, defaults=defaults)
     settings = {key: value.strip() for key, value in config.items()}
-    return Topic(name, topic_id, dict(enumerate(homes)), settings)
+    return Topic(name, topic_id, dict(enumerate(homes)), settings, birth=dict(birth))
 
 
 def check_topic(
-    name: str, partitions: int, config: Mapping[str, str], *, defaults: LogConfig
+    name: str,
+    partitions: int,
+    config: Mapping[str, str],
+    birth: Mapping[str, str] | None = None,
+    *,
+    defaults: LogConfig,
 ) -> None:
-    """Raise unless a topic may have this name, number of partitions and settings.
+    """Raise unless a topic may have this name, number of partitions, settings and birth values.
 
     Raises:
         InvalidTopic: not a name that Kafka allows, its own one, or too long for a directory.
@@ -62,7 +68,7 @@ def check_topic(
     if partitions > MOST_PARTITIONS:
         limit = f"more than {MOST_PARTITIONS:,} are not made at once"
         raise PolicyViolation(f"a topic of {partitions:,} partitions: {limit}")
-    _check_settings(config, defaults)
+    _check_settings(config, defaults.with_overrides(birth or {}))
 
 
 def altered_config(
@@ -76,8 +82,21 @@ def altered_config(
     if absent:
         raise InvalidConfig(tuple(f"{name}: topic {topic.name} does not set it" for name in absent))
     kept = {name: value for name, value in topic.config.items() if name not in unset}
-    _check_settings({**kept, **settings}, defaults, settings)
+    _check_settings({**kept, **settings}, topic.defaults_of(defaults), settings)
     return {**kept, **{name: value.strip() for name, value in settings.items()}}
+
+
+def following(topic: Topic, names: Collection[str]) -> Mapping[str, str] | None:
+    """Return a topic's birth values without some, which the process that opens it then decides.
+
+    Raises InvalidConfig for names that are not among them.
+    """
+    born = {} if topic.is_adopted else {n: one.value for n, one in topic.inherited.items()}
+    absent = sorted(set(names) - set(born))
+    if absent:
+        reason = f"topic {topic.name} has no birth value of it"
+        raise InvalidConfig(tuple(f"{name}: {reason}" for name in absent))
+    return {name: value for name, value in born.items() if name not in names} if names else None
 
 
 def _check_settings(

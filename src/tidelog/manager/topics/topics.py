@@ -19,6 +19,7 @@ from tidelog.datadir.adoption import (
     log_adopted,
     readable_topic_id,
 )
+from tidelog.datadir.birth import birth_values, unlike_birth
 from tidelog.datadir.catalogue import (
     CATALOGUE_FILE,
     METADATA_TOPIC,
@@ -28,7 +29,11 @@ from tidelog.datadir.catalogue import (
     read_catalogue,
     write_catalogue,
 )
-from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
+from tidelog.datadir.cluster_metadata.broker_settings import (
+    BrokerSettings,
+    ConfigSource,
+    KnownSetting,
+)
 from tidelog.datadir.deletion_marks import (
     delete_mark,
     mark_deleted,
@@ -42,7 +47,7 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.log.directory_guard import NO_RESOURCES, PASSING, lacks_resources
-from tidelog.manager.topics.topic_checks import altered_config, new_topic
+from tidelog.manager.topics.topic_checks import altered_config, following, new_topic
 from tidelog.readonly.cluster_metadata import find_broker_settings
 from tidelog.segment.filenames import log_directory_name
 
@@ -77,6 +82,7 @@ class Topics:
         rng: Random,
     ) -> None:
         self.defaults = config.log_defaults
+        self._of_file = _retention_of_file(config)
         self._server_properties = config.server_properties
         self._broker_settings = BrokerSettings()
         self.overrides: Mapping[str, str] = {}
@@ -95,6 +101,7 @@ class Topics:
         self._recorded = Catalogue()
         self._read_from: dict[str, Catalogue] = {}
         self._catalogue = self._read()
+        self._tell_unlike_birth(config)
         for one in dirs:
             one.checkpoints.is_placed_here = partial(self._is_home, one.directory_id)
 
@@ -162,6 +169,18 @@ class Topics:
             cached = self._configs[name] = (given, config)
         return cached[1]
 
+    @property
+    def delete_delay_ms(self) -> int:
+        """How long files stay that are renamed to be deleted."""
+        return self.defaults.with_overrides(self.overrides).file_delete_delay_ms
+
+    def log_unknown_settings(self) -> None:
+        """Log the topics of which settings about deletion are unknown."""
+        for name, topic in sorted(self._catalogue.topics.items()):
+            if topic.unknown_settings:
+                unknown = ",".join(topic.unknown_settings)
+                _log.warning("topic-settings-unknown topic=%s unknown=%s", name, unknown)
+
     def config_with(
         self,
         name: str,
@@ -186,7 +205,8 @@ class Topics:
         """
         with self._lock:
             settings = replace(self._broker_settings, static=config.server_properties)
-            changed = self._catalogue.inheriting(settings)
+            of_file = _retention_of_file(config)
+            changed = self._catalogue.inheriting(settings, of_file)
             problems = [
                 problem
                 for name, topic in sorted(changed.topics.items())
@@ -196,6 +216,9 @@ class Topics:
             if problems:
                 raise InvalidConfig(tuple(problems))
             self._broker_settings, self._catalogue = settings, changed
+            self._of_file = of_file
+            if config.log_defaults != self.defaults:
+                self._tell_unlike_birth(config)
             self.defaults = config.log_defaults
 
     def check_new(self, new: Mapping[str, UUID]) -> None:
@@ -213,21 +236,37 @@ class Topics:
                 names.add(name)
 
     def create(
-        self, name: str, topic_id: UUID, homes: Sequence[UUID], config: Mapping[str, str]
+        self,
+        name: str,
+        topic_id: UUID,
+        homes: Sequence[UUID],
+        config: Mapping[str, str],
+        birth: Mapping[str, str] | None = None,
     ) -> Topic:
-        """Add a topic; ``homes`` are the ids of its partitions' directories; see ``new_topic``."""
+        """Add a topic; ``homes`` are the ids of its partitions' directories; see ``new_topic``.
+
+        ``birth``: its birth values; None: by the settings of this process.
+        """
         with self._lock:
             self.check_new({name: topic_id})
-            topic = new_topic(name, topic_id, homes, config, defaults=self.defaults)
+            born = birth_values(self.defaults) if birth is None else birth
+            topic = new_topic(name, topic_id, homes, config, born, defaults=self.defaults)
             self._write(self._catalogue.with_topic(topic))
             return topic
 
-    def alter(self, name: str, settings: Mapping[str, str], unset: Collection[str] = ()) -> Topic:
+    def alter(
+        self,
+        name: str,
+        settings: Mapping[str, str],
+        unset: Collection[str] = (),
+        follow: Collection[str] = (),
+    ) -> Topic:
         """Change settings of a topic; raise InvalidConfig, or UnknownTopicOrPartition."""
         with self._lock:
             topic = self.get(name)
-            config = altered_config(topic, settings, unset, defaults=self.defaults)
-            changed = topic.changed(config=config)
+            followed = replace(topic, birth=following(topic, follow)) if follow else topic
+            config = altered_config(followed, settings, unset, defaults=self.defaults)
+            changed = followed.changed(config=config)
             self._write(self._catalogue.replacing(changed))
             return changed
 
@@ -260,7 +299,8 @@ class Topics:
                 return
             topic = self._catalogue.topics.get(name)
             if topic is None:
-                topic = Topic(name, topic_id, {partition: home})
+                birth = birth_values(self.defaults)
+                topic = Topic(name, topic_id, {partition: home}, birth=birth)
                 self._write(self._catalogue.with_topic(topic), last=home)
             elif topic.partitions.get(partition) != home:
                 partitions = {**topic.partitions, partition: home}
@@ -420,17 +460,29 @@ class Topics:
         return False
 
     def _inheriting(self, catalogue: Catalogue) -> Catalogue:
-        """Return the catalogue with what is known of the settings of brokers."""
+        """Return the catalogue with what is known from outside of it."""
         ids = {topic.topic_id for topic in catalogue.topics.values() if topic.is_adopted}
-        if not ids:
-            return catalogue
-        self._broker_settings = find_broker_settings(
-            [one.path for one in self._dirs],
-            fs=self._fs,
-            topic_ids=ids,
-            server_properties=self._server_properties,
-        )
-        return catalogue.inheriting(self._broker_settings)
+        if ids:
+            self._broker_settings = find_broker_settings(
+                [one.path for one in self._dirs],
+                fs=self._fs,
+                topic_ids=ids,
+                server_properties=self._server_properties,
+            )
+        return catalogue.inheriting(self._broker_settings, self._of_file)
+
+    def _tell_unlike_birth(self, config: BrokerConfig) -> None:
+        """Log, once per topic, the given settings that differ from its birth values."""
+        born = birth_values(config.log_defaults)
+        given = {name: value for name, value in born.items() if name in config.given}
+        for name, topic in sorted(self._catalogue.topics.items()) if given else ():
+            others = {key: value for key, value in given.items() if key not in topic.config}
+            unlike = [
+                f"{key}={ours}, not {theirs}"
+                for key, ours, theirs in unlike_birth(topic.inherited, others)
+            ]
+            if unlike:
+                _log.warning("topic-settings-of-birth topic=%s kept=%s", name, "; ".join(unlike))
 
     def _not_read(self, one: LogDir, error: OSError | KafkaStorageError) -> None:
         """Take a directory offline whose topics cannot be read; raise if that is not its fault."""
@@ -441,29 +493,36 @@ class Topics:
     def _write(self, catalogue: Catalogue, *, last: UUID | None = None) -> None:
         """Write the catalogue where it differs from what stands there, then take it as ours.
 
-        If a directory cannot be written, it and those before it get back what they had. ``last`` is
-        the id of the directory to be written last.
+        If a directory cannot be written, or an interrupt comes, it and those before it get back
+        what they had. ``last`` is the id of the directory to be written last.
         """
         replaced: list[tuple[str, Catalogue]] = []
-        for one in sorted(self._dirs, key=lambda one: one.directory_id == last):
-            before = self._written.get(one.path)
-            if before == catalogue:
-                continue
-            stood = self._catalogue if before is None else before
-            try:
-                write_catalogue(self._fs, one.path, catalogue)
-            except OSError as error:
-                if error.errno not in PASSING:
-                    self._dirs.take_offline(one.path, error)
-                elif error.errno in NO_RESOURCES:  # perhaps in place, and only not synced
-                    replaced.append((one.path, stood))
-                self._restore(replaced)
-                raise KafkaStorageError(f"writing the topics of {one.path}: {error}") from error
-            self._written[one.path] = catalogue
-            replaced.append((one.path, stood))
-        self._catalogue = catalogue
+        try:
+            for one in sorted(self._dirs, key=lambda one: one.directory_id == last):
+                before = self._written.get(one.path)
+                if before != catalogue:
+                    replaced.append((one.path, self._catalogue if before is None else before))
+                    self._write_one(one.path, catalogue, replaced)
+            self._catalogue = catalogue
+        except BaseException:
+            self._restore(replaced)
+            raise
         for one in self._dirs:
             self._delete_marks(one.path, self._marked.get(one.path, frozenset()))
+
+    def _write_one(
+        self, path: str, catalogue: Catalogue, replaced: list[tuple[str, Catalogue]]
+    ) -> None:
+        """Write it to a directory, the last of ``replaced`` unless the file is as it was."""
+        try:
+            write_catalogue(self._fs, path, catalogue)
+        except OSError as error:
+            if error.errno not in NO_RESOURCES:  # else perhaps in place, and only not synced
+                replaced.pop()
+            if error.errno not in PASSING:
+                self._dirs.take_offline(path, error)
+            raise KafkaStorageError(f"writing the topics of {path}: {error}") from error
+        self._written[path] = catalogue
 
     def _restore(self, replaced: Sequence[tuple[str, Catalogue]]) -> None:
         """Write what stood in directories before; one where that fails is left to the next write.
@@ -480,3 +539,11 @@ class Topics:
                     self._dirs.take_offline(path, error)
             else:
                 self._written[path] = catalogue
+
+
+def _retention_of_file(config: BrokerConfig) -> Mapping[str, KnownSetting]:
+    """Return the retention of topics without birth values, if the service's file names one."""
+    if not config.is_retention_in_file:
+        return {}
+    value = str(config.log_defaults.retention_ms)
+    return {"retention.ms": KnownSetting(value, ConfigSource.STATIC)}

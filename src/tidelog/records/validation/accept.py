@@ -19,14 +19,14 @@ from tidelog.records.array_rows import as_bytes
 from tidelog.records.batch import TimestampType
 from tidelog.records.memory import BatchColumns
 from tidelog.records.validation.record_rules import time_limits
-from tidelog.records.validation.stamp import stamp_prefix
+from tidelog.records.validation.stamp import stamp_in_place, stamp_prefix
 
 if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
-    from tidelog.records.validation.validate import LeaderPolicy
+    from tidelog.records.validation.policy import LeaderPolicy
 
 
-class AssignedBatch(NamedTuple):
+class PlacedBatch(NamedTuple):
     """A batch with its offsets, alone in its buffer, and its 14 fields."""
 
     data: bytearray
@@ -35,24 +35,33 @@ class AssignedBatch(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """One batch that may be appended; ``row`` has its 14 fields, ``data`` is never changed."""
+    """One batch that may be appended; ``row`` has its 14 fields, ``data`` is never changed.
+
+    ``codec`` is the one it came with. With ``is_append_time`` its records get the time of the
+    append.
+    """
 
     data: Buffer
     row: list[int]
+    codec: Codec = Codec.NONE
+    is_append_time: bool = False
 
     @property
     def last_offset_of_first_batch(self) -> int:
         """The batch's last offset as it came (inclusive)."""
         return self.row[rows.LAST_OFFSET]
 
-    def assign_offsets(self, first_offset: int, leader_epoch: int) -> AssignedBatch:
-        """Return a copy with offsets from ``first_offset`` on and the leader epoch."""
+    def placed(self, first_offset: int, leader_epoch: int, now_ms: int) -> PlacedBatch:
+        """Return a copy with offsets from ``first_offset`` on, the leader epoch and the time."""
         row, data = self.row.copy(), bytearray(byte_view(self.data))
         row[rows.BASE_OFFSET] = first_offset
         row[rows.LAST_OFFSET] += first_offset
         row[rows.LEADER_EPOCH] = leader_epoch
-        stamp_prefix(data, row)
-        return AssignedBatch(data, BatchColumns.of_row(row), row)
+        if self.is_append_time:
+            stamp_in_place(data, row, TimestampType.LOG_APPEND_TIME, now_ms)
+        else:
+            stamp_prefix(data, row)
+        return PlacedBatch(data, BatchColumns.of_row(row), row)
 
 
 def accept(

@@ -17,9 +17,10 @@ from tidelog.records.record_areas import decode_areas
 from tidelog.records.validation.rejection import Rejection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tidelog.records.array_rows import Bools, Bytes, Ints
+    from tidelog.records.builder import RecordFields
     from tidelog.records.legacy import Expansion
 
 _INT64_MIN: Final = -(2**63)
@@ -94,10 +95,37 @@ def check_area(data: Bytes, areas: Ints, rules: RecordRules) -> Summary:
     return _check_columns(decode_areas(data, areas, areas[rows.AREA_START]), areas, rules)
 
 
+def check_records(records: Sequence[RecordFields], rules: RecordRules) -> None:
+    """Check records that are not in a batch yet; errors as ``check_area``.
+
+    They come from this process, so only the topic's rules can be broken.
+    """
+    needs_key, least, greatest = rules.need_key, rules.not_before_ms, rules.not_after_ms
+    for timestamp, key, _, _ in records:
+        if (key is None and needs_key) or not least <= timestamp <= greatest:
+            break
+    else:
+        return
+    # One record may be at fault: all are looked at, in the way of ``check_area``.
+    timestamps = np.array([record[0] for record in records], np.int64)
+    has_no_key = np.array([record[1] is None for record in records])
+    _check_rules(timestamps, has_no_key, rules, is_append_time=False)
+
+
 def _check_columns(found: Ints, areas: Ints, rules: RecordRules) -> Summary:
     timestamp = found[rows.TIMESTAMP]
     is_append_time = bool(areas[rows.AREA_ATTRIBUTES].item() & BatchFlags.LOG_APPEND_TIME)
-    no_key = (found[rows.KEY_SIZE] < 0) & rules.need_key
+    _check_rules(timestamp, found[rows.KEY_SIZE] < 0, rules, is_append_time=is_append_time)
+    deltas = found[rows.OFFSET] - areas[rows.AREA_BASE_OFFSET].item()
+    is_dense = bool((deltas == np.arange(deltas.size)).all())
+    return Summary(int(timestamp.max(initial=NO_TIMESTAMP)), is_dense)
+
+
+def _check_rules(
+    timestamp: Ints, has_no_key: Bools, rules: RecordRules, *, is_append_time: bool
+) -> None:
+    """Raise with every record that breaks a rule."""
+    no_key = has_no_key & rules.need_key
     bad_time = rules.has_bad_time(timestamp, is_append_time=is_append_time)
     is_bad = no_key | bad_time
     if is_bad.any():
@@ -106,9 +134,6 @@ def _check_columns(found: Ints, areas: Ints, rules: RecordRules) -> Summary:
             for index in np.flatnonzero(is_bad).tolist()
         )
         _reject(errors, rules, keyless=int(no_key.sum()), is_time=bool((bad_time & ~no_key).any()))
-    deltas = found[rows.OFFSET] - areas[rows.AREA_BASE_OFFSET].item()
-    is_dense = bool((deltas == np.arange(deltas.size)).all())
-    return Summary(int(timestamp.max(initial=NO_TIMESTAMP)), is_dense)
 
 
 def check_legacy(found: Expansion, magic: int, rules: RecordRules) -> None:

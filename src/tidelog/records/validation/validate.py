@@ -6,7 +6,6 @@ CRCs before. Kafka: ``LogValidator``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.compression import Codec
@@ -23,6 +22,7 @@ from tidelog.records.record_areas import area_of, decode_areas
 from tidelog.records.record_columns import RecordColumns, decode
 from tidelog.records.unpacked import Unpacked
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.records.validation.record_rules import (
     RecordRules,
     check_area,
@@ -34,7 +34,6 @@ from tidelog.records.validation.stamp import stamp_append_time, stamp_in_place, 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Self
 
     from tidelog.codec.layout import Buffer
     from tidelog.config.log_config import LogConfig
@@ -42,41 +41,6 @@ if TYPE_CHECKING:
 
 
 _CONTROL: Final = int(BatchFlags.CONTROL)
-_MAX_LIMIT: Final = 2**63 - 1
-_HOUR_MS: Final = 3_600_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderPolicy:
-    """The topic's settings that concern batches; ``codec`` None keeps the producer's codec."""
-
-    codec: Codec | None = None
-    level: int | None = None
-    needs_keys: bool = False
-    timestamp_type: TimestampType = TimestampType.CREATE_TIME
-    timestamp_before_max_ms: int = _MAX_LIMIT
-    timestamp_after_max_ms: int = _HOUR_MS
-
-    @classmethod
-    def of(cls, config: LogConfig) -> Self:
-        """Return the policy according to a topic's settings."""
-        names = {"producer": None, "uncompressed": Codec.NONE}
-        name = config.compression_type
-        codec = names[name] if name in names else Codec.named(name)
-        levels = {
-            Codec.GZIP: config.compression_gzip_level,
-            Codec.LZ4: config.compression_lz4_level,
-            Codec.ZSTD: config.compression_zstd_level,
-        }
-        is_appended = config.message_timestamp_type == "LogAppendTime"
-        return cls(
-            codec=codec,
-            level=levels.get(codec) if codec is not None else None,
-            needs_keys=config.needs_keys,
-            timestamp_type=TimestampType(int(is_appended)),
-            timestamp_before_max_ms=config.message_timestamp_before_max_ms,
-            timestamp_after_max_ms=config.message_timestamp_after_max_ms,
-        )
 
 
 class ValidatedRecords(NamedTuple):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from tidelog.spark.plain_errors import plain_errors
+from tidelog.spark.worker_task import worker_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sized
@@ -58,7 +58,7 @@ class JobReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[tuple[int, bytes]]:
         """Run a task, in a worker."""
         if isinstance(partition, JobPartition):
-            with plain_errors():
+            with worker_task():
                 result = self._job.run(partition.number)
             yield partition.number, pickle.dumps(result)
 

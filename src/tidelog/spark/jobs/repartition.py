@@ -8,12 +8,9 @@ stay in order. The sink chooses partitions by the keys, as Kafka's producers do.
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 from tidelog.records.isolation import Isolation
 from tidelog.spark.jobs.job_progress import watch_tasks
@@ -28,14 +25,12 @@ from tidelog.spark.options.option_values import local_path
 from tidelog.spark.options.source_options import DEFAULT_SPLIT_BYTES, WriteOptions
 from tidelog.spark.write.staged_commit import StagedWrite, abort_write, commit_write
 from tidelog.spark.write.write_plan import make_plan
-from tidelog.staging.staged_file import list_staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
 
-    from tidelog.env.files import FileSystem
     from tidelog.staging.finished import CommittedTransaction
 
 
@@ -197,26 +192,12 @@ def _write(
     try:
         runs = [run for task in run_tasks(spark, job) for run in task.runs]
         topics = {request.to: staging.planned(request.to)}
-        return commit_write(StagedWrite(write, txn_id, None, runs, topics))
+        return commit_write(StagedWrite(write, txn_id, None, runs, topics, plan.birth))
     except BaseException:
-        names = files_of_failed_run(SYSTEM_FILES, request.to_path, txn_id, staging.marker)
-        abort_write(write, txn_id, names)
+        abort_write(write, txn_id, [staging.marker])
         raise
     finally:
         staging.delete_marker(request.to_path)
-
-
-def files_of_failed_run(fs: FileSystem, path: str, txn_id: str, marker: str) -> list[str]:
-    """Return the staged files that the tasks of a run have left; ``marker`` is that of the run.
-
-    None of them if another run of the same job may be at work, which could own some: its marker, an
-    empty file, is there before any other file of it. A service deletes what is left after a week.
-    """
-    names = [name for name in list_staged(fs, path, txn_id) if name != marker]
-    with suppress(FileNotFoundError):  # another run has just ended
-        if all(fs.stat(os.path.join(path, name)).size_bytes for name in names):
-            return names
-    return []
 
 
 def _write_options(

@@ -33,6 +33,7 @@ from tidelog.spark.read.topic_partitions import PartitionDirectories
 from tidelog.spark.sessions.parallelism import default_parallelism
 from tidelog.spark.write.write_plan import known_topics
 from tidelog.staging.finished import read_finished
+from tidelog.staging.staged_file import MAX_TXN_BYTES, check_txn, transaction_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,6 +66,8 @@ class RepartitionRequest:
     def check(self) -> None:
         """Raise InvalidArgument or InvalidTopic for values that are wrong by themselves."""
         check_topic_name(self.to)
+        if self.txn_id is not None:
+            check_txn(self.txn_id)
         if self.partitions < 1:
             raise InvalidArgument(f"the number of partitions is {self.partitions}, below 1")
         if self.keyless not in KEYLESS:
@@ -86,9 +89,10 @@ class RepartitionPlan:
 
     ``read`` are the options of the read, and ``tasks`` its tasks, in order of partitions and
     offsets. ``size_bytes`` is about the size of these offsets in the logs of the source.
-    ``config``: the settings of the new topic, empty if it exists. ``retention_bytes``: the new
-    topic's ``retention.bytes`` if greater than the source's, as it has fewer partitions, else None.
-    ``committed``: the same repartition as it was committed before, None: it was not.
+    ``config``: the settings of the new topic, empty if it exists; ``birth``: its birth values.
+    ``retention_bytes``: the new topic's ``retention.bytes`` if greater than the source's, as it has
+    fewer partitions, else None. ``committed``: the same repartition as it was committed before,
+    None: it was not.
     """
 
     read: ReadOptions
@@ -97,6 +101,7 @@ class RepartitionPlan:
     ends: Mapping[int, int]
     size_bytes: int
     config: Mapping[str, str]
+    birth: Mapping[str, str]
     retention_bytes: int | None
     txn_id: str
     committed: CommittedTransaction | None
@@ -150,6 +155,7 @@ def plan_repartition(request: RepartitionRequest, config: Mapping[str, str]) -> 
         ends={each.log.partition: each.end_offset for each in ranges},
         size_bytes=sum(part.size_bytes for task in tasks for part in task),
         config={} if target.exists else config_of_copy(topic, config, request.partitions),
+        birth=topic.settings_of_copy().birth,
         retention_bytes=None
         if target.exists or _RETENTION_BYTES in config
         else enlarged_retention_bytes(topic, request.partitions),
@@ -180,7 +186,8 @@ def enlarged_retention_bytes(topic: ReadOnlyTopic, partitions: int) -> int | Non
     All of them together keep as many bytes as those of ``topic``.
     """
     try:
-        size = int(topic.settings_of_copy().config.get(_RETENTION_BYTES, "-1"))
+        copied = topic.settings_of_copy()
+        size = int({**copied.birth, **copied.config}.get(_RETENTION_BYTES, "-1"))
     except ValueError:
         return None  # the creation of the topic refuses it
     enlarged = min(-(-size * len(topic.partitions) // partitions), INT64_MAX)
@@ -190,7 +197,9 @@ def enlarged_retention_bytes(topic: ReadOnlyTopic, partitions: int) -> int | Non
 def _txn_of(request: RepartitionRequest, topic: ReadOnlyTopic) -> str:
     """Return the id of the transaction: the same for a repeat, whatever was appended since."""
     source = local_path(request.path) if topic.topic_id is None else format_uuid(topic.topic_id)
-    return f"repartition {request.topic} ({source}) to {request.to} {request.partitions}"
+    txn = f"repartition {request.topic} ({source}) to {request.to} {request.partitions}"
+    is_long = len(txn.encode()) > MAX_TXN_BYTES
+    return f"repartition {transaction_hash(txn)}" if is_long else txn
 
 
 def _check_whole(path: str, topic: ReadOnlyTopic) -> None:
@@ -224,12 +233,8 @@ def _check_target(request: RepartitionRequest, txn_id: str) -> _Target:
     existing = known_topics(WriteOptions(path, topic=to)).get(to)
     committed = read_finished(SYSTEM_FILES, path).get(txn_id)
     if committed is not None:
-        committed.check_topics([to])
-        if existing is None:
-            raise InvalidArgument(
-                f"transaction {txn_id!r} was committed before, and topic {to} was deleted since:"
-                " to write it again, give another id of the transaction"
-            )
+        now = {} if existing is None else {to: existing.topic_id}
+        committed.check_topics([to], now)
         return _Target(exists=True, committed=committed)
     if existing is None:
         return _Target(exists=False)

@@ -26,6 +26,7 @@ from tidelog.spark.options.offset_choice import (
     starting_choice,
 )
 from tidelog.spark.options.option_values import OptionMap, json_object
+from tidelog.staging.staged_file import check_txn
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -371,8 +372,8 @@ class WriteOptions:
         if not is_stream and checked.has(_SKIP_OLD_BATCHES):
             raise InvalidArgument(f"option {_SKIP_OLD_BATCHES} is for streams only")
         txn_id = checked.text(_TXN_ID)
-        if txn_id is not None and not txn_id.strip():
-            raise InvalidArgument(f"option {_TXN_ID} must not be empty")
+        if txn_id is not None:
+            check_txn(txn_id)
         _log_ignored(checked.ignored)
         # Headers are written whenever there is such a column; the option is only checked.
         checked.flag("includeHeaders")

@@ -6,7 +6,6 @@ later queries of the same DataFrame. Source: ``docs/decisions/0009-no-filter-pus
 
 from __future__ import annotations
 
-import gc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,6 +16,7 @@ from tidelog.errors import InvalidArgument
 from tidelog.spark.plain_errors import plain_errors
 from tidelog.spark.read.read_plan import OffsetRange, plan
 from tidelog.spark.sessions.parallelism import default_parallelism
+from tidelog.spark.worker_task import worker_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,6 @@ COLUMN_TYPES: Final = {
 
 _NULLABLE: Final = ("key", "value", "headers")
 _SPELLING: Final = {name.lower(): name for name in COLUMN_TYPES}
-_FREEZES: Final = 2
 
 
 class Column(NamedTuple):
@@ -101,13 +100,10 @@ def read_columns(schema: StructType) -> Columns:
 def read_task(
     options: ReadOptions, partition: InputPartition, columns: Columns
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of one task, then prepare the worker for the next one."""
+    """Yield the records of one task."""
     ranges = partition.ranges if isinstance(partition, OffsetRanges) else ()
-    try:
-        with plain_errors():
-            yield from _record_batches(options, ranges, columns)
-    finally:
-        _freeze_loaded_objects()
+    with worker_task():
+        yield from _record_batches(options, ranges, columns)
 
 
 def _column(field: StructField) -> Column:
@@ -146,20 +142,3 @@ def _record_batches(
             batches = piece.batches_in_data
             rows = decoder.tables_of(piece.data, batches, part.start_offset, part.end_offset)
             yield from (each.rename_columns(aliases) for each in rows)
-
-
-class _Worker:
-    """The number of tasks after which this process has frozen its objects."""
-
-    frozen_tasks = 0
-
-
-def _freeze_loaded_objects() -> None:
-    """Exempt the objects loaded so far from garbage collection, after the first and second task.
-
-    Spark's worker collects garbage after every task; traversing numba's and Arrow's objects each
-    time would make a task of one row take 33 ms instead of 4.
-    """
-    if _Worker.frozen_tasks < _FREEZES:
-        _Worker.frozen_tasks += 1
-        gc.freeze()

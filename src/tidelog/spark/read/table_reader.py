@@ -32,6 +32,7 @@ from tidelog.segment.filenames import TopicPartition
 from tidelog.spark.plain_errors import plain_errors
 from tidelog.spark.read.topic_partitions import PartitionDirectories
 from tidelog.spark.sessions.parallelism import default_parallelism
+from tidelog.spark.worker_task import worker_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +118,7 @@ class TableReader(DataSourceReader):
         if not isinstance(partition, TablePart):
             return
         options = self._options
-        with plain_errors():
+        with worker_task():
             table = system_table(options.table)
             source = TableSource(
                 SYSTEM_FILES,

@@ -6,10 +6,10 @@ Spark: ``ConsumerStrategy``.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidelog.codec.metadata_files import format_uuid
-from tidelog.datadir.catalogue import METADATA_TOPIC
+from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
 from tidelog.datadir.partition_directories import live_partitions
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import MissingPartition
     from tidelog.spark.options.source_options import TopicChoice
-
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Topics that a pattern never selects. Source: Kafka ``exclude.internal.topics``."""
 
 
 class PartitionDirectories:
@@ -145,10 +142,14 @@ def _named(choice: TopicChoice) -> tuple[str, ...]:
 
 
 def _meant(found: list[TopicPartition], choice: TopicChoice) -> list[TopicPartition]:
+    """Return those that a choice means; a pattern never means Kafka's internal topics.
+
+    Source: Kafka ``exclude.internal.topics``.
+    """
     if choice.pattern is not None:
         search = choice.pattern.search
         return [
-            place for place in found if place.topic not in INTERNAL_TOPICS and search(place.topic)
+            place for place in found if place.topic not in INTERNAL_SETTINGS and search(place.topic)
         ]
     if choice.assigned is None:
         return [place for place in found if place.topic in choice.topics]

@@ -39,8 +39,13 @@ def write_script(name: str, text: str) -> str | None:
 def make_temporary_folder(parent: str | None = None) -> str:
     """Make a folder that only this user may enter; it is deleted when the process ends."""
     folder = tempfile.mkdtemp(prefix="tidelog-", dir=parent)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(_delete, folder, os.getpid())
     return folder
+
+
+def _delete(folder: str, maker: int) -> None:
+    if os.getpid() == maker:  # a forked child that exits has the same duties, but not the folder
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _parents() -> Iterator[Path]:

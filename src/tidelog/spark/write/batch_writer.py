@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceArrowWriter
 
 from tidelog.spark.plain_errors import plain_errors
+from tidelog.spark.worker_task import worker_task
 from tidelog.spark.write.staged_commit import StagedWrite, abort_write, commit_write
 from tidelog.spark.write.task_write import stage_rows, staged_tasks
 from tidelog.spark.write.write_plan import make_plan
@@ -33,14 +34,12 @@ class LogWriter(DataSourceArrowWriter):
     takes the ids of a stream, not even inside ``foreachBatch``, where two writes would share them.
     """
 
-    def __init__(
-        self, options: WriteOptions, schema: StructType, *, is_insert: bool = False
-    ) -> None:
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
         self._txn = options.txn_id or uuid.uuid4().hex
-        self._plan = make_plan(options, schema, self._txn, is_insert=is_insert)
+        self._plan = make_plan(options, schema, self._txn)
 
-    @plain_errors()
+    @worker_task()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
         """Stage the rows of one task attempt; runs in a worker."""
         from pyspark import TaskContext
@@ -62,7 +61,9 @@ class LogWriter(DataSourceArrowWriter):
             commit_write(StagedWrite(self._options, self._txn, None, runs, topics))
         self._plan.delete_marker(self._options.path)
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
         """Delete the files that the tasks staged; after the commit point, finish the commit."""
-        names = {run.name for task in staged_tasks(messages) for run in task.runs}
-        abort_write(self._options, self._txn, [*sorted(names), self._plan.marker])
+        try:
+            abort_write(self._options, self._txn, [self._plan.marker])
+        finally:
+            self._plan.delete_marker(self._options.path)

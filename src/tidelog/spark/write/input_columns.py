@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from tidelog.arrow.record_tables import plain
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -72,8 +73,12 @@ def row_columns(schema: StructType, *, has_topic: bool) -> dict[str, int]:
 
 
 def select_columns(batch: pa.RecordBatch, indexes: Mapping[str, int]) -> pa.RecordBatch:
-    """Return the columns at ``indexes``, with the names of a record's fields."""
-    arrays = [batch.column(index) for index in indexes.values()]
+    """Return the columns at ``indexes``, with the names of a record's fields.
+
+    Text and bytes get the types that all later steps take: a session may send large ones, which
+    not all functions of Arrow take.
+    """
+    arrays = [plain(batch.column(index)) for index in indexes.values()]
     return pa.RecordBatch.from_arrays(arrays, names=list(indexes))
 
 

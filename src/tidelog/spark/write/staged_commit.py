@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.config.log_config import LogConfig
+from tidelog.datadir.birth import birth_values
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.partition_directories import random_id
 from tidelog.embedded.commits import commit_when_possible
@@ -21,9 +23,9 @@ from tidelog.errors import InvalidArgument, TidelogError, UnknownTopicOrPartitio
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.spark.options.source_options import DEFAULT_COMMIT_TIMEOUT_MS
 from tidelog.spark.write.write_plan import delete_staged
-from tidelog.staging.journal import NewTopic, has_journal
-from tidelog.staging.manifest_names import waiting_hashes
-from tidelog.staging.staged_file import transaction_hash
+from tidelog.staging.journal import NewTopic, is_committed
+from tidelog.staging.ready import is_waiting
+from tidelog.staging.staged_file import attempt_of, files_of_attempts
 from tidelog.staging.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class StagedWrite:
     """All that the tasks of a write staged, in order of tasks.
 
     ``topics`` are those of the runs, as planned, and those that are to exist even without rows.
+    ``birth`` are the birth values of new ones.
     """
 
     options: WriteOptions
@@ -58,6 +61,7 @@ class StagedWrite:
     stream: StreamBatch | None
     runs: Sequence[StagedRun]
     topics: Mapping[str, PlannedTopic]
+    birth: Mapping[str, str] = field(default_factory=lambda: birth_values(LogConfig()))
 
     def transaction(self, existing: Mapping[str, ExistingTopic]) -> Transaction:
         """Return what to commit, with the topics that exist now.
@@ -77,6 +81,7 @@ class StagedWrite:
                 NewTopic(
                     *(name, random_id(rng), self.topics[name].partitions),
                     dict(self.options.topic_config),
+                    self.birth,
                 )
                 for name in names
                 if ids[name] is None
@@ -163,16 +168,16 @@ def existing_topics(path: str) -> dict[str, ExistingTopic]:
 
 
 def abort_write(options: WriteOptions, txn: str, names: Sequence[str]) -> None:
-    """Delete the staged files ``names``; if the transaction is committed, apply it instead.
+    """Delete what the attempts that ``names`` belong to have staged, or apply it if committed.
 
-    They stay, too, if the process that holds the directory has yet to report whether it committed
-    the transaction. A failed task has deleted its own file.
+    It stays, too, if the process that holds the directory has yet to report whether it committed
+    it. Another attempt of the same id is left alone.
     """
-    path = options.path
-    if transaction_hash(txn) in waiting_hashes(SYSTEM_FILES.list(path)):
+    path, attempts = options.path, set(map(attempt_of, names))
+    if is_waiting(SYSTEM_FILES, path, txn, attempts):
         return
-    if not has_journal(SYSTEM_FILES, path, txn):
-        delete_staged(path, names)
+    if not is_committed(SYSTEM_FILES, path, txn, attempts):
+        delete_staged(path, files_of_attempts(SYSTEM_FILES, path, attempts))
         return
     try:
         with open_briefly(path):  # which finishes the journals that it finds

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tidelog.arrow.encode import BatchForm
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
-    from tidelog.records.validation.validate import LeaderPolicy
+    from tidelog.records.validation.policy import LeaderPolicy
     from tidelog.staging.staged_run import StagedRun
 
 ROWS_PART: Final = 8
@@ -60,12 +60,16 @@ class PlannedTopic(NamedTuple):
 
 
 class StagingTarget(NamedTuple):
-    """Where a task writes: the data directory, and the transaction that its file belongs to."""
+    """Where a task writes: the data directory, and the transaction that its file belongs to.
+
+    ``attempt`` is the job's, None: the task is an attempt of its own.
+    """
 
     fs: FileSystem
     data_dir: str
     txn: str
     rng: Random
+    attempt: str | None = None
 
 
 class TaskStaging:
@@ -95,9 +99,10 @@ class TaskStaging:
         self._new_topic = new_topic
         self._first_partition = first_partition
         self._rows_bytes = buffer_bytes // ROWS_PART
-        fs, data_dir, txn, rng = target
+        fs, data_dir, txn, rng, attempt = target
+        buffer_bytes //= BATCHES_PART
         self._bundle = BundleWriter(
-            fs, data_dir, txn, rng=rng, buffer_bytes=buffer_bytes // BATCHES_PART
+            fs, data_dir, txn, rng=rng, buffer_bytes=buffer_bytes, attempt=attempt
         )
         self._encoders: dict[str, TopicEncoder] = {}
         self._buffered: dict[str, list[pa.RecordBatch]] = {}

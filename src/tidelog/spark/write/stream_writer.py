@@ -7,20 +7,23 @@ is skipped. Spark: ``KafkaStreamingWrite``.
 
 from __future__ import annotations
 
-import uuid
+import json
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 from tidelog.spark.plain_errors import plain_errors
+from tidelog.spark.worker_task import worker_task
 from tidelog.spark.write.staged_commit import StagedWrite, abort_write, commit_write
 from tidelog.spark.write.task_write import stage_rows, staged_tasks
-from tidelog.spark.write.write_plan import delete_staged, make_plan
+from tidelog.spark.write.write_plan import delete_staged, make_plan, marker_note
+from tidelog.staging.marker import visited_markers
 from tidelog.staging.stream_batch import StreamBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql.datasource import WriterCommitMessage
@@ -43,21 +46,29 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
     to commit or abort it; what the latter needs to know comes with the tasks' messages.
     """
 
-    def __init__(self, options: WriteOptions, plan: WritePlan | None) -> None:
+    def __init__(self, options: WriteOptions, marker_txn: str, plan: WritePlan | None) -> None:
         self._options = options
+        self._marker_txn = marker_txn
         self._plan = plan
 
     @classmethod
-    def planned(cls, options: WriteOptions, schema: StructType) -> LogStreamWriter:
-        """Return a writer for the tasks; errors as ``make_plan``."""
-        return cls(options, make_plan(options, schema, uuid.uuid4().hex))
+    def planned(
+        cls, options: WriteOptions, given: Mapping[str, str], schema: StructType
+    ) -> LogStreamWriter:
+        """Return a writer for the tasks; errors as ``make_plan``.
+
+        ``given`` are all options of the stream, such as its checkpoint, those that are not the
+        sink's among them.
+        """
+        marker_txn = _marker_txn(given)
+        return cls(options, marker_txn, make_plan(options, schema, marker_txn))
 
     @classmethod
-    def for_commit(cls, options: WriteOptions) -> LogStreamWriter:
-        """Return a writer that commits or aborts."""
-        return cls(options, None)
+    def for_commit(cls, options: WriteOptions, given: Mapping[str, str]) -> LogStreamWriter:
+        """Return a writer that commits or aborts; ``given`` as for ``planned``."""
+        return cls(options, _marker_txn(given), None)
 
-    @plain_errors()
+    @worker_task()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
         """Stage the rows of one task attempt; runs in a worker."""
         from pyspark import TaskContext
@@ -90,15 +101,40 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Delete the files that the tasks staged; after the commit point, finish the commit."""
-        tasks = staged_tasks(messages)
-        if tasks:
-            names = {run.name for task in tasks for run in task.runs}
-            abort_write(self._options, _batch_of(tasks, batchId).txn, sorted(names))
-        delete_staged(self._options.path, _markers(tasks))
+        tasks, path = staged_tasks(messages), self._options.path
+        markers = _markers(tasks) or markers_of_batch(path, self._marker_txn, batchId)
+        try:
+            if tasks:
+                abort_write(self._options, _batch_of(tasks, batchId).txn, markers)
+        finally:
+            delete_staged(path, markers)
 
 
 def _markers(tasks: list[StagedTask]) -> list[str]:
     return sorted({task.marker for task in tasks})
+
+
+def _marker_txn(given: Mapping[str, str]) -> str:
+    """Return an id for the markers of a stream; Spark does not name the query to who makes them.
+
+    Streams with the same options share it, which only those without a checkpoint of their own have.
+    """
+    options = sorted((name.lower(), value) for name, value in given.items())
+    return f"markers of a stream with {json.dumps(options)}"
+
+
+def markers_of_batch(path: str, marker_txn: str, batch_id: int) -> list[str]:
+    """Return the markers of a micro-batch none of whose tasks has succeeded to say its name.
+
+    None of them if one of these may belong to another stream with the same options: no task has
+    visited it, or tasks of another query. A sweep deletes it later.
+    """
+    visited = visited_markers(SYSTEM_FILES, path, marker_txn)
+    number = marker_note(StreamBatch("", batch_id))
+    found = {name: note for name, note in visited.items() if not note or note.startswith(number)}
+    notes = set(found.values())
+    is_sure = len(notes) == 1 and (notes != {b""} or len(found) == 1)
+    return sorted(found) if is_sure else []
 
 
 def _batch_of(tasks: list[StagedTask], batch_id: int) -> StreamBatch:

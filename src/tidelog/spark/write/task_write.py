@@ -13,6 +13,7 @@ from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.spark.write.input_columns import select_columns, split_by_topic
 from tidelog.spark.write.staged_rows import StagingTarget, TaskStaging
+from tidelog.staging.staged_file import attempt_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,8 +74,9 @@ def stage_rows(
         DirectoryNotShared: this executor does not see the driver's data directory.
         TidelogError: a row is not a valid record, or not valid for its topic.
     """
-    plan.check_directory(options.path)
-    target = StagingTarget(SYSTEM_FILES, options.path, txn, random.SystemRandom())
+    visits = plan.visits(options.path, stream)
+    rng, attempt = random.SystemRandom(), attempt_of(plan.marker)
+    target = StagingTarget(SYSTEM_FILES, options.path, txn, rng, attempt)
     staging = TaskStaging(
         target,
         plan.topics,
@@ -84,7 +86,7 @@ def stage_rows(
     )
     try:
         for batch in batches:
-            plan.check_nulls(batch)
+            visits.visit_if_due()
             rows = select_columns(batch, plan.columns)
             split = {options.topic: rows} if options.topic else split_by_topic(rows)
             for topic, part in split.items():

@@ -18,26 +18,27 @@ from tidelog.config.log_config import LogConfig
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.lock_file import LOCK_FILE, writer_of
+from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.signals import program_of
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DirectoryLocked, InvalidArgument
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.records.validation.validate import LeaderPolicy
+from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.segment.filenames import check_topic_name
 from tidelog.spark.write.input_columns import row_columns
 from tidelog.spark.write.staged_rows import PlannedTopic, TopicPlan
 from tidelog.staging.finished import read_finished
-from tidelog.staging.marker import check_marker, make_marker
+from tidelog.staging.marker import MAX_MARKER_BYTES, MarkerVisits, make_marker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from uuid import UUID
 
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from tidelog.datadir.catalogue import Topic
     from tidelog.spark.options.source_options import WriteOptions
+    from tidelog.staging.stream_batch import StreamBatch
 
 _log = logging.getLogger(__name__)
 
@@ -51,15 +52,13 @@ class WritePlan:
 
     ``columns`` are the indexes of the columns of a record. ``topics`` are those that exist, or only
     the one that the options name; any other is created by the commit as ``new_topic``. ``marker``
-    is an empty file in the data directory that every task must see. ``null_column`` is the index of
-    a column that must be null, None: there is none.
+    is an empty file in the data directory that every task must see.
     """
 
     columns: Mapping[str, int]
     topics: Mapping[str, TopicPlan]
     new_topic: TopicPlan
     marker: str
-    null_column: int | None = None
 
     def planned(self, topic: str) -> PlannedTopic:
         """Return what the commit needs to know about a topic."""
@@ -67,30 +66,21 @@ class WritePlan:
         plan = found or self.new_topic
         return PlannedTopic(plan.partitions, plan.topic_id, is_new=found is None)
 
-    def check_directory(self, path: str) -> None:
-        """Raise DirectoryNotShared unless this process sees the driver's data directory."""
-        check_marker(SYSTEM_FILES, path, self.marker)
+    def visits(self, path: str, stream: StreamBatch | None = None) -> MarkerVisits:
+        """Visit the marker; raise DirectoryNotShared unless this process sees the driver's data.
 
-    def check_nulls(self, batch: pa.RecordBatch) -> None:
-        """Raise InvalidArgument if a row of an INSERT INTO has an offset."""
-        column = self.null_column
-        if column is not None and batch.column(column).null_count < batch.num_rows:
-            raise InvalidArgument(
-                "a row has an offset, which the log assigns: leave the column out, as in"
-                " INSERT INTO t (key, value) ...; CREATE TABLE ... AS SELECT is not supported"
-            )
+        ``stream``: the batch that the task belongs to, None for a batch write.
+        """
+        note = b"." if stream is None else marker_note(stream)
+        return MarkerVisits(SYSTEM_FILES, path, self.marker, SYSTEM_CLOCK, note)
 
     def delete_marker(self, path: str) -> None:
         """Delete the empty file; nothing if it is not there."""
         delete_staged(path, [self.marker])
 
 
-def make_plan(
-    options: WriteOptions, schema: StructType, txn: str, *, is_insert: bool = False
-) -> WritePlan:
+def make_plan(options: WriteOptions, schema: StructType, txn: str) -> WritePlan:
     """Check all that can be known before tasks work, and write the marker of ``txn``.
-
-    ``is_insert``: rows are inserted into a table, so an offset must be null.
 
     Raises:
         InvalidArgument: a column, an option or a topic is not fit for the write.
@@ -110,10 +100,15 @@ def make_plan(
     if options.txn_id is not None and options.topic is not None:
         committed = read_finished(SYSTEM_FILES, options.path).get(options.txn_id)
         if committed is not None:
-            committed.check_topics([options.topic])
+            ids = {name: plan.topic_id for name, plan in topics.items()}
+            committed.check_topics([options.topic], ids)
     marker = make_marker(SYSTEM_FILES, options.path, txn, random.SystemRandom())
-    null_column = schema.fieldNames().index("offset") if is_insert else None
-    return WritePlan(columns, topics, new_topic, marker, null_column)
+    return WritePlan(columns, topics, new_topic, marker)
+
+
+def marker_note(stream: StreamBatch) -> bytes:
+    """Return what the tasks of a micro-batch write into its marker."""
+    return f"{stream.batch_id} {stream.query_id}".encode()[:MAX_MARKER_BYTES]
 
 
 def check_not_busy(options: WriteOptions) -> None:

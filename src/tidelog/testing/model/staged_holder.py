@@ -365,9 +365,9 @@ class HolderSteps:
         return is_gone or self._broken is Rule.ENTRY_NEEDED
 
     def _clean(self, state: State, holder: Holder) -> Iterator[Step[State]]:
-        done = self._attempts[_journal(holder).attempt]
-        same = [n for n, attempt in enumerate(self._attempts) if attempt.id == done.id]
-        names = [f"staged.{number}" for number in same if f"staged.{number}" in state.files]
+        number = _journal(holder).attempt
+        done, staged = self._attempts[number], f"staged.{number}"
+        names = [staged] if staged in state.files else []
         if not names and f"journal.{done.id}" in state.files:
             names.append(f"journal.{done.id}")
         for name in names:

@@ -50,3 +50,18 @@ def test_no_partition_is_added_where_settings_are_refused(cli: Cli) -> None:
 
     assert cli.on("alter", "t", "--partitions", 3, "-o", "retention.ms=never").code == 2
     assert len(cli.on("list", "--json").rows) == 1
+
+
+def test_a_birth_value_is_dropped(cli: Cli) -> None:
+    """Once: after that there is none; the topic's own settings stay as they are."""
+    cli.on("create", "t", "-o", "retention.ms=7")
+
+    first = cli.on("alter", "t", "--follow", "retention.ms")
+    again = cli.on("alter", "t", "--follow", "retention.ms")
+
+    assert first == (0, "t: retention.ms=7\n", "")
+    assert (again.code, again.out) == (2, "")
+    assert "retention.ms: topic t has no birth value of it" in again.err
+    [topic] = json.loads((cli.data / "tidelog.topics.json").read_text())["topics"]
+    assert "retention.ms" not in topic["birth"]
+    assert topic["birth"]["cleanup.policy"] == "delete"

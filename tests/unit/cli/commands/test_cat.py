@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.unit.cli.commands.test_txns import begin
 
 import tidelog
 
@@ -166,10 +167,52 @@ def test_records_above_the_high_watermark_are_counted(topic: Cli) -> None:
     assert topic.on("cat", "t", "--up-to", "logEnd").err == ""
 
 
+def test_a_rescue_counts_what_it_leaves_above_the_high_watermark(topic: Cli) -> None:
+    """A crash leaves one that is too low: with ``--skip-damage`` that is a loss."""
+    topic.append("a", "b", "c")
+    (topic.data / "replication-offset-checkpoint").write_text("0\n1\nt 0 1\n")
+
+    outcome = topic.on("cat", "t", "--skip-damage")
+
+    assert ([row["value"] for row in outcome.rows], outcome.code) == (["a"], 1)
+    assert "t-0: 2 records above the high watermark 1 not read: add --up-to" in outcome.err
+    whole = topic.on("cat", "t", "--skip-damage", "--up-to", "logEnd")
+    assert ([row["value"] for row in whole.rows], whole.code, whole.err) == (["a", "b", "c"], 0, "")
+
+
+@pytest.mark.parametrize("start", [2, 1_000])
+def test_a_rescue_counts_and_prints_what_lies_below_the_log_start(topic: Cli, start: int) -> None:
+    """Also where a crash has left a log start beyond the log's end, so that it looks empty."""
+    topic.append("a", "b", "c")
+    (topic.data / "log-start-offset-checkpoint").write_text(f"0\n1\nt 0 {start}\n")
+    (topic.data / "replication-offset-checkpoint").write_text("0\n1\nt 0 3\n")
+
+    outcome = topic.on("cat", "t", "--skip-damage")
+    whole = topic.on("cat", "t", "--skip-damage", "--below-start")
+
+    below = min(start, 3)
+    assert [row["value"] for row in outcome.rows] == ["a", "b", "c"][below:]
+    assert f"{below} records below the log start {start:,} not read" in outcome.err
+    assert outcome.code == 1
+    assert ([row["value"] for row in whole.rows], whole.code) == (["a", "b", "c"], 0)
+
+
+def test_a_rescue_counts_what_follows_an_open_transaction(topic: Cli) -> None:
+    """With ``--isolation read_committed`` it is not read."""
+    begin(topic, 1)
+    topic.append("a")
+    words = ("cat", "t", "--skip-damage", "--isolation", "read_committed")
+
+    outcome = topic.on(*words)
+
+    assert ([row["value"] for row in outcome.rows], outcome.code) == (["plain"], 1)
+    assert "2 records above the last stable offset 1 not read: leave out" in outcome.err
+
+
 def test_a_start_outside_the_log_is_reported(topic: Cli) -> None:
     """On standard error, with the log's end or start; it is not an error."""
     topic.append("a", "b", "c")
-    topic.on("delete-records", "t", "--before", 1)
+    topic.on("delete-records", "t", "-p", "all", "--before", 1)
 
     behind, before = (topic.on("cat", "t", "--from", start) for start in (9, 0))
 
@@ -247,7 +290,7 @@ def test_the_last_records_can_be_chosen(topic: Cli, words: list[object], values:
         for number, value in enumerate("abcdef", start=1)
     )
     topic.on("append", "t", "--format", "json", stdin=given)
-    topic.on("delete-records", "t", "--before", 1)
+    topic.on("delete-records", "t", "-p", "all", "--before", 1)
 
     assert topic.values(*words) == list(values)
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import tidelog
+
 if TYPE_CHECKING:
     Cli = Any
 
@@ -55,6 +57,21 @@ def test_a_topics_id_and_settings_are_printed_once(cli: Cli) -> None:
     assert lines[0] == title(cli).replace("1 partition,", "2 partitions,").replace(NONE, settings)
     assert sum(settings in line for line in lines) == 1
     assert settings in cli("describe", "-d", cli.data / "t-1").out
+
+
+def test_what_a_topic_has_since_its_creation_is_shown_where_it_is_not_the_default(
+    cli: Cli,
+) -> None:
+    """With where it comes from; in JSON all of it is."""
+    with tidelog.open(cli.data, retention_ms=5, segment_ms=6) as logs:
+        logs.create_topic("t", config={"segment.ms": "7"})
+
+    described = cli.on("describe", "t")
+    inherited = cli.on("describe", "t", "--json").lines[0]["inheritedSettings"]
+
+    assert described.out.splitlines()[1] == "  since its creation: retention.ms=5"
+    assert inherited["retention.ms"] == {"value": "5", "source": "BIRTH_CONFIG"}
+    assert inherited["cleanup.policy"] == {"value": "delete", "source": "BIRTH_CONFIG"}
 
 
 def test_an_unreadable_catalogue_is_reported(topic: Cli) -> None:

@@ -18,7 +18,7 @@ def test_each_partition_is_a_line(topic: Cli) -> None:
     """Offsets, the number of segments, and the size; or the same as JSON."""
     topic.append("a", "b", "c")
     topic.on("create", "u")
-    topic.on("delete-records", "t", "--before", 1)
+    topic.on("delete-records", "t", "-p", "all", "--before", 1)
     (topic.data / "replication-offset-checkpoint").write_text("0\n1\nt 0 2\n")
 
     assert topic.on("list") == (0, LISTED, "")

@@ -78,7 +78,7 @@ def test_settings_that_are_not_known_delete_nothing(rolled: Cli) -> None:
 
 def test_deleted_records_free_the_segments_below(rolled: Cli) -> None:
     """The log starts at the offset; segments wholly below it are deleted; readers see the rest."""
-    outcome = rolled.on("delete-records", "t", "--before", 2, "--json")
+    outcome = rolled.on("delete-records", "t", "-p", "all", "--before", 2, "--json")
 
     assert outcome.code == 0
     assert outcome.rows[0]["logStartOffset"] == 2
@@ -86,16 +86,29 @@ def test_deleted_records_free_the_segments_below(rolled: Cli) -> None:
     assert rolled.values() == ["c", "d"]
 
 
-def test_minus_one_deletes_all_records(rolled: Cli) -> None:
-    """-1 means the high watermark."""
-    assert rolled.on("delete-records", "t", "--before", "-1").code == 0
+def test_all_records_are_deleted_by_a_word(rolled: Cli) -> None:
+    """The high watermark; -1, which Kafka takes for it, is refused with the word."""
+    refused = rolled.on("delete-records", "t", "-p", 0, "--before", "-1")
+    assert (refused.code, "highWatermark" in refused.err) == (2, True)
+    assert rolled.values() == ["a", "b", "c", "d"]
+    assert rolled.on("delete-records", "t", "-p", 0, "--before", "highWatermark").code == 0
     assert rolled.values() == []
+
+
+def test_the_partition_whose_records_are_deleted_is_said(rolled: Cli) -> None:
+    """By its number, or all."""
+    refused = rolled.on("delete-records", "t", "--before", 4)
+
+    assert (refused.code, "--partition" in refused.err) == (2, True)
+    assert rolled.values() == ["a", "b", "c", "d"]
+    assert rolled.on("delete-records", "t", "-p", "all", "--before", 4).code == 0
+    assert rolled.values("-p", "all") == []
 
 
 @pytest.mark.parametrize("before", [5, -2])
 def test_an_offset_outside_the_log_is_refused(rolled: Cli, before: int) -> None:
     """There is nothing to delete above the high watermark: the usage is wrong."""
-    assert rolled.on("delete-records", "t", "--before", before).code == 2
+    assert rolled.on("delete-records", "t", "-p", "all", "--before", before).code == 2
     assert rolled.values() == ["a", "b", "c", "d"]
 
 
@@ -103,16 +116,16 @@ def test_a_compacted_topic_keeps_its_records(cli: Cli) -> None:
     """Deleting records of a topic that is only compacted is refused."""
     assert cli.on("create", "t", "-o", "cleanup.policy=compact").code == 0
 
-    outcome = cli.on("delete-records", "t", "--before", 0)
+    outcome = cli.on("delete-records", "t", "-p", "all", "--before", 0)
 
     assert (outcome.code, "compacted" in outcome.err) == (2, True)
 
 
 def test_deleting_records_can_be_planned(rolled: Cli) -> None:
     """``--dry-run`` prints the same, and deletes nothing."""
-    plan = rolled.on("delete-records", "t", "--before", 2, "--json", "--dry-run")
+    plan = rolled.on("delete-records", "t", "-p", "all", "--before", 2, "--json", "--dry-run")
     kept = segments(rolled)
-    done = rolled.on("delete-records", "t", "--before", 2, "--json")
+    done = rolled.on("delete-records", "t", "-p", "all", "--before", 2, "--json")
 
     assert plan == done
     assert (kept, segments(rolled)) == ([0, 1, 2, 3], [2, 3])
@@ -120,13 +133,13 @@ def test_deleting_records_can_be_planned(rolled: Cli) -> None:
 
 def test_a_deletion_is_planned_beside_a_writer(rolled: Cli) -> None:
     """As one without a writer: nothing is opened for writing, or changed."""
-    words = ("delete-records", "t", "--before", 3, "--json", "--dry-run")
+    words = ("delete-records", "t", "-p", "all", "--before", 3, "--json", "--dry-run")
     before = rolled.on(*words)
     with open_briefly(rolled.data) as logs:
         logs.partition("t", 0)
 
         beside = rolled.on(*words)
-        too_far = rolled.on("delete-records", "t", "--before", 5, "--dry-run")
+        too_far = rolled.on("delete-records", "t", "-p", "all", "--before", 5, "--dry-run")
 
     assert (beside.code, beside.rows) == (0, before.rows)
     assert [segment["baseOffset"] for segment in beside.rows[0]["deleted"]] == [0, 1, 2]
@@ -153,7 +166,7 @@ def test_a_deletion_is_planned_while_the_writer_deletes_segments(
             return really_open(self, path, mode)
 
         monkeypatch.setattr(SystemFiles, "open", open_after_a_deletion)
-        plan = rolled.on("delete-records", "t", "--before", 3, "--json", "--dry-run")
+        plan = rolled.on("delete-records", "t", "-p", "all", "--before", 3, "--json", "--dry-run")
 
     assert (plan.code, plan.err, is_deleted) == (0, "", True)
     assert [segment["baseOffset"] for segment in plan.rows[0]["deleted"]] == [2]
@@ -165,7 +178,7 @@ def test_records_are_deleted_in_all_partitions_or_in_none(cli: Cli) -> None:
     cli.on("append", "t", "-p", 0, stdin="a\nb\n")
     cli.on("append", "t", "-p", 1, stdin="c\n")
 
-    outcome = cli.on("delete-records", "t", "--before", 2)
+    outcome = cli.on("delete-records", "t", "-p", "all", "--before", 2)
 
     assert outcome[:2] == (2, "")
     assert "delete-records: t-1: offset 2 is out of range: the log holds [0, 1]" in outcome.err
@@ -213,8 +226,8 @@ COMMANDS = [
     ("plan", "retention"),
     ("retain",),
     ("compact", "-o", "cleanup.policy=compact"),
-    ("delete-records", "t", "--before", 0),
-    ("delete-records", "t", "--before", 0, "--dry-run"),
+    ("delete-records", "t", "-p", "all", "--before", 0),
+    ("delete-records", "t", "-p", "all", "--before", 0, "--dry-run"),
 ]
 
 

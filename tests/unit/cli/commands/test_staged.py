@@ -41,6 +41,33 @@ def leave_pending(directory: Path, at: CommitPoint = CommitPoint.COMMITTED) -> N
             txn.append("t", b"a")
 
 
+@pytest.mark.parametrize("txn", ["", " ", "\udcff", "x" * 256], ids=ascii)
+def test_a_bad_id_is_a_mistake_of_usage(topic: Cli, txn: str) -> None:
+    """Empty, too long, or bytes that are not UTF-8: nothing is appended, and no trace is shown."""
+    refused = topic.on("append", "t", "--txn", txn, stdin=b"a\n")
+
+    assert refused.code == 2
+    assert "is not a transaction id" in refused.err
+    assert values(topic) == []
+
+
+def test_an_id_is_forgotten(topic: Cli) -> None:
+    """After its topic was created again, so that the same input can be appended with it."""
+    append = ("append", "t", "--txn", "x")
+    topic.on(*append, stdin=b"a\n")
+    topic.on("delete", "t")
+    topic.on("create", "t")
+
+    refused = topic.on(*append, stdin=b"a\n")
+    assert refused.code == 2
+    assert "tidelog staged forget x" in refused.err
+    assert topic.on("staged", "forget", "x").out == "x: forgotten; a repeat of it is written\n"
+    assert topic.on(*append, stdin=b"a\n").code == 0
+    assert values(topic) == ["a"]
+    assert topic.on("staged", "forget", "y").code == 2
+    assert topic.on("staged", "forget").code == 2
+
+
 def test_a_transaction_that_waits_for_the_directory_is_listed(topic: Cli) -> None:
     """With its records; a manifest that cannot be read is left out."""
     with open_briefly(topic.data) as logs:

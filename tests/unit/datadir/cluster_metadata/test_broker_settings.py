@@ -9,7 +9,11 @@ import pytest
 
 from tidelog.config.log_config import NEVER_DELETED, LogConfig
 from tidelog.datadir.catalogue import Topic
-from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings, ConfigSource
+from tidelog.datadir.cluster_metadata.broker_settings import (
+    BrokerSettings,
+    ConfigSource,
+    KnownSetting,
+)
 from tidelog.datadir.cluster_metadata.metadata_image import MetadataImage
 from tidelog.datadir.cluster_metadata.metadata_records import (
     ConfigRecord,
@@ -151,7 +155,7 @@ def test_a_copy_of_a_topic_with_an_unknown_policy_deletes_nothing() -> None:
         (TOPIC, "flights", "remote.storage.enable", "true"),
     )
 
-    config, left_out = adopted(settings).settings_of_copy()
+    config, _, left_out = adopted(settings).settings_of_copy()
 
     assert config == {**NEVER_DELETED, "segment.bytes": "2000000"}
     assert left_out == ("local.retention.bytes", "remote.storage.enable")
@@ -167,12 +171,12 @@ def test_what_is_altered_here_comes_first_and_nothing_is_copied() -> None:
 
 
 def test_topics_made_here_have_nothing_of_a_broker() -> None:
-    """Only an adopted topic has been a broker's."""
+    """Only an adopted topic has been a broker's; others keep what held when they were created."""
     made_here = Topic("flights", ID, {0: HERE}).inheriting(
         settings_with((TOPIC, "flights", "retention.ms", "1"))
     )
 
-    assert made_here.inherited == {}
+    assert made_here.inherited == {"retention.ms": KnownSetting("-1", ConfigSource.BIRTH)}
 
 
 def test_settings_that_contradict_each_other_keep_more() -> None:
@@ -189,8 +193,9 @@ def test_settings_that_contradict_each_other_keep_more() -> None:
 
 
 def test_sources_have_the_names_of_kafka() -> None:
-    """They are those that Kafka's tools print for DescribeConfigs."""
+    """They are those that Kafka's tools print for DescribeConfigs, and the one that Kafka lacks."""
     assert [source.value for source in ConfigSource] == [
+        "BIRTH_CONFIG",
         "DYNAMIC_TOPIC_CONFIG",
         "DYNAMIC_BROKER_CONFIG",
         "DYNAMIC_DEFAULT_BROKER_CONFIG",

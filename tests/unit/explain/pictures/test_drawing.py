@@ -79,6 +79,9 @@ segments    ├░░░░░░░░░░░░░░░░░░│██�
                                    └ log start 35,000
                last stable offset, high watermark 80,000 ┘
                                            log end 84,193 ┘
+checked: the end of each log, and that no segment is
+  missing; batches and their checksums were not read:
+  tidelog verify checks every byte
 """
     )
 
@@ -98,6 +101,10 @@ segments    |#####################|====>
                 last stable offset 15 '
                     high watermark 15 '
                            log end 15 '
+checked: the end of each log, and that
+  no segment is missing; batches and
+  their checksums were not read: tidelog
+  verify checks every byte
 """
     )
 
@@ -247,9 +254,16 @@ tides-0   ├▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▶          
 empty-0   ├▶                                       0 bytes
 tides-0: LOST: no segment holds offsets 4 to 5: a file seems
   to be lost
+checked: the end of each log, and that no segment is
+  missing; batches and their checksums were not read:
+  tidelog verify checks every byte
+○: an open transaction holds the last stable offset
 """
     )
     texts = "".join(check_page(draw_svg_overview(pictures)).itertext())
+    assert "batches and their checksums were not read" in texts
+    assert "last stable offset, where it is below the log end" in texts
+    assert "high watermark, where it is below" not in texts
     assert "tides-0: LOST: no segment holds offsets 4 to 5" in texts
 
 

@@ -333,7 +333,7 @@ def test_a_copy_that_is_cut_while_a_checkpoint_is_written_is_not_called_flushed_
         copy = copy_of(manager)
         checkpoints = manager._log_dirs.of(copy).checkpoints
         before, file = flush_copy_only(manager), "recovery-point-offset-checkpoint"
-        lock = HeldLock(lambda: checkpoints._merge(file, [KEY], {KEY: before}))
+        lock = HeldLock.until(lambda: checkpoints._merge(file, [KEY], {KEY: before}))
         monkeypatch.setattr(checkpoints, "_lock", lock)
         cut(manager, 5)
         with lock:

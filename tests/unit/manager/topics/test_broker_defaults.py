@@ -31,6 +31,8 @@ def test_defaults_that_contradict_a_topic_are_refused_while_the_service_runs() -
     with home.open() as manager:
         manager.create_topic("t", 1, {"max.compaction.lag.ms": "1000"})
         manager.create_topic("u")
+        manager.alter_topic("t", {}, follow=["min.compaction.lag.ms"])
+        manager.alter_topic("u", {}, follow=["retention.ms"])
         contradicting = replace(home.defaults, min_compaction_lag_ms=5000, retention_ms=9)
 
         with pytest.raises(InvalidConfig, match=r"topic t: min\.compaction\.lag\.ms: 5000"):
@@ -47,6 +49,7 @@ def test_defaults_that_contradict_a_topic_do_not_stop_a_start() -> None:
     home = ManagerHome()
     with home.open() as manager:
         manager.create_topic("t", 1, {"max.compaction.lag.ms": "1000"})
+        manager.alter_topic("t", {}, follow=["min.compaction.lag.ms", "retention.ms"])
     home.defaults = replace(home.defaults, min_compaction_lag_ms=5000)
 
     with home.open() as manager:

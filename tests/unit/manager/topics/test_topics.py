@@ -86,10 +86,10 @@ def test_the_brokers_new_defaults_reach_every_log() -> None:
     home = ManagerHome()
     with home.open() as manager:
         manager.create_topic("t", 2)
-        manager.create_topic("u", 1, {"retention.ms": "3"})
-        home.defaults = home.defaults.with_overrides({"retention.ms": "9"})
+        manager.create_topic("u", 1, {"flush.messages": "3"})
+        home.defaults = home.defaults.with_overrides({"flush.messages": "9"})
         manager.update_config(home.config())
-        found = [log.config.retention_ms for log in manager.all_logs()]
+        found = [log.config.flush_messages for log in manager.all_logs()]
 
         assert sorted(found) == [3, 9, 9]
 

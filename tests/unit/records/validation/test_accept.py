@@ -14,7 +14,8 @@ from tidelog.records.builder import build_batch
 from tidelog.records.validation.accept import accept
 from tidelog.records.validation.analyze import analyze
 from tidelog.records.validation.append_origin import AppendOrigin
-from tidelog.records.validation.validate import LeaderPolicy, validate_for_leader
+from tidelog.records.validation.policy import LeaderPolicy
+from tidelog.records.validation.validate import validate_for_leader
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -41,7 +42,7 @@ def test_the_fast_path_equals_full_validation() -> None:
         DATA, analyzed, config=LeaderPolicy(), first_offset=100, leader_epoch=6, now_ms=NOW
     )
 
-    data, batches, row = accepted().assign_offsets(100, 6)
+    data, batches, row = accepted().placed(100, 6, NOW)
 
     assert data == long.data
     assert np.array_equal(batches.array, long.batches.array)
@@ -53,7 +54,7 @@ def test_the_callers_bytes_stay_as_they_are() -> None:
     data = bytearray(DATA)
     found = accepted(data)
 
-    assigned = found.assign_offsets(100, 6).data, found.assign_offsets(100, 6).data
+    assigned = found.placed(100, 6, NOW).data, found.placed(100, 6, NOW).data
 
     assert data == DATA
     assert assigned[0] == assigned[1]

@@ -24,8 +24,9 @@ from tidelog.records.record import Record, write_record
 from tidelog.records.record_columns import iterate
 from tidelog.records.validation.analyze import analyze
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.records.validation.rejection import Rejection
-from tidelog.records.validation.validate import LeaderPolicy, ValidatedRecords, validate_for_leader
+from tidelog.records.validation.validate import ValidatedRecords, validate_for_leader
 from tidelog.testing.old_batches import build_entry, build_old
 
 if TYPE_CHECKING:

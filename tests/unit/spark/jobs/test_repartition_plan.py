@@ -21,6 +21,7 @@ from tidelog.spark.jobs.repartition_plan import (
     config_of_copy,
     plan_repartition,
 )
+from tidelog.staging.staged_file import check_txn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,6 +108,16 @@ def test_the_derived_transaction_is_that_of_a_repeat(data: str) -> None:
     assert txns[0] == txns[1]
     assert len(set(txns[1:])) == 4
     assert txns[-1] == "mine"
+
+
+def test_a_derived_id_is_no_longer_than_ids_may_be(data: str) -> None:
+    """However long the names of the topics are; an id that the user gives is refused."""
+    long, other = (planned(data, to=name * 249).txn_id for name in "ab")
+
+    check_txn(long)
+    assert long != other
+    with pytest.raises(InvalidArgument, match="is not a transaction id"):
+        planned(data, txn_id="x" * 256)
 
 
 @pytest.mark.parametrize(

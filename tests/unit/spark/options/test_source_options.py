@@ -355,7 +355,12 @@ def test_a_stream_has_the_ids_of_its_batches_and_a_batch_write_that_of_the_user(
         WriteOptions.parse_stream(base | {"txnId": "x"})
     with pytest.raises(InvalidArgument, match="skipOldBatches is for streams only"):
         WriteOptions.parse(base | {"skipOldBatches": "true"})
-    for bad in ({"txnId": " "}, {"writeBufferBytes": "1000"}, {"commitTimeoutMs": "soon"}):
+    for bad in (
+        {"txnId": " "},
+        {"txnId": "x" * 256},
+        {"writeBufferBytes": "1000"},
+        {"commitTimeoutMs": "soon"},
+    ):
         with pytest.raises(InvalidArgument):
             WriteOptions.parse(base | bad)
 

@@ -14,6 +14,8 @@ from tidelog.testing.directory_home import DataHome
 
 FOUND = [
     TopicPartition("__consumer_offsets", 0),
+    TopicPartition("__share_group_state", 0),
+    TopicPartition("__transaction_state", 0),
     TopicPartition("a", 0),
     TopicPartition("a", 1),
     TopicPartition("ab", 0),
@@ -35,7 +37,8 @@ def test_a_pattern_matches_any_part_of_a_name_and_never_internal_topics() -> Non
     assert chosen(TopicChoice(pattern=re.compile("^a$"))) == ["a-0", "a-1"]
     assert chosen(TopicChoice(pattern=re.compile(".*"))) == ["a-0", "a-1", "ab-0"]
     assert chosen(TopicChoice(pattern=re.compile("z"))) == []
-    assert chosen(TopicChoice(topics=("__consumer_offsets",))) == ["__consumer_offsets-0"]
+    for name in ("__consumer_offsets", "__share_group_state", "__transaction_state"):
+        assert chosen(TopicChoice(topics=(name,))) == [f"{name}-0"]
 
 
 def test_assigned_partitions_are_read_alone() -> None:
@@ -46,7 +49,10 @@ def test_assigned_partitions_are_read_alone() -> None:
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        (TopicChoice(topics=("a", "b")), "no topic b in /data; its topics: __consumer.*, a, ab"),
+        (
+            TopicChoice(topics=("a", "b")),
+            r"no topic b in /data; its topics: __con.*, __share.*, a, ab",
+        ),
         (TopicChoice(assigned={"b": (0,)}), "no topic b"),
         (TopicChoice(assigned={"a": (0, 7)}), "topic a in /data has no partition 7"),
     ],

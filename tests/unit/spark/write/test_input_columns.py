@@ -86,6 +86,20 @@ def test_rows_are_split_by_topic() -> None:
     }
 
 
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view()])
+def test_rows_with_large_text_are_split_by_topic(kind: pa.DataType) -> None:
+    """A session with ``useLargeVarTypes`` sends large types; Arrow filters no views."""
+    names = pa.array(["a", "b", "a"], kind)
+    table = pa.RecordBatch.from_pydict({"topic": names, "value": names})
+
+    split = split_by_topic(select_columns(table, {"topic": 0, "value": 1}))
+
+    assert {topic: rows.to_pydict() for topic, rows in split.items()} == {
+        "a": {"value": ["a", "a"]},
+        "b": {"value": ["b"]},
+    }
+
+
 def test_a_row_without_topic_is_refused() -> None:
     """A null topic is an error, since there is no default."""
     table = pa.RecordBatch.from_pydict({"topic": ["a", None], "value": ["1", "2"]})

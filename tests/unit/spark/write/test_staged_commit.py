@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 import tidelog
 from tidelog.env.clock import SYSTEM_CLOCK
@@ -27,9 +28,10 @@ from tidelog.spark.options.source_options import WriteOptions
 from tidelog.spark.write import staged_commit
 from tidelog.spark.write.staged_commit import StagedWrite, abort_write, commit_write
 from tidelog.spark.write.staged_rows import PlannedTopic, StagingTarget, TaskStaging
-from tidelog.spark.write.write_plan import known_topics, plan_topic
+from tidelog.spark.write.write_plan import known_topics, make_plan, plan_topic
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.manifest_names import new_stem
+from tidelog.staging.ready import ReadyFiles, ReadyManifest
 from tidelog.staging.staged_file import list_staged
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing import PowerCut
@@ -194,6 +196,44 @@ def test_an_abort_after_the_commit_point_finishes_the_commit(
     assert list_staged(SYSTEM_FILES, str(tmp_path)) == []
     commit_write(staged(given, "a"))
     assert values(tmp_path) == [b"before", b"a"]
+
+
+def test_a_slower_attempt_of_an_id_keeps_its_files_and_is_skipped(tmp_path: Path) -> None:
+    """The commit of the faster one deletes what it staged itself; so does each of them."""
+    given = options(tmp_path, txnId="x")
+    fast, slow = staged(given, "fast"), staged(given, "slow")
+    plan = make_plan(given, StructType([StructField("value", BinaryType())]), "x")
+    commit_write(fast)
+
+    left = {plan.marker, *(run.name for run in slow.runs)}
+    assert set(list_staged(SYSTEM_FILES, str(tmp_path))) == left
+    plan.visits(str(tmp_path))
+    assert commit_write(slow).is_repeat
+    assert list_staged(SYSTEM_FILES, str(tmp_path)) == [plan.marker]
+    assert values(tmp_path) == [b"fast"]
+
+
+def test_an_abort_deletes_its_files_beside_another_attempt_of_its_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal and the manifest of that name other files; its commit is left to it."""
+    given = options(tmp_path, txnId="x")
+    fast, slow = staged(given, "fast"), staged(given, "slow")
+
+    def stop(now: object) -> None:
+        if now is CommitPoint.COMMITTED:
+            raise PowerCut
+
+    with monkeypatch.context() as patched, suppress(PowerCut):
+        patched.setattr(staged_commit, "reached", stop)
+        commit_write(fast)
+    transaction = fast.transaction({})
+    manifest = ReadyFiles(SYSTEM_FILES, str(tmp_path), new_stem("x", Random(0)))
+    manifest.write(ReadyManifest(transaction, 2**60))
+
+    abort_write(given, "x", [run.name for run in slow.runs])
+
+    assert list_staged(SYSTEM_FILES, str(tmp_path)) == [run.name for run in fast.runs]
 
 
 def test_an_abort_leaves_a_committed_transaction_to_the_process_that_holds_the_directory(

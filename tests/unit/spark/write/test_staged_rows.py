@@ -22,7 +22,7 @@ from tidelog.errors import (
 )
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import iterate
-from tidelog.records.validation.validate import LeaderPolicy
+from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.spark.write.staged_rows import StagingTarget, TaskStaging, TopicPlan
 from tidelog.staging.staged_file import list_staged
 from tidelog.testing import CrashFileSystem, ManualClock

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.arrow.encode import BatchForm
-from tidelog.records.validation.validate import LeaderPolicy
+from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.spark.write.staged_rows import StagingTarget, TaskStaging, TopicPlan
 from tidelog.spark.write.task_write import first_partition
 from tidelog.staging.stream_batch import StreamBatch

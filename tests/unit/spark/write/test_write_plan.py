@@ -77,14 +77,14 @@ def test_tasks_make_batches_by_the_settings_of_the_broker(tmp_path: Path) -> Non
 
 
 def test_an_executor_that_does_not_see_the_directory_fails(tmp_path: Path) -> None:
-    """Each task looks for an empty file that the driver made, before it works."""
+    """Each task looks for a file that the driver made, before it works."""
     plan = pickle.loads(pickle.dumps(plan_of(tmp_path / "driver")))
     (tmp_path / "executor").mkdir()
 
-    plan.check_directory(str(tmp_path / "driver"))
+    plan.visits(str(tmp_path / "driver"))
     for path in ("executor", "nowhere"):
         with pytest.raises(DirectoryNotShared, match="every executor must see it"):
-            plan.check_directory(str(tmp_path / path))
+            plan.visits(str(tmp_path / path))
     plan.delete_marker(str(tmp_path / "driver"))
     plan.delete_marker(str(tmp_path / "driver"))
     assert os.listdir(tmp_path / "driver") == []

@@ -1,0 +1,61 @@
+"""``tidelog join``: let data directories that were begun apart belong together."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from tidelog.cli.arguments import directory_name
+from tidelog.cli.options import new_parser
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.cli.options import Commands
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog join`` to the command line."""
+    text = "let data directories that were made apart belong together, so that run takes them all"
+    parser = new_parser(commands, "join", text, run)
+    parser.add_argument(
+        "words",
+        metavar="DIR",
+        nargs="*",
+        type=directory_name,
+        help="two or more data directories; all get the cluster.id and node.id of the first",
+    )
+    parser.add_argument(
+        "-d",
+        "--dir",
+        action="append",
+        default=[],
+        type=directory_name,
+        metavar="DIR",
+        dest="directories",
+        help="the same as DIR; repeatable",
+    )
+    parser.add_argument(
+        "--kafka-too",
+        action="store_true",
+        help="also where a Kafka broker has written one of them; it would not start on a directory"
+        " of another cluster",
+    )
+
+
+def run(args: Namespace) -> int:
+    """Join the directories; print a line each."""
+    import random
+
+    from tidelog.cli.terminal import print_line
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.manager.directories.join_directories import join_directories
+
+    paths = [os.path.abspath(path) for path in (*args.directories, *args.words)]
+    joined = join_directories(
+        paths, fs=SYSTEM_FILES, rng=random.SystemRandom(), is_kafka_allowed=args.kafka_too
+    )
+    for one in joined:
+        done = "joined" if one.was_changed else "unchanged"
+        print_line(f"{one.path}: {done}, cluster.id {one.cluster_id}, node.id {one.node_id}")
+    return 0

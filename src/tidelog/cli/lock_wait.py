@@ -1,0 +1,70 @@
+"""Waits for the short-lived writer that holds a data directory when a service starts.
+
+A command that finds the lock taken waits for its holder, or asks it; a service that ended instead
+would be restarted by a service manager, or not at all, for a writer that is gone in a second.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from tidelog.errors import DirectoryLocked, StartAborted
+from tidelog.manager.requests.request_client import KAFKA, POLL_MS, WAIT_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.env.clock import Clock
+
+T = TypeVar("T")
+
+_NS_PER_MS: Final = 1_000_000
+_log = logging.getLogger("tidelog.run")
+
+
+class LockWait(NamedTuple):
+    """What a process that waits for a lock has; ``holder_of`` and ``program_of`` as ``Asker``."""
+
+    clock: Clock
+    sleep_ms: Callable[[int], None]
+    holder_of: Callable[[str], int | None]
+    program_of: Callable[[int], str]
+    should_stop: Callable[[], bool]
+    wait_ms: int = WAIT_MS
+
+    def opened(self, start: Callable[[], T]) -> T:
+        """Return what ``start`` returns, again after another process has released its lock.
+
+        Raises:
+            DirectoryLocked: the holder is Kafka or this process, or holds on for ``wait_ms``.
+            StartAborted: ``should_stop`` returned True.
+        """
+        until_ns = self.clock.monotonic_ns() + self.wait_ms * _NS_PER_MS
+        while True:
+            try:
+                return start()
+            except DirectoryLocked as error:
+                if error.pid == os.getpid() or self._is_kafka(error.pid):
+                    raise
+                self._wait(error, until_ns)
+
+    def _is_kafka(self, pid: int) -> bool:
+        return bool(pid) and self.program_of(pid) == KAFKA
+
+    def _wait(self, error: DirectoryLocked, until_ns: int) -> None:
+        """Wait until the lock is free; raise ``error`` if the time is over."""
+        data_dir = os.path.dirname(error.path)
+        _log.info(
+            "lock-awaited directory=%s pid=%d program=%s wait-ms=%d",
+            *(data_dir, error.pid, self.program_of(error.pid), self.wait_ms),
+        )
+        while True:
+            if self.clock.monotonic_ns() >= until_ns:
+                raise error
+            self.sleep_ms(POLL_MS)
+            if self.should_stop():
+                raise StartAborted(f"the wait for {data_dir} was stopped") from error
+            if self.holder_of(data_dir) is None:
+                return

@@ -1,0 +1,47 @@
+"""The records that a rescue leaves in a log: beyond the offsets that checkpoints state.
+
+A broker that crashed may have left a high watermark that is too low, or a log start that is too
+high; readers then see less than there is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.cli.terminal import counted, print_message
+
+if TYPE_CHECKING:
+    from tidelog.cli.partition_choice import ChosenPartitions, Place
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+
+
+def report_unread(
+    chosen: ChosenPartitions, place: Place, log: ReadOnlyLog, start: int, end: int
+) -> bool:
+    """Print on stderr how many readable records ``cat`` has left; return whether there are any.
+
+    ``start`` and ``end`` are where it was to begin and end in ``log``.
+    """
+    from tidelog.readonly.damaged_range import ignore_damage
+
+    with chosen.open(place, ignore_damage, below_start=True) as whole:
+        first, last = whole.log_start_offset, whole.log_end_offset
+        below = sum(map(len, whole.columns(first, max(first, min(start, last)))))
+        above = sum(map(len, whole.columns(max(first, end), last))) if end < last else 0
+    name = f"{log.topic}-{log.partition}"
+    if below:
+        print_message(
+            "cat",
+            f"{name}: {counted(below, 'record')} below the log start {start:,} not read; they were"
+            " deleted, or the checkpoint is wrong: add --below-start to print them",
+        )
+    if above:
+        is_stale = end == log.high_watermark
+        where = "high watermark" if is_stale else "last stable offset"
+        remedy = "add --up-to logEnd" if is_stale else "leave out --isolation read_committed"
+        print_message(
+            "cat",
+            f"{name}: {counted(above, 'record')} above the {where} {end:,} not read: {remedy} to"
+            " print them",
+        )
+    return bool(below or above)

@@ -1,0 +1,200 @@
+"""Which partitions a read of a topic covers, where it begins in each, and how it reads on.
+
+Kafka: ``KafkaConsumer`` with all partitions of a topic assigned.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.errors import InvalidArgument
+from tidelog.log.record_count import RecordCount
+from tidelog.records.batch import NO_SEQUENCE, TimestampType
+from tidelog.records.isolation import Isolation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+
+    from tidelog.embedded.logs import Logs
+    from tidelog.env.clock import Clock
+    from tidelog.log.log import Log
+    from tidelog.manager.partition import Partition
+    from tidelog.readonly.log_follower import LogFollower
+    from tidelog.records.record import Header, Record
+
+_NEW_PARTITIONS_NS: Final = 1_000_000_000
+"""Time between two looks for new partitions in a directory, which may hold thousands."""
+
+
+class ConsumedRecord(NamedTuple):
+    """A record with its place; the other fields are those of ``Record``."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    leader_epoch: int | None = None
+    sequence: int = NO_SEQUENCE
+
+
+def consumed(topic: str, partition: int, record: Record) -> ConsumedRecord:
+    """Return a record with its place."""
+    offset, timestamp, timestamp_type, key, value, headers, leader_epoch, sequence = record
+    return ConsumedRecord(
+        *(topic, partition, offset, timestamp, key, value, headers),
+        *(timestamp_type, leader_epoch, sequence),
+    )
+
+
+def all_consumed(topic: str, partition: int, records: Iterable[Record]) -> Iterator[ConsumedRecord]:
+    """Yield records with their place."""
+    for record in records:
+        yield consumed(topic, partition, record)
+
+
+def check_partition(partition: object) -> None:
+    """Raise InvalidArgument for what is not the number of a partition."""
+    if not isinstance(partition, Integral) or isinstance(partition, bool):
+        raise InvalidArgument(f"{partition!r} is not the number of a partition")
+
+
+def numbers_to_read(
+    topic: str, there: Collection[int], partition: int | None, *offsets: int | None
+) -> list[int]:
+    """Return the partitions that a read covers; None: all of those that are ``there``, in order.
+
+    Raises InvalidArgument if an offset is given and there are several: it belongs to one.
+    """
+    if partition is not None:
+        check_partition(partition)
+        return [partition]
+    given = [offset for offset in offsets if offset is not None]
+    if given and len(there) > 1:
+        raise InvalidArgument(
+            f"topic {topic} has {len(there)} partitions, and offset {given[0]} belongs to one of"
+            " them: say which, as partition=0"
+        )
+    return sorted(there)
+
+
+def total_count(counts: Iterable[RecordCount]) -> RecordCount:
+    """Return the sum of what was counted in each partition."""
+    return RecordCount(*map(sum, zip(*counts, strict=True)))
+
+
+def end_of(log: Log, isolation: Isolation) -> int:
+    """Return the offset up to which a reader of this level sees."""
+    match isolation:
+        case Isolation.READ_COMMITTED:
+            return log.last_stable_offset
+        case Isolation.READ_UNCOMMITTED:
+            return log.high_watermark
+        case Isolation.LOG_END:
+            return log.log_end_offset
+
+
+class _Followed:
+    """A partition that is followed; ``seen_end`` is where reading ended last, None before."""
+
+    def __init__(self, partition: Partition, next_offset: int) -> None:
+        self.partition = partition
+        self.next_offset = next_offset
+        self.seen_end: int | None = None
+
+
+class TopicFollower:
+    """Reads on in the partitions of a topic of an open ``Logs``; used by one thread at a time.
+
+    With ``partition`` None it reads all, in turns, and those that are added later from their start.
+    Raises InvalidArgument, UnknownTopicOrPartition.
+    """
+
+    def __init__(
+        self,
+        logs: Logs,
+        topic: str,
+        partition: int | None,
+        start_offset: int | None,
+        *,
+        isolation: Isolation,
+    ) -> None:
+        self._logs = logs
+        self._topic = topic
+        self._partition = partition
+        self._isolation = isolation
+        there = logs.topic(topic).partitions
+        chosen = numbers_to_read(topic, there, partition, start_offset)
+        self._followed = {number: self._follow(number, start_offset) for number in chosen}
+
+    def has_more(self) -> bool:
+        """Return whether there may be records that were not yielded yet; reads no file."""
+        if self._new_numbers():
+            return True
+        return any(
+            end_of(one.partition.log, self._isolation) != one.seen_end
+            for one in self._followed.values()
+        )
+
+    def records(self) -> Generator[ConsumedRecord, None, None]:
+        """Yield the records that have come since, partition by partition, up to the ends as of now.
+
+        Raises UnknownTopicOrPartition once the topic is deleted, OffsetOutOfRange,
+        KafkaStorageError.
+        """
+        for number in self._new_numbers():
+            self._followed[number] = self._follow(number, None)
+        for number, one in self._followed.items():
+            log = one.partition.log
+            end = end_of(log, self._isolation)
+            for record in log.records(one.next_offset, isolation=self._isolation):
+                one.next_offset = record.offset + 1
+                yield consumed(self._topic, number, record)
+            # After markers, too, which are not yielded.
+            one.next_offset = max(one.next_offset, end)
+            one.seen_end = end
+
+    def _new_numbers(self) -> list[int]:
+        if self._partition is not None:
+            return []
+        return sorted(set(self._logs.topic(self._topic).partitions) - set(self._followed))
+
+    def _follow(self, number: int, start_offset: int | None) -> _Followed:
+        partition = self._logs.partition(self._topic, number)
+        start = partition.log.log_start_offset if start_offset is None else start_offset
+        return _Followed(partition, start)
+
+
+class ReadOnlyTopicFollower:
+    """Reads on in the partitions of a topic that any other process may write.
+
+    Used by one thread at a time. ``new_followers`` returns those of partitions that were added; it
+    is asked at most once a second.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        followers: dict[int, LogFollower],
+        new_followers: Callable[[], dict[int, LogFollower]],
+        clock: Clock,
+    ) -> None:
+        self._topic = topic
+        self._followers = followers
+        self._new_followers = new_followers
+        self._clock = clock
+        self._looked_ns = clock.monotonic_ns()
+
+    def records(self) -> Generator[ConsumedRecord, None, None]:
+        """Yield the records that have come since, partition by partition; errors as ``columns``."""
+        now_ns = self._clock.monotonic_ns()
+        if now_ns - self._looked_ns >= _NEW_PARTITIONS_NS:
+            self._followers |= self._new_followers()
+            self._looked_ns = now_ns
+        for number, follower in self._followers.items():
+            for columns in follower.columns():
+                yield from all_consumed(self._topic, number, columns.records())

@@ -1,0 +1,102 @@
+"""What the header after a batch says about the batch's offsets.
+
+A bit that flips upward in a base offset shows only there, so a walk that checks offsets looks at
+one header more before it hands a batch out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.errors import CorruptMessage
+from tidelog.kernels import rows
+from tidelog.records.batch import BATCH_HEADER, BATCH_PREFIX
+from tidelog.records.scan import batch_row, crc_matches, whole_batch_size
+from tidelog.records.sound_offsets import Damaged, OffsetBounds, damaged_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidelog.env.files import OpenFile
+
+
+class Dispute(NamedTuple):
+    """Two neighbours whose offsets contradict each other, and what is wrong with which of them.
+
+    Bytes ``[position, end)`` are those of the damaged one; of both, if that is undecided.
+    """
+
+    damaged: Damaged
+    position: int
+    end: int
+    reason: str
+
+
+def contradicts(file: OpenFile, position: int, last_offset: int) -> bool:
+    """Return whether the header at ``position`` says that ``last_offset`` is not before it.
+
+    One that is incomplete, zero, or of no batch contradicts nothing.
+    """
+    row = _header(file, position)
+    return row is not None and row[rows.BASE_OFFSET] <= last_offset
+
+
+def settle(
+    file: OpenFile, first: Sequence[int], bounds: OffsetBounds, *, is_checked: bool
+) -> Dispute | None:
+    """Decide between a batch and the next one, whose header contradicts it; None if that is bad.
+
+    Args:
+        file: both batches are in it.
+        first: the header row of the earlier batch, with its position in the file.
+        bounds: the offsets that are possible for it.
+        is_checked: whether its CRC was compared.
+    """
+    position, next_position = first[rows.POSITION], first[rows.POSITION] + first[rows.SIZE]
+    second = _header(file, next_position)
+    if second is None or not _is_valid(file, second):
+        return None
+    first_is, second_is = _offsets(first), _offsets(second)
+    if second_is[1] < second_is[0] or second_is[1] >= bounds.end:
+        return None
+    if not is_checked and not _is_valid(file, first):
+        reason = "the CRC of a batch is wrong"
+        return Dispute(Damaged.FIRST, position, next_position, reason)
+    end = next_position + second[rows.SIZE]
+    behind = _header(file, end)
+    after = bounds.end
+    if behind is not None and bounds.hold(*_offsets(behind)):
+        after = behind[rows.BASE_OFFSET]
+    damaged = damaged_of(first, second, bounds, after)
+    if damaged is Damaged.FIRST:
+        reason = bounds._replace(end=second_is[0]).reason(*first_is)
+        return Dispute(damaged, position, next_position, reason)
+    if damaged is Damaged.SECOND:
+        reason = OffsetBounds(first_is[1] + 1, after).reason(*second_is)
+        return Dispute(damaged, next_position, end, reason)
+    reason = (
+        f"offsets {first_is[0]} to {first_is[1]} of a batch contradict those of the next one, at"
+        f" byte {next_position}, {second_is[0]} to {second_is[1]}: one of the two is damaged"
+    )
+    return Dispute(damaged, position, end, reason)
+
+
+def _offsets(row: Sequence[int]) -> tuple[int, int]:
+    return row[rows.BASE_OFFSET], row[rows.LAST_OFFSET]
+
+
+def _header(file: OpenFile, position: int) -> tuple[int, ...] | None:
+    """Return the header row of the batch at ``position``; None if no whole batch begins there."""
+    data = memoryview(file.pread(BATCH_HEADER.size, position))
+    if len(data) <= BATCH_PREFIX.size:
+        return None
+    try:
+        size = whole_batch_size(data, 0, file.size() - position, in_memory=False)
+        return (position, *batch_row(data, 0, size)[1:]) if size else None
+    except CorruptMessage:
+        return None
+
+
+def _is_valid(file: OpenFile, row: Sequence[int]) -> bool:
+    data = file.pread(row[rows.SIZE], row[rows.POSITION])
+    return len(data) == row[rows.SIZE] and crc_matches(data, (0, *row[1:]))

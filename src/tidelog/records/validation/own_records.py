@@ -1,0 +1,90 @@
+"""Records of this process's own program, checked before they are built into a batch.
+
+A batch that was built here is not read again to be checked, as one from outside is: the same rules
+(``RecordRules``) are asked of the records. Kafka: ``MemoryRecordsBuilder``, ``LogValidator``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec
+from tidelog.errors import MessageTooLarge
+from tidelog.records.batch import TimestampType
+from tidelog.records.builder import DEFAULT_SPEC, BatchSpec, build_with_row
+from tidelog.records.validation.accept import Accepted
+from tidelog.records.validation.record_rules import RecordRules, check_records, time_limits
+from tidelog.records.validation.rejection import Rejection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tidelog.records.builder import RecordFields
+    from tidelog.records.validation.policy import LeaderPolicy
+    from tidelog.records.validation.rejection import OnRejected
+
+
+class OwnRecords:
+    """Records that one append writes as one batch; ``codec`` counts where the topic has none.
+
+    The batch is kept, with the policy under which it was accepted, so that it can be built before
+    a lock is taken and is built again only if the topic's settings have changed by then.
+    """
+
+    def __init__(
+        self,
+        records: Iterable[RecordFields],
+        codec: Codec = Codec.NONE,
+        level: int | None = None,
+    ) -> None:
+        self._records: Final = records if isinstance(records, list) else list(records)
+        self._codec: Final = codec
+        self._level: Final = level
+        self._policy: LeaderPolicy | None = None
+        self._accepted: Accepted | None = None
+
+    def accept(
+        self, policy: LeaderPolicy, max_batch_bytes: int, now_ms: int, on_rejected: OnRejected
+    ) -> Accepted | None:
+        """Return the records as a batch that may be appended; None if there are none.
+
+        Args:
+            policy: the topic's rules for batches.
+            max_batch_bytes: ``max.message.bytes``.
+            now_ms: the time of the append in ms, which bounds timestamps.
+            on_rejected: called with what a metric counts before an error is raised.
+
+        Raises:
+            InvalidRecord, InvalidTimestamp: records break a rule; they are listed.
+            MessageTooLarge: the batch exceeds ``max_batch_bytes``, or what readers decompress.
+            InvalidArgument: no batch can hold the records.
+        """
+        if policy is not self._policy:
+            self._accepted = self._build(policy, now_ms, on_rejected)
+            self._policy = policy
+        accepted = self._accepted
+        if accepted is not None and len(accepted.data) > max_batch_bytes:
+            size = len(accepted.data)
+            on_rejected(Rejection.BYTES_REJECTED, size)
+            raise MessageTooLarge("a batch", size, max_batch_bytes, "max.message.bytes")
+        return accepted
+
+    def _build(self, policy: LeaderPolicy, now_ms: int, on_rejected: OnRejected) -> Accepted | None:
+        codec, level = self._codec, self._level
+        if policy.codec is not None and policy.codec is not codec:
+            codec, level = policy.codec, policy.level
+        is_plain = codec is Codec.NONE and level is None
+        spec = DEFAULT_SPEC if is_plain else BatchSpec(codec=codec, level=level)
+        built = build_with_row(self._records, spec)
+        if built is None:
+            return None
+        is_append_time = policy.timestamp_type is TimestampType.LOG_APPEND_TIME
+        limits = time_limits(now_ms, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms)
+        rules = RecordRules(policy.needs_keys, *limits, is_append_time, on_rejected)
+        check_records(self._records, rules)
+        if codec is not Codec.NONE and built.records_bytes > DEFAULT_DECOMPRESSED_LIMIT:
+            # Readers would refuse to decompress it.
+            raise MessageTooLarge(
+                "decompressed records", built.records_bytes, DEFAULT_DECOMPRESSED_LIMIT
+            )
+        return Accepted(built.data, built.row, codec, is_append_time=is_append_time)

@@ -1,0 +1,52 @@
+"""The topic's settings that decide which batches a leader accepts, and how it stores them.
+
+Kafka: the arguments of ``LogValidator``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tidelog.codec.compression import Codec
+from tidelog.records.batch import INT64_MAX, TimestampType
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from tidelog.config.log_config import LogConfig
+
+_HOUR_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderPolicy:
+    """The topic's settings that concern batches; ``codec`` None keeps the producer's codec."""
+
+    codec: Codec | None = None
+    level: int | None = None
+    needs_keys: bool = False
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    timestamp_before_max_ms: int = INT64_MAX
+    timestamp_after_max_ms: int = _HOUR_MS
+
+    @classmethod
+    def of(cls, config: LogConfig) -> Self:
+        """Return the policy according to a topic's settings."""
+        names = {"producer": None, "uncompressed": Codec.NONE}
+        name = config.compression_type
+        codec = names[name] if name in names else Codec.named(name)
+        levels = {
+            Codec.GZIP: config.compression_gzip_level,
+            Codec.LZ4: config.compression_lz4_level,
+            Codec.ZSTD: config.compression_zstd_level,
+        }
+        is_appended = config.message_timestamp_type == "LogAppendTime"
+        return cls(
+            codec=codec,
+            level=levels.get(codec) if codec is not None else None,
+            needs_keys=config.needs_keys,
+            timestamp_type=TimestampType(int(is_appended)),
+            timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+            timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+        )

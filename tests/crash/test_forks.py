@@ -1,0 +1,320 @@
+"""Processes that are forked while a data directory is open: it belongs to the one that opened it.
+
+``multiprocessing`` forks by default until Python 3.14, and so does Spark to start Java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.crash.children import in_child
+
+import tidelog
+from tidelog.env.scheduler import ThreadScheduler
+from tidelog.errors import DirectoryLocked, ForkedProcess, InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SETTINGS = {"log.flush.scheduler.interval.ms": "3600000"}
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Iterator[tidelog.Logs]:
+    """Yield an open directory with records in two topics, each in two segments."""
+    with tidelog.open(tmp_path / "data", config=SETTINGS) as opened:
+        for topic in ("t", "u"):
+            opened.create_topic(topic)
+            opened.append_all(topic, [b"%d" % number for number in range(5)])
+            opened.partition(topic, 0).log.roll()
+            opened.append(topic, b"5")
+        opened.flush()
+        yield opened
+
+
+def contents(top: Path) -> dict[str, tuple[int, bytes]]:
+    """Return inode and bytes of each file in a directory."""
+    files = sorted(path for path in top.rglob("*") if path.is_file())
+    return {str(path): (path.stat().st_ino, path.read_bytes()) for path in files}
+
+
+def open_files_of(top: Path) -> list[str]:
+    """Return the files of a directory of which this process has descriptors, as Linux knows."""
+    table = Path("/proc/self/fd")
+    links = sorted(table.iterdir()) if table.exists() else []
+    found = []
+    for link in links:
+        with suppress(OSError):
+            found.append(str(link.readlink()))
+    return sorted(name for name in found if name.startswith(str(top)))
+
+
+def errors_of(uses: dict[str, Callable[[], object]]) -> dict[str, str]:
+    """Return what each use raises: the class of the error, or that it raised none."""
+    found = {}
+    for name, use in uses.items():
+        try:
+            use()
+        except BaseException as error:  # noqa: BLE001 - its class is the result
+            found[name] = type(error).__name__
+        else:
+            found[name] = "no error"
+    return found
+
+
+@contextmanager
+def uses_of(logs: tidelog.Logs) -> Iterator[dict[str, Callable[[], object]]]:
+    """Yield a use of every kind of owner, each opened here and now."""
+    manager, partition, txn = logs.manager, logs.partition("t", 0), logs.transaction("later")
+    log, reader, writer = partition.log, logs.reader("u", group="g"), logs.writer("t")
+    beside, cleaner = tidelog.AsyncLogs(logs), manager._cleaning.cleaner
+    assert cleaner is not None
+    reading, following = logs.read("t"), logs.follow("u")
+    assert (next(reading).value, next(following).value) == (b"0", b"0")
+    fetched = log.read(5)
+    writer.append(b"gathered")
+    txn.append("t", b"staged")
+    yield {
+        "append": lambda: logs.append("t", b"no"),
+        "create": lambda: logs.create_topic("no"),
+        "topics": logs.topics,
+        "flush": logs.flush,
+        "read": lambda: list(logs.read("t")),
+        "metrics": logs.metrics,
+        "retain": manager.retain,
+        "manager": lambda: manager.delete_topic("t"),
+        "live_dirs": lambda: manager.live_dirs,
+        "partition": lambda: partition.append_records([(1, None, b"no", ())]),
+        "log": lambda: log.append_records([(1, None, b"no", ())]),
+        "log end": lambda: log.log_end_offset,
+        "log deletion": log.delete,
+        "truncation": lambda: log.truncate_to(0),
+        "log flush": log.flush,
+        "writer": lambda: writer.append(b"no"),
+        "writer flush": writer.flush,
+        "txn append": lambda: txn.append("t", b"no"),
+        "txn commit": txn.commit,
+        "positions": logs.group_positions,
+        "reader": lambda: next(reader.read()),
+        "commit": reader.commit,
+        "iterator": lambda: list(reading),
+        "follower": lambda: list(following),
+        "slice": fetched.read,
+        "asyncio": lambda: asyncio.run(beside.append("t", b"no")),
+        "cleaner": cleaner.startup,
+        "pickle": lambda: pickle.dumps(logs),
+    }
+    txn.abort()
+    fetched.close()
+
+
+def test_every_use_in_a_child_is_refused_by_name(logs: tidelog.Logs, tmp_path: Path) -> None:
+    """The error says which process owns the object; the child has changed no file."""
+    with uses_of(logs) as uses:
+        before = contents(tmp_path)
+
+        found = in_child(lambda: errors_of(uses))
+
+        assert found == {**dict.fromkeys(uses, "ForkedProcess"), "pickle": "InvalidArgument"}
+        assert contents(tmp_path) == before
+
+    def owner() -> tuple[Any, ...]:
+        with pytest.raises(ForkedProcess) as refused:
+            logs.topics()
+        return refused.value.args
+
+    assert in_child(owner) == ("Logs", os.getpid())
+
+
+def test_nothing_is_written_deleted_or_unlocked_by_closing_in_a_child(
+    logs: tidelog.Logs, tmp_path: Path
+) -> None:
+    """Leaving the with, normally or by an error, does nothing there; the parent goes on."""
+    writer, reader, txn = logs.writer("t"), logs.reader("u", group="g"), logs.transaction("id")
+    scheduler = logs._scheduler
+    assert isinstance(scheduler, ThreadScheduler)
+    writer.append(b"gathered")
+    txn.append("t", b"staged")
+    before = contents(tmp_path)
+
+    def close_all() -> list[str]:
+        error = ValueError("of the body")
+        for owner in (txn, writer, reader, logs, logs):
+            owner.__exit__(None, None, None)
+            owner.__exit__(ValueError, error, None)
+        txn.abort()
+        logs.close()
+        scheduler.shutdown()
+        return open_files_of(tmp_path)
+
+    assert in_child(close_all) == []
+    assert contents(tmp_path) == before
+    with pytest.raises(DirectoryLocked):
+        tidelog.open(tmp_path / "data")
+    writer.flush()
+    txn.commit()
+    assert [record.value for record in logs.read("t", 0, 6)] == [b"gathered", b"staged"]
+
+
+def test_a_lock_that_another_thread_held_stops_no_child(logs: tidelog.Logs, tmp_path: Path) -> None:
+    """A log, a partition, the manager and the lock registry are in use when the process forks."""
+    partition, manager = logs.partition("t", 0), logs.manager
+    log = partition.log
+    beside = tidelog.open_directory_read_only(tmp_path / "data")
+    is_held, is_over = threading.Event(), threading.Event()
+
+    def hold_all() -> None:
+        from tidelog.env import locks
+        from tidelog.env.descriptors import PROCESS_DESCRIPTORS
+
+        with (
+            manager._registry.change_lock,
+            manager._registry._lock,
+            manager._topics._lock,
+            partition.lock,
+            log._state.lock,
+            locks._registry.lock,
+            PROCESS_DESCRIPTORS._lock,
+            logs.groups._lock,
+            manager._registry.bell._condition,  # type: ignore[attr-defined]  # of a ThreadBell
+        ):
+            is_held.set()
+            is_over.wait()
+
+    thread = threading.Thread(target=hold_all)
+    with uses_of(logs) as uses:
+        thread.start()
+        is_held.wait()
+        try:
+            found = in_child(lambda: errors_of(uses))
+            other = in_child(lambda: use_another(tmp_path / "other"))
+            read = in_child(lambda: len(list(beside.read("t"))))
+        finally:
+            is_over.set()
+            thread.join()
+    assert set(found.values()) == {"ForkedProcess", "InvalidArgument"}
+    assert other == [b"of the child"]
+    assert read == 6
+
+
+def use_another(path: Path) -> list[bytes | None]:
+    """Append to another directory, close it, and read it."""
+    with tidelog.open(path) as logs:
+        logs.create_topic("t", exist_ok=True)
+        logs.append("t", b"of the child")
+    return [record.value for record in tidelog.open_directory_read_only(path).read("t")]
+
+
+def test_a_child_may_open_another_directory_and_not_the_same(
+    logs: tidelog.Logs, tmp_path: Path
+) -> None:
+    """The error for the same one names the parent, also to a grandchild."""
+
+    def open_again() -> int:
+        with pytest.raises(DirectoryLocked) as refused:
+            tidelog.open(tmp_path / "data")
+        return refused.value.pid
+
+    def both() -> tuple[Any, ...]:
+        mine = tidelog.open(tmp_path / "other")
+        mine.create_topic("t")
+        theirs = in_child(lambda: (open_again(), *errors_of({"a": mine.topics, "b": logs.topics})))
+        mine.append("t", b"of the child")
+        mine.close()
+        return theirs, open_again(), use_another(tmp_path / "other")
+
+    assert in_child(both) == (
+        (os.getpid(), "a", "b"),
+        os.getpid(),
+        [b"of the child", b"of the child"],
+    )
+    assert logs.append("t", b"goes on").offset == 6
+
+
+def test_what_only_reads_goes_on_in_a_child(logs: tidelog.Logs, tmp_path: Path) -> None:
+    """An iterator continues where it was, and another process reads the same."""
+    beside = tidelog.open_directory_read_only(tmp_path / "data")
+    one = tidelog.open_read_only(tmp_path / "data/u-0")
+    reading = iter(beside.read("t"))
+    assert next(reading).value == b"0"
+
+    def read() -> list[list[bytes | None]]:
+        return [[record.value for record in them] for them in (reading, one.records(4))]
+
+    assert in_child(read) == [[b"1", b"2", b"3", b"4", b"5"], [b"4", b"5"]]
+    assert [record.value for record in reading] == [b"1", b"2", b"3", b"4", b"5"]
+    assert logs.append("t", b"goes on").offset == 6
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.slow
+def test_a_pool_of_processes_is_refused_the_logs_of_its_parent(method: str, tmp_path: Path) -> None:
+    """By fork each use is refused; by the others the logs cannot be handed over at all."""
+    program = f"""
+import multiprocessing, os, sys, warnings
+import tidelog
+warnings.simplefilter("ignore")
+def work(number):
+    return logs.append("t", b"%d" % number)
+def at(path):
+    return tidelog.open_directory_read_only(path).offsets("t", 0).log_end_offset
+if __name__ == "__main__":
+    logs = tidelog.open(sys.argv[1])
+    logs.create_topic("t")
+    with multiprocessing.get_context({method!r}).Pool(2) as pool:
+        try:
+            pool.map(work if {method!r} == "fork" else logs.append, [1, 2])
+        except tidelog.errors.TidelogError as error:
+            print(type(error).__name__)
+        print(pool.apply(at, sys.argv[1:]))
+    print(logs.append("t", b"mine").offset)
+    logs.close()
+"""
+    script = tmp_path / "program.py"
+    script.write_text(program, "utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(Path(tidelog.__file__).parents[1])}
+    command = [sys.executable, str(script), str(tmp_path / "data")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+
+    refused = "ForkedProcess" if method == "fork" else "InvalidArgument"
+    assert done.stdout.split() == [refused, "0", "0"]
+    assert method in multiprocessing.get_all_start_methods()
+
+
+def test_a_child_that_exits_in_order_leaves_the_parents_files(tmp_path: Path) -> None:
+    """Its exit runs finalizers and what was registered to run at the end."""
+    program = """
+import os, sys, warnings
+import tidelog
+from tidelog.spark.sessions.scripts import make_temporary_folder
+warnings.simplefilter("ignore")
+folder = make_temporary_folder()
+with tidelog.open(sys.argv[1]) as logs:
+    logs.create_topic("t")
+    if os.fork() == 0:
+        sys.exit(7)
+    print(os.wait()[1] >> 8, os.path.exists(folder))
+    print(logs.append("t", b"mine").offset, ".lock" in os.listdir(sys.argv[1]))
+print(os.path.exists(os.path.join(sys.argv[1], ".kafka_cleanshutdown")))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(tidelog.__file__).parents[1])}
+    command = [sys.executable, "-c", program, str(tmp_path / "data")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+
+    assert (done.stdout.split(), done.stderr) == (["7", "True", "0", "True", "True"], "")
+
+
+def test_an_owner_is_not_handed_to_a_process_that_is_spawned(logs: tidelog.Logs) -> None:
+    """It is refused when it is pickled, with what to hand over instead."""
+    with pytest.raises(InvalidArgument, match="pass the path of the data directory"):
+        pickle.dumps(logs)

@@ -1,0 +1,77 @@
+"""Interrupts at every line of every act: the whole act or none, and all goes on."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from tests.crash.interrupted_acts import ACTS, Act, find_sites, make_template, problems_of, warm
+
+from tidelog.testing.scale import scaled
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator
+
+    from tests.conftest import Enumerated
+    from tests.crash.interrupted_acts import Value
+
+QUICK: Final = {"alter": 3, "create in a service": 3, "open": 4, "reader": 2}
+"""Acts of the quick sample, with its numbers of lines."""
+SAMPLE: Final = 40
+MEMORY: Final = Path("/dev/shm")
+
+
+@pytest.fixture(scope="module")
+def templates() -> Iterator[dict[bool, tuple[Path, Counter[Value]]]]:
+    """Yield the directories in which cases begin: of a short program, and of a service."""
+    logging.disable(logging.CRITICAL)
+    with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as top:
+        made = {}
+        for is_service in (False, True):
+            path = Path(top) / ("service" if is_service else "program")
+            made[is_service] = path, make_template(path, is_service=is_service)
+        gc.collect()
+        gc.freeze()
+        yield made
+    gc.unfreeze()
+    logging.disable(logging.NOTSET)
+
+
+def check(act: Act, template: tuple[Path, Counter[Value]], lines: int) -> tuple[int, int]:
+    """Interrupt an act at some of its lines; return how many, and how many there are."""
+    seed = Random().getrandbits(32)
+    warm(act, *template)
+    sites = find_sites(act, *template)
+    chosen = Random(seed).sample(sites, min(lines, len(sites)))
+    problems = {str(site): problems_of(act, site, *template) for site in chosen}
+    assert {site: wrong for site, wrong in problems.items() if wrong} == {}, f"seed {seed}"
+    return len(chosen), len(sites)
+
+
+def test_an_interrupt_leaves_the_whole_act_or_none(
+    templates: dict[bool, tuple[Path, Counter[Value]]], enumerated: Enumerated
+) -> None:
+    """A sample of what the slow test does."""
+    tried = [check(ACTS[name], templates[ACTS[name].is_service], n) for name, n in QUICK.items()]
+
+    enumerated("interrupted lines", sum(count for count, _ in tried), at_least=12)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", ACTS)
+def test_an_interrupt_at_any_line_leaves_the_whole_act_or_none(
+    name: str, templates: dict[bool, tuple[Path, Counter[Value]]], enumerated: Enumerated
+) -> None:
+    """Nothing is lost, left behind or locked; with a large ``SCALE``, at every line."""
+    act = ACTS[name]
+
+    tried, lines = check(act, templates[act.is_service], scaled(SAMPLE))
+
+    enumerated(f"interrupted lines of {name}", tried, at_least=min(lines, SAMPLE))

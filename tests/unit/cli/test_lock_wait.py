@@ -1,0 +1,95 @@
+"""A service that starts while another process holds its directory."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.cli.lock_wait import LockWait
+from tidelog.errors import DirectoryLocked, StartAborted
+from tidelog.testing import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WRITER = 4711
+LOCK = "/data/.lock"
+
+
+class Held:
+    """A directory that a process holds for some time."""
+
+    def __init__(self, held_ms: int, pid: int = WRITER, program: str = "python") -> None:
+        self.clock = ManualClock()
+        self.pid = pid
+        self.starts = 0
+        self.should_stop: Callable[[], bool] = lambda: False
+        self._until_ms = self.clock.now_ms() + held_ms
+        self._program = program
+
+    def holder_of(self, data_dir: str) -> int | None:
+        """Return the process until it ends."""
+        assert data_dir == "/data"
+        return self.pid if self.clock.now_ms() < self._until_ms else None
+
+    def start(self) -> str:
+        """Start once the directory is free."""
+        self.starts += 1
+        if self.holder_of("/data") is not None:
+            raise DirectoryLocked(LOCK, self.pid)
+        return "started"
+
+    def opened(self) -> str:
+        """Start, or wait."""
+        wait = LockWait(
+            *(self.clock, self.clock.advance, self.holder_of),
+            program_of=lambda pid: self._program if pid == self.pid else "",
+            should_stop=self.should_stop,
+        )
+        return wait.opened(self.start)
+
+
+def test_a_service_waits_for_a_short_lived_writer_and_names_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It does not end for a lock that is free a moment later, and takes it only then."""
+    held = Held(3_000)
+    with caplog.at_level(logging.INFO, "tidelog.run"):
+        assert held.opened() == "started"
+
+    assert held.starts == 2
+    assert "lock-awaited directory=/data pid=4711 program=python wait-ms=15000" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("held", "waited_ms"),
+    [
+        (Held(60_000), 15_000),
+        (Held(60_000, program="java"), 0),
+        (Held(60_000, pid=os.getpid()), 0),
+    ],
+    ids=["another service", "kafka", "this process"],
+)
+def test_a_holder_that_stays_is_an_error(held: Held, waited_ms: int) -> None:
+    """At once if it cannot end by itself, else after as long as commands wait."""
+    began_ms = held.clock.now_ms()
+
+    with pytest.raises(DirectoryLocked, match="is in use by"):
+        held.opened()
+
+    assert held.clock.now_ms() - began_ms == waited_ms
+
+
+def test_a_stop_ends_the_wait() -> None:
+    """The service does not hang until the writer ends."""
+    held = Held(10_000)
+    began_ms = held.clock.now_ms()
+    held.should_stop = lambda: held.clock.now_ms() - began_ms >= 500
+
+    with pytest.raises(StartAborted):
+        held.opened()
+
+    assert held.clock.now_ms() - began_ms == 500

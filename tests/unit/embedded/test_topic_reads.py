@@ -1,0 +1,173 @@
+"""What a read of a topic covers: all of its partitions, unless one is named."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tidelog
+from tidelog.embedded.read_only_logs import ReadOnlyLogs
+from tidelog.errors import InvalidArgument, OffsetOutOfRange, UnknownTopicOrPartition
+from tidelog.testing.directory_home import DataHome
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+VALUES = [b"a", b"b", b"c", b"d"]
+"""By partition: one to each of the first two, two to the last."""
+
+
+@pytest.fixture
+def home() -> DataHome:
+    """A data directory of a topic with three partitions, and one with a single partition."""
+    home = DataHome()
+    with home.open() as logs:
+        logs.create_topic("t", 3)
+        logs.create_topic("single")
+        for value, partition in zip(VALUES, (0, 1, 2, 2), strict=True):
+            logs.append("t", value, partition=partition)
+            logs.append("single", value)
+    return home
+
+
+@pytest.fixture(params=["owner", "beside"])
+def logs(home: DataHome, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The doors of a program that owns the directory, and of one that only reads."""
+    if request.param == "owner":
+        with home.open() as opened:
+            yield opened
+    else:
+        yield beside(home)
+
+
+def beside(home: DataHome) -> ReadOnlyLogs:
+    """Return a door that only reads."""
+    return ReadOnlyLogs(home.path, fs=home.fs, clock=home.clock, wait_ms=home.clock.advance)
+
+
+def test_a_read_covers_all_partitions_unless_one_is_named(logs: Any) -> None:
+    """In order of their numbers, and of offsets within each; a record says where it lies."""
+    found = [(one.topic, one.partition, one.offset, one.value) for one in logs.read("t")]
+
+    assert found == [
+        *(("t", 0, 0, b"a"), ("t", 1, 0, b"b")),
+        *(("t", 2, 0, b"c"), ("t", 2, 1, b"d")),
+    ]
+    assert [one.value for one in logs.follow("t", idle_ms=0)] == VALUES
+    assert [one.value for one in logs.read("t", 2)] == VALUES[2:]
+    assert [one.value for one in logs.follow("t", 2, idle_ms=0)] == VALUES[2:]
+
+
+def test_offsets_and_counts_cover_all_partitions_unless_one_is_named(logs: Any) -> None:
+    """Offsets by partition, counts in sum."""
+    ends = {number: one.log_end_offset for number, one in logs.offsets("t").items()}
+
+    assert ends == {0: 1, 1: 1, 2: 2}
+    assert logs.offsets("t", 2) == (0, 2, 2, 2)
+    assert (logs.count_records("t").records, logs.count_records("t", 2).records) == (4, 2)
+
+
+def test_an_offset_without_its_partition_is_refused_where_there_are_several(logs: Any) -> None:
+    """It belongs to one of them; a topic of one partition leaves no doubt."""
+    for ask in (
+        lambda: list(logs.read("t", start_offset=1)),
+        lambda: list(logs.follow("t", start_offset=1, idle_ms=0)),
+        lambda: logs.count_records("t", end_offset=1),
+    ):
+        with pytest.raises(InvalidArgument, match="3 partitions, and offset 1 belongs to one"):
+            ask()
+    assert [one.value for one in logs.read("single", start_offset=2)] == VALUES[2:]
+    assert [one.value for one in logs.follow("single", start_offset=2, idle_ms=0)] == VALUES[2:]
+    assert logs.count_records("single", start_offset=1).records == 3
+    with pytest.raises(OffsetOutOfRange):
+        list(logs.read("single", start_offset=5))
+
+
+@pytest.mark.parametrize("word", ["0", 1.0, True, (0,)])
+def test_what_is_no_partition_never_becomes_a_name(logs: Any, word: Any) -> None:
+    """Nor does None where a partition has to be named: the error says what was given."""
+    for ask in (
+        lambda: list(logs.read("t", word)),
+        lambda: list(logs.follow("t", word, idle_ms=0)),
+        lambda: logs.offsets("t", word),
+        lambda: logs.count_records("t", word),
+        lambda: logs.offset_at("t", word, 0),
+        lambda: logs.offset_at("t", None, 0),
+    ):
+        with pytest.raises(InvalidArgument, match="is not the number of a partition"):
+            ask()
+
+
+def test_an_unknown_topic_is_a_typed_error(logs: Any) -> None:
+    """Without a partition too."""
+    for ask in (
+        lambda: list(logs.read("u")),
+        lambda: list(logs.follow("u", idle_ms=0)),
+        lambda: logs.offsets("u"),
+        lambda: logs.count_records("u"),
+    ):
+        with pytest.raises(UnknownTopicOrPartition):
+            ask()
+
+
+def test_a_partition_that_is_missing_is_not_left_out() -> None:
+    """A read of what the catalogue lists fails, instead of yielding a part of the topic."""
+    home = DataHome()
+    with home.open() as owner:
+        owner.create_topic("t", 2)
+        owner.append("t", b"a", partition=0)
+        owner.append("t", b"b", partition=1)
+    home.fs.rename(f"{home.path}/t-1", "/t-1")
+
+    for ask in (
+        lambda: list(beside(home).read("t")),
+        lambda: list(beside(home).follow("t", idle_ms=0)),
+        lambda: beside(home).offsets("t"),
+        lambda: beside(home).count_records("t"),
+    ):
+        with pytest.raises(UnknownTopicOrPartition, match="t-1"):
+            ask()
+
+
+def test_a_follower_takes_up_partitions_that_are_added(
+    home: DataHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From their first record on, whether it owns the directory or not."""
+
+    def add(logs: tidelog.Logs, count: int, value: bytes) -> None:
+        if len(logs.topic("t").partitions) < count:
+            logs.create_partitions("t", count)
+            logs.append("t", value, partition=count - 1)
+
+    with home.open() as owner:
+        monkeypatch.setattr(owner.manager.bell, "wait", lambda *_: add(owner, 4, b"e"))
+        followed = owner.follow("t")
+        assert [next(followed).value for _ in range(5)] == [*VALUES, b"e"]
+
+    def wait_ms(ms: int) -> None:
+        home.clock.advance(ms)
+        with home.open() as owner:
+            add(owner, 5, b"f")
+
+    view = ReadOnlyLogs(home.path, fs=home.fs, clock=home.clock, wait_ms=wait_ms)
+    assert [one.value for one in view.follow("t", idle_ms=3_000)] == [*VALUES, b"e", b"f"]
+
+
+def test_tasks_of_an_event_loop_read_all_partitions(home: DataHome) -> None:
+    """As threads do."""
+
+    async def values(records: AsyncIterator[tidelog.ConsumedRecord]) -> list[bytes | None]:
+        return [record.value async for record in records]
+
+    async def main() -> None:
+        view = tidelog.AsyncReadOnlyLogs(beside(home))
+        assert await values(view.read("t")) == await values(view.follow("t", idle_ms=0)) == VALUES
+        with home.open() as owner:
+            logs = tidelog.AsyncLogs(owner)
+            assert await values(logs.read("t")) == VALUES
+            assert await values(logs.follow("t", idle_ms=0)) == VALUES
+            assert await values(logs.follow("t", 2, idle_ms=0)) == VALUES[2:]
+
+    asyncio.run(main())

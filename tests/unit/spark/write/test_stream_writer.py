@@ -1,0 +1,81 @@
+"""Which markers the abort of a micro-batch deletes."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.spark.options.source_options import WriteOptions
+from tidelog.spark.write.stream_writer import LogStreamWriter, markers_of_batch
+from tidelog.spark.write.write_plan import marker_note
+from tidelog.staging.marker import MAX_MARKER_BYTES, MarkerVisits, make_marker
+from tidelog.staging.stream_batch import StreamBatch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def marker(path: Path, seed: int, stream: StreamBatch | None) -> str:
+    """Make a marker that tasks of a micro-batch have visited; None: no task has."""
+    name = make_marker(SYSTEM_FILES, str(path), "m", Random(seed))
+    if stream is not None:
+        MarkerVisits(SYSTEM_FILES, str(path), name, SYSTEM_CLOCK, marker_note(stream))
+    return name
+
+
+def test_an_abort_without_messages_deletes_the_marker_of_its_own_batch(tmp_path: Path) -> None:
+    """No task has succeeded to say its name; those of earlier tries of the batch go, too."""
+    ours = [marker(tmp_path, seed, StreamBatch("q", 12)) for seed in (1, 2)]
+    marker(tmp_path, 3, StreamBatch("q", 1))
+
+    assert markers_of_batch(str(tmp_path), "m", 12) == sorted(ours)
+    assert markers_of_batch(str(tmp_path), "m", 2) == []
+
+
+@pytest.mark.parametrize("other", [StreamBatch("p", 5), None], ids=["visited", "not visited"])
+def test_an_abort_deletes_no_marker_that_may_be_of_another_stream(
+    tmp_path: Path, other: StreamBatch | None
+) -> None:
+    """Of one with the same options, whose tasks may be at work; the sweep deletes both later."""
+    marker(tmp_path, 1, StreamBatch("q", 5))
+    marker(tmp_path, 2, other)
+
+    assert markers_of_batch(str(tmp_path), "m", 5) == []
+
+
+def test_a_marker_that_no_task_has_visited_is_deleted_if_it_is_the_only_one(tmp_path: Path) -> None:
+    """The job has failed before its first task began."""
+    (name,) = (marker(tmp_path, 1, None),)
+    assert markers_of_batch(str(tmp_path), "m", 5) == [name]
+
+    marker(tmp_path, 2, None)
+    assert markers_of_batch(str(tmp_path), "m", 5) == []
+
+
+def test_a_note_is_smaller_than_a_batch() -> None:
+    """Else a marker would be taken for a file with records."""
+    note = marker_note(StreamBatch("12345678-1234-1234-1234-123456789012", 2**63 - 1))
+
+    assert len(note) <= MAX_MARKER_BYTES
+
+
+def test_the_writers_of_a_stream_agree_on_its_markers(tmp_path: Path) -> None:
+    """Spark makes one for the tasks and another one to commit, both with all options given."""
+    from pyspark.sql.types import BinaryType, StructField, StructType
+
+    given = {"path": str(tmp_path), "topic": "t", "checkpointLocation": str(tmp_path / "c")}
+    options = WriteOptions.parse_stream(given)
+    columns = StructType([StructField("value", BinaryType())])
+    LogStreamWriter.planned(options, given, columns)
+    assert len(os.listdir(tmp_path)) == 1
+
+    upper = {name.upper(): value for name, value in given.items()}
+    LogStreamWriter.for_commit(options, given | {"checkpointLocation": "other"}).abort([None], 0)
+    assert len(os.listdir(tmp_path)) == 1
+    LogStreamWriter.for_commit(options, upper).abort([None], 0)
+    assert os.listdir(tmp_path) == []
