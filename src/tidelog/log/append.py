@@ -26,6 +26,7 @@ from tidelog.errors import (
 )
 from tidelog.kernels import rows
 from tidelog.log.append_info import NO_GUARD, AppendInfo
+from tidelog.log.directory_guard import is_interrupt
 from tidelog.log.flushing import flush, flush_records, roll_locked, take_back_gap
 from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
 from tidelog.log.producers.replay import producer_batches
@@ -45,9 +46,11 @@ if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
     from tidelog.log.append_info import HighWatermarkRule
     from tidelog.log.context import LogContext
+    from tidelog.log.leader_epoch import EpochEntry
+    from tidelog.log.offsets import LogOffsets
     from tidelog.log.producers.producer_append import ProducerAppendInfo, ProducerBatch
     from tidelog.log.producers.producer_entry import BatchMetadata, CompletedTxn
-    from tidelog.log.state import LogState
+    from tidelog.log.state import Change, LogState
     from tidelog.records.memory import BatchColumns
     from tidelog.records.validation.analyze import Analyzed
     from tidelog.records.validation.rejection import OnRejected
@@ -151,11 +154,11 @@ def _append(state: LogState, data: Buffer | OwnRecords, request: AppendRequest) 
     found = _check(context, data, request)
     if found is None:
         return AppendInfo(-1, -1, -1, -1, state.offsets.log_start_offset, 0, -1)
-    with state.changing("appending"), state.lock:
-        state.check_open()
+    with state.notices, state.lock, state.changing("appending") as change:
+        change.is_whole = True
         if context.config is not config or context.policy is not policy:
             found = _check(context, data, request) or found
-        info = _append_locked(state, data, found, request, context.clock.now_ms())
+        info = _append_locked(state, data, found, request, change)
         state.is_traced = is_traced()
         if state.is_traced:
             trace_append(context, info, state.offsets.log_end_offset, info.valid_bytes)
@@ -192,8 +195,9 @@ def _append_locked(
     data: Buffer | OwnRecords,
     found: Analyzed | Accepted,
     request: AppendRequest,
-    now_ms: int,
+    change: Change,
 ) -> AppendInfo:
+    now_ms = state.context.clock.now_ms()
     if isinstance(found, Accepted):
         batches = _placed(state, found, request, now_ms)
     elif isinstance(data, OwnRecords):
@@ -202,17 +206,17 @@ def _append_locked(
         batches = _assigned(state, data, found, request, now_ms)
     else:
         batches = _as_given(state, data, found)
-    epochs = state.epochs.entries
+    before, epochs = state.offsets, state.epochs.entries
     try:
+        change.is_whole = False
         _assign_epochs(state, batches)
         _make_room(state, batches, now_ms, request)
         updates = _check_producers(state, batches, request)
         if updates.duplicate is None:
             _write(state, batches, updates, request.high_watermark_rule)
-    except BaseException:
-        # Several epochs that are assigned again would replace those before them.
-        state.epochs.restore(epochs)
-        take_back_gap(state)
+        change.is_whole = True
+    except BaseException as error:
+        change.is_whole = _settle(state, before, epochs, error)
         raise
     start = state.offsets.log_start_offset
     came_bytes, epoch = batches.came_bytes, batches.leader_epoch
@@ -236,6 +240,25 @@ def _append_locked(
         last_offset_of_first_batch=found.last_offset_of_first_batch,
         records_converted=batches.records_converted,
     )
+
+
+def _settle(
+    state: LogState, before: LogOffsets, epochs: tuple[EpochEntry, ...], error: BaseException
+) -> bool:
+    """Undo an append that has failed; return whether nothing of it is left half done.
+
+    An interrupt may come when readers can see the records: then the append stands, and listeners
+    hear of it.
+    """
+    if state.offsets.log_end_offset != before.log_end_offset:
+        state.tell_again(before)
+        return True
+    if is_interrupt(error) and not state.is_settled:
+        return False
+    # Several epochs that are assigned again would replace those before them.
+    state.epochs.restore(epochs)
+    take_back_gap(state)
+    return True
 
 
 def _placed(state: LogState, accepted: Accepted, request: AppendRequest, now_ms: int) -> _Batches:

@@ -10,7 +10,7 @@ import errno
 from typing import TYPE_CHECKING, Final, TypeGuard
 
 from tidelog.env.files import WRONG_KIND
-from tidelog.errors import KafkaStorageError
+from tidelog.errors import KafkaStorageError, TidelogError
 from tidelog.segment.undo import UndoFailed
 
 if TYPE_CHECKING:
@@ -48,8 +48,18 @@ def _errno_of(error: BaseException) -> int | None:
     return cause.errno if isinstance(cause, OSError) else None
 
 
-def _is_failed_disk(error: Exception) -> TypeGuard[OSError]:
-    return isinstance(error, OSError) and error.errno not in PASSING
+def is_interrupt(error: BaseException) -> bool:
+    """Whether an error may come at any line: a handler of a signal may raise anything.
+
+    KeyboardInterrupt is one, and so are MemoryError and a TimeoutError without a number.
+    """
+    if isinstance(error, OSError):
+        return error.errno is None
+    return not isinstance(error, TidelogError)
+
+
+def _is_failed_disk(error: BaseException) -> TypeGuard[OSError]:
+    return isinstance(error, OSError) and not is_interrupt(error) and error.errno not in PASSING
 
 
 class DirectoryGuard:
@@ -58,8 +68,8 @@ class DirectoryGuard:
     ``on_failure`` is called with the data directory (not the log's own) and the error, each time
     it is the disk that fails, for another reason than being full; from then on the log is offline.
     The log alone is offline, and ``on_failure`` not called, after an error of ``PASSING``, or none
-    of the disk at all, that stopped a change half-way. ``log`` is the log's topic-partition, which
-    errors name.
+    of the disk at all, such as an interrupt, that stopped a change half-way. ``log`` is the log's
+    topic-partition, which errors name.
     """
 
     def __init__(
@@ -72,7 +82,7 @@ class DirectoryGuard:
         self.data_directory = data_directory
         self._log = log
         self._on_failure = on_failure
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
 
     @property
     def is_offline(self) -> bool:
@@ -90,7 +100,8 @@ class DirectoryGuard:
         if failure is None:
             return
         if self.needs_reopening:
-            raise self.error(f"a change was not completed: {failure}; the log must be reopened")
+            cause = str(failure) or type(failure).__name__
+            raise self.error(f"a change was not completed: {cause}; the log must be reopened")
         raise self.error(f"{self.data_directory} is offline: {failure}")
 
     def error(self, reason: str) -> KafkaStorageError:
@@ -98,7 +109,7 @@ class DirectoryGuard:
         error = KafkaStorageError(reason)
         return error if self._log is None else error.of_log(self._log)
 
-    def take_offline(self, error: Exception) -> None:
+    def take_offline(self, error: BaseException) -> None:
         """Let every later use of the log fail; notify the directory's owner if its disk failed."""
         if self._failure is None or self.needs_reopening:
             self._failure = error
@@ -115,8 +126,8 @@ class DirectoryGuard:
 
         Args:
             doing: what the body does, for error messages.
-            must_finish: any error takes the log offline, one of ``PASSING`` and one of another kind
-                too, as the body may have stopped half-way and only opening the log anew makes it
+            must_finish: any error takes the log offline, one of ``PASSING`` and an interrupt too,
+                as the body may have stopped half-way and only opening the log again makes it
                 whole. UndoFailed always does.
         """
         return _Watch(self, doing, must_finish=must_finish)
@@ -138,11 +149,11 @@ class _Watch:
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object
     ) -> None:
-        if not isinstance(error, Exception):
+        if error is None:
             return
         guard = self._guard
         if self._must_finish or _is_failed_disk(error) or isinstance(error, UndoFailed):
             guard.take_offline(error)
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and not is_interrupt(error):
             reason = f"{self._doing} failed in {guard.data_directory}: {error}"
             raise guard.error(reason) from error

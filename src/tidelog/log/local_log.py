@@ -58,9 +58,16 @@ class LocalLog:
             # A recovery would begin at the new segment: it would not see that a power cut has
             # brought back what was trimmed here.
             active.flush_records()
-        segment = self.context.open_segment(new_base_offset, preallocate=True)
-        self.segments.add(segment)
+        with undone_on_error(active.path) as undo:
+            # A file of a segment that is not in the set would be one of the log after a kill.
+            undo.callback(self._delete_unless_added, new_base_offset)
+            segment = self.context.open_segment(new_base_offset, preallocate=True)
+            self.segments.add(segment)
         return segment
+
+    def _delete_unless_added(self, base_offset: int) -> None:
+        if self.segments.get(base_offset) is None:
+            self._delete_leftovers(base_offset)
 
     def _replace_empty(self, base_offset: int) -> LogSegment:
         """Replace the segments from ``base_offset`` on, all empty, by a new one.
@@ -85,9 +92,9 @@ class LocalLog:
         with undone_on_error(active.path) as undo:
             self._rename(old[::-1], "rolled while empty", undo)
             self._delete_leftovers(base_offset)
+            undo.callback(self._delete_leftovers, base_offset)
             new = self.context.open_segment(base_offset, preallocate=not is_behind_gap)
             if is_behind_gap:
-                undo.callback(new.delete)
                 self._sync_directory()
         self.segments.replace([new], old)
         delete_renamed(self.context, old)
@@ -148,8 +155,8 @@ class LocalLog:
             self._rename(removed[-2::-1], reason, undo)
             if last.base_offset == offset:
                 self._rename([last], reason, undo)
+            undo.callback(self._delete_leftovers, offset)
             new = self.context.open_segment(offset, preallocate=True)
-            undo.callback(new.delete)
             if last.base_offset != offset:
                 self._rename([last], reason, undo)
             self._sync_directory()

@@ -257,8 +257,7 @@ class Log(ReadableLog):
 
         After any of these the file is where it was, unless the log is offline.
         """
-        with self._state.changing("adopting a segment"), self._state.lock:
-            self._state.check_open()
+        with self._state.notices, self._state.lock, self._state.changing("adopting a segment"):
             adopt_locked(self._state, path, pieces)
 
     def append_records(
@@ -302,8 +301,11 @@ class Log(ReadableLog):
 
     def maybe_assign_epoch(self, leader_epoch: int, start_offset: int) -> bool:
         """Note that an epoch begins at ``start_offset``, durably; return whether it was new."""
-        with self._state.changing("assigning a leader epoch"), self._state.lock:
-            self._state.check_open()
+        with (
+            self._state.notices,
+            self._state.lock,
+            self._state.changing("assigning a leader epoch"),
+        ):
             return self._state.epochs.assign(leader_epoch, start_offset)
 
     # High watermark and log start
@@ -313,7 +315,7 @@ class Log(ReadableLog):
 
         It may decrease. Raises InvalidArgument for a negative offset.
         """
-        with self._state.notifying(), self._state.lock:
+        with self._state.notices, self._state.lock:
             self._state.check_not_closed()
             self._state.move(self._state.offsets.with_high_watermark(LogOffsetMetadata(offset)))
             return self._state.offsets.high_watermark
@@ -323,7 +325,7 @@ class Log(ReadableLog):
 
         The same offset on a newer segment counts as higher. Raises InvalidArgument above the end.
         """
-        with self._state.notifying(), self._state.lock:
+        with self._state.notices, self._state.lock:
             self._state.check_not_closed()
             offsets = self._state.offsets
             if place.offset > offsets.log_end_offset:
@@ -338,7 +340,7 @@ class Log(ReadableLog):
 
     def maybe_update_high_watermark(self, offset: int) -> int | None:
         """Set the high watermark to the leader's; return it if it changed."""
-        with self._state.notifying(), self._state.lock:
+        with self._state.notices, self._state.lock:
             old = self.high_watermark
             new = self.update_high_watermark(offset)
             return None if new == old else new
@@ -362,8 +364,7 @@ class Log(ReadableLog):
         The data is deleted later, by ``delete_old_segments``. Raises OffsetOutOfRange above the
         high watermark.
         """
-        with self._state.changing("raising the log start"), self._state.lock:
-            self._state.check_open()
+        with self._state.notices, self._state.lock, self._state.changing("raising the log start"):
             if offset > self._state.deletable_end:
                 raise self._out_of_range(offset)
             return retention_pass.increment_log_start_locked(self._state, offset)
@@ -374,8 +375,7 @@ class Log(ReadableLog):
         ``config`` stands for the log's own. Raises PolicyViolation if the topic is compacted only,
         OffsetOutOfRange above the high watermark and for other negative offsets.
         """
-        with self._state.changing("deleting records"), self._state.lock:
-            self._state.check_open()
+        with self._state.notices, self._state.lock, self._state.changing("deleting records"):
             target = self.check_delete_records(before_offset, config)
             self.maybe_increment_log_start_offset(target)
             return self.log_start_offset
@@ -411,23 +411,20 @@ class Log(ReadableLog):
         The limits are those of ``config``, None: of the log's own settings.
         """
         now = self._state.context.clock.now_ms() if now_ms is None else now_ms
-        with self._state.changing("deleting old segments"), self._state.lock:
-            self._state.check_open()
+        with self._state.notices, self._state.lock, self._state.changing("deleting old segments"):
             limits = config or self.config
             return retention_pass.delete_old_segments_locked(self._state, now, limits)
 
     def delete_segments_below_start(self) -> list[DeletedSegment]:
         """Delete the segments that ``delete_records`` has emptied; return them."""
-        with self._state.changing("deleting old segments"), self._state.lock:
-            self._state.check_open()
+        with self._state.notices, self._state.lock, self._state.changing("deleting old segments"):
             return retention_pass.delete_below_start_locked(self._state)
 
     # Files
 
     def roll(self, expected_next_offset: int | None = None) -> LogSegment:
         """Start a new active segment, and flush what came before in background."""
-        with self._state.changing("rolling"), self._state.lock:
-            self._state.check_open()
+        with self._state.notices, self._state.lock, self._state.changing("rolling"):
             return flushing.roll_locked(self._state, expected_next_offset)
 
     def flush(self, *, force: bool = False) -> None:
@@ -449,15 +446,13 @@ class Log(ReadableLog):
 
     def truncate_to(self, offset: int) -> bool:
         """Drop all records from ``offset`` on; return whether there were any."""
-        with self._state.changing("truncating"), self._state.lock:
-            self._state.check_open()
+        with self._state.notices, self._state.lock, self._state.changing("truncating"):
             return truncation.truncate_to_locked(self._state, offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Drop all records and continue at ``offset``; ``log_start_offset`` is that too if None."""
         start = offset if log_start_offset is None else log_start_offset
-        with self._state.changing("truncating"), self._state.lock:
-            self._state.check_open()
+        with self._state.notices, self._state.lock, self._state.changing("truncating"):
             truncation.truncate_fully_locked(self._state, offset, start)
 
     def watch(self, doing: str) -> AbstractContextManager[None]:

@@ -29,8 +29,11 @@ class SegmentSwap:
 
     def new_cleaned_segment(self, base_offset: int) -> LogSegment:
         """Make an empty segment named ``.cleaned``, for ``replace_segments``."""
-        with self._state.changing("making a cleaned segment"), self._state.lock:
-            self._state.check_open()
+        with (
+            self._state.notices,
+            self._state.lock,
+            self._state.changing("making a cleaned segment"),
+        ):
             return open_cleaned_segment(self._state.context, base_offset)
 
     def adopt_segment(self, base_offset: int, suffix: str) -> LogSegment:
@@ -38,8 +41,11 @@ class SegmentSwap:
 
         One that an earlier attempt left under that name is deleted first.
         """
-        with self._state.changing("adopting a cleaned segment"), self._state.lock:
-            self._state.check_open()
+        with (
+            self._state.notices,
+            self._state.lock,
+            self._state.changing("adopting a cleaned segment"),
+        ):
             context = self._state.context
             context.open_segment(base_offset, suffix=CLEANED_SUFFIX).delete()
             segment = context.open_segment(base_offset, suffix=suffix)
@@ -59,8 +65,7 @@ class SegmentSwap:
 
     def replace_segments(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> None:
         """Replace old segments by complete ``.cleaned`` ones; see ``LocalLog``."""
-        with self._state.changing("replacing segments"), self._state.lock:
-            self._state.check_open()
+        with self._state.notices, self._state.lock, self._state.changing("replacing segments"):
             replaced = self._state.local.replace_segments(new, old)
             self._delete_snapshots_of(replaced)
 
@@ -69,8 +74,7 @@ class SegmentSwap:
 
         Raises InvalidArgument if they do fit.
         """
-        with self._state.changing("splitting a segment"), self._state.lock:
-            self._state.check_open()
+        with self._state.notices, self._state.lock, self._state.changing("splitting a segment"):
             context, segments = self._state.context, self._state.local.segments
             self._delete_snapshots_of(split_overflowed_segment(context, segments, segment))
 

@@ -11,14 +11,15 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
+from tidelog.log.directory_guard import is_interrupt
 from tidelog.log.listeners import Listeners
 from tidelog.log.log_reads import LogView, resolve
 from tidelog.log.trace import is_traced, trace_high_watermark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
     from types import TracebackType
+    from typing import Self
 
     from tidelog.log.context import LogContext
     from tidelog.log.leader_epoch import LeaderEpochCache
@@ -68,6 +69,7 @@ class LogState:
         self.lock = RLock()
         self.listeners = Listeners(self.lock, lambda: context.directory)
         self.owners_listeners: Listeners | None = None
+        self.notices: Final = _Notices(self)
         self.is_closed = False
         self.cuts = 0
         self.is_being_cut = False
@@ -106,17 +108,15 @@ class LogState:
         if self.is_closed:
             raise KafkaStorageError(f"{self.context.directory} is closed")
 
-    def changing(self, doing: str) -> _Change:
-        """Return the outer context of a change, ``with state.changing(...), state.lock:``.
+    def changing(self, doing: str) -> Change:
+        """Return the context of a change of the log's files, named by ``doing`` in errors.
 
-        Listeners hear of the change at its end. An OSError of the body becomes KafkaStorageError,
-        in which ``doing`` names the change.
+        It is the innermost of three: ``with state.notices, state.lock, state.changing(...):``. An
+        OSError of the body becomes KafkaStorageError. An interrupt of the body takes the log
+        offline for reopening, unless it ``is_whole``, while the lock is still held: whoever waits
+        for the lock must not build on half a change.
         """
-        return _Change(self, self.context.guard.watch(doing))
-
-    def notifying(self) -> _Notifying:
-        """Return the outer context of a change of offsets alone, as ``changing``."""
-        return _Notifying(self)
+        return Change(self, doing)
 
     def notify(self) -> None:
         """Call listeners with what has changed, once this thread holds the lock no longer."""
@@ -208,9 +208,22 @@ class LogState:
                 place = resolve(LogView(self.local.segments.all, moved), moved.first_unstable)
                 moved = moved.with_first_unstable(place)
         self._offsets = moved
-        self.listeners.note(old, moved)
+        self._note(old, moved)
+
+    def _note(self, old: LogOffsets, new: LogOffsets) -> None:
+        self.listeners.note(old, new)
         if self.owners_listeners is not None:
-            self.owners_listeners.note(old, moved)
+            self.owners_listeners.note(old, new)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the offsets end where the files end; not between a write and ``move``."""
+        end, active = self._offsets.log_end, self.local.segments.active
+        return end[1:] == (active.base_offset, active.size_bytes)
+
+    def tell_again(self, before: LogOffsets) -> None:
+        """Let listeners hear what has changed since ``before``, after an interrupt."""
+        self._note(before, self._offsets)
 
     def refresh(self) -> None:
         """Let the offsets follow a change of producer state."""
@@ -240,8 +253,8 @@ class LogState:
         return place
 
 
-class _Notifying:
-    """What ``LogState.notifying`` returns: listeners are called at the end."""
+class _Notices:
+    """The outermost context of a change, ``LogState.notices``: listeners are called at its end."""
 
     def __init__(self, state: LogState) -> None:
         self._state: Final = state
@@ -253,15 +266,24 @@ class _Notifying:
         self._state.notify()
 
 
-class _Change:
-    """What ``LogState.changing`` returns."""
+class Change:
+    """What ``LogState.changing`` returns.
 
-    def __init__(self, state: LogState, watch: AbstractContextManager[None]) -> None:
+    ``is_whole``: at this moment nothing is half done, so that an interrupt does no harm.
+    """
+
+    __slots__ = ("_guard", "_state", "_watch", "is_whole")
+
+    def __init__(self, state: LogState, doing: str) -> None:
         self._state: Final = state
-        self._watch: Final = watch
+        self._guard: Final = state.context.guard
+        self._watch: Final = self._guard.watch(doing)
+        self.is_whole = False
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._watch.__enter__()
+        self._state.check_not_closed()
+        return self
 
     def __exit__(
         self,
@@ -269,5 +291,8 @@ class _Change:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._state.notify()
+        if error is None:
+            return
+        if is_interrupt(error) and not self.is_whole:
+            self._guard.take_offline(error)
         self._watch.__exit__(kind, error, trace)

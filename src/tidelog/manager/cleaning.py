@@ -80,9 +80,13 @@ class Cleaning:
                 raise KafkaStorageError("the log manager was shut down")
             yield lambda: manager.check(key)
         finally:
-            # Also where an interrupt came between these lines; ``stop`` would wait for ever.
-            manager.done_by(owner, key)
             self._in_use.discard(key)
+            # Else ``stop`` would wait for ever, also where an interrupt breaks off the first try.
+            try:
+                manager.done_by(owner, key)
+            except BaseException:
+                manager.done_by(owner, key)
+                raise
 
     @contextmanager
     def exclusive_if_free(self, key: Key) -> Iterator[bool]:
@@ -91,7 +95,11 @@ class Cleaning:
         try:
             yield manager.maybe_begin(key, owner)
         finally:
-            manager.done_by(owner, key)
+            try:
+                manager.done_by(owner, key)
+            except BaseException:  # as above
+                manager.done_by(owner, key)
+                raise
 
     def note_cleaned(self, key: TopicPartition, log: Log, end_offset: int) -> bool:
         """Let the cleaner note how far a log in exclusive use is clean; False if there is none."""

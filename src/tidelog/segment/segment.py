@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from threading import Lock, RLock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.layout import byte_view
 from tidelog.errors import InvalidArgument, SegmentOffsetOverflow, TidelogError
@@ -46,6 +46,15 @@ NO_FIRST_TIMESTAMP: Final = 2**63 - 1
 """``first_batch_timestamp`` of a segment whose first batch has no timestamp."""
 
 _log = logging.getLogger(__name__)
+
+
+class _Tail(NamedTuple):
+    """What an append changes in memory, except the entries of the indexes."""
+
+    size_bytes: int
+    bytes_since_last_entry: int
+    first_timestamp: int | None
+    largest: TimestampOffset | None
 
 
 class LogSegment(SegmentReader):
@@ -239,7 +248,8 @@ class LogSegment(SegmentReader):
     ) -> None:
         """Write batches at the end, and index entries where they are due.
 
-        On failure nothing changes: what was written is truncated again.
+        On failure, or an interrupt, nothing changes: what was written is truncated again. Once
+        ``size_bytes`` has grown the append stands.
 
         Args:
             largest_offset: last offset of the last batch.
@@ -268,13 +278,15 @@ class LogSegment(SegmentReader):
         else:
             plan = plan_entries(state, batches, position, interval_bytes)
             after = plan.after
+        first_timestamp = first[rows.MAX_TIMESTAMP] if position == 0 else self._first_timestamp
+        tail = _Tail(
+            position + size,
+            after.bytes_since_last_entry,
+            first_timestamp,
+            TimestampOffset(after.max_timestamp, after.offset_of_max_timestamp),
+        )
         with self._files_lock:
-            self._write(data, plan, aborted)
-        if position == 0:
-            self._first_timestamp = first[rows.MAX_TIMESTAMP]
-        self._bytes_since_last_entry = after.bytes_since_last_entry
-        self._set_largest(TimestampOffset(after.max_timestamp, after.offset_of_max_timestamp))
-        self._size_bytes = position + size
+            self._write(data, plan, aborted, tail)
 
     def update_txn_index(self, aborted: Sequence[AbortedTxn]) -> None:
         """Add transactions whose abort markers are in this segment."""
@@ -464,8 +476,9 @@ class LogSegment(SegmentReader):
         data: Buffer,
         plan: PlannedEntries | PlannedEntry | None,
         aborted: Sequence[AbortedTxn],
+        tail: _Tail,
     ) -> None:
-        """Write batches and entries, or on failure neither."""
+        """Write batches and entries, then publish ``tail``; or do neither."""
         if self._is_recovered:
             # An unfinished truncation may be all that ended the file here: without a sync, a power
             # cut could put the old records back in the place of these.
@@ -475,13 +488,20 @@ class LogSegment(SegmentReader):
         offset_index.create()
         time_index.create()
         counts = offset_index.entry_count, time_index.entry_count
+        before = _Tail(
+            self._size_bytes, self._bytes_since_last_entry, self._first_timestamp, self._largest
+        )
         held = log.hold()  # so that truncating does not need another descriptor
         try:
             log.pwrite(data, self._size_bytes)
             if plan is not None:
                 plan.append_to(offset_index, time_index)
             self.txn_index.append_all(aborted)
+            self._publish(tail)
         except BaseException as error:
+            if self._size_bytes == tail.size_bytes:
+                raise  # an interrupt, and readers may have seen the batches
+            self._publish(before)
             offset_index.keep(counts[0])
             time_index.keep(counts[1])
             try:
@@ -492,6 +512,11 @@ class LogSegment(SegmentReader):
             raise
         finally:
             held.close()
+
+    def _publish(self, tail: _Tail) -> None:
+        """Take what an append has changed as ours, the size last: it is what readers see."""
+        size_bytes, self._bytes_since_last_entry, self._first_timestamp, self._largest = tail
+        self._size_bytes = size_bytes
 
     def _check_append(self, largest_offset: int, size: int, count: int, total: int) -> None:
         if not self._fits(largest_offset):

@@ -160,7 +160,7 @@ def test_listeners_are_called_after_the_outermost_hold_of_the_lock() -> None:
     log = LogHome().open()
     recorder = heard_by(log)
 
-    with log._state.notifying(), log._state.lock:
+    with log._state.notices, log._state.lock:
         log.append_as_leader(batch())
         log.update_high_watermark(1)
         during = list(recorder.heard)
@@ -175,7 +175,7 @@ def test_a_change_is_reported_when_what_follows_it_fails() -> None:
     recorder = heard_by(log)
 
     def append_two() -> None:
-        with log._state.notifying(), log._state.lock:
+        with log._state.notices, log._state.lock:
             log.append_as_leader(batch())
             log.append_as_leader(batch(100))
 
