@@ -30,7 +30,7 @@ from tidelog.errors import (
 from tidelog.log.retention import deletion_end
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
-from tidelog.records.new_record import NewRecord, header_tuple
+from tidelog.records.new_record import NewRecord
 from tidelog.records.partitioner import partition_for_key
 from tidelog.segment.filenames import TopicPartition
 
@@ -226,7 +226,7 @@ class Logs(OfOneProcess):
             UnknownTopicOrPartition, InvalidRecord, InvalidTimestamp, MessageTooLarge: not taken.
             KafkaStorageError: the disk is full or failed.
         """
-        given = NewRecord(key, value, header_tuple(headers), timestamp).checked()
+        given = NewRecord(key, value, headers, timestamp).checked()  # type: ignore[arg-type]  # it checks them
         numbers = sorted(self.topic(topic).partitions)
         if partition is None:
             turn = next(self._turns) % len(numbers)

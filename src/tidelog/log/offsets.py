@@ -40,8 +40,11 @@ class LogOffsets:
     first_unstable: LogOffsetMetadata | None = None
 
     def __post_init__(self) -> None:
-        start, watermark, end = self.log_start_offset, self.high_watermark, self.log_end_offset
-        if not 0 <= start <= self.last_stable_offset <= watermark <= end:
+        # Without the properties below: each append comes here.
+        start, watermark = self.log_start_offset, self.high_watermark_metadata.offset
+        end, unstable = self.log_end.offset, self.first_unstable
+        stable = watermark if unstable is None else min(unstable.offset, watermark)
+        if not 0 <= start <= stable <= watermark <= end:
             raise InvariantError(f"0 <= start <= stable <= high watermark <= end breaks: {self}")
         if not start <= self.recovery_point <= end:
             raise InvariantError(f"start <= recovery point <= end does not hold: {self}")

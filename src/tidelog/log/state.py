@@ -123,7 +123,10 @@ class LogState:
         own, owners = self.listeners, self.owners_listeners
         if own.news:
             own.notify()
-        if owners is not None and owners.news and not own.is_lock_held():
+        # The owner's lock first: while it holds that, as in its appends, it notifies by itself.
+        if owners is None or not owners.news or owners.is_lock_held():
+            return
+        if not own.is_lock_held():
             owners.notify()
 
     def look(self, doing: str, question: Callable[[LogView], T]) -> T:
@@ -272,17 +275,15 @@ class Change:
     ``is_whole``: at this moment nothing is half done, so that an interrupt does no harm.
     """
 
-    __slots__ = ("_guard", "_state", "_watch", "is_whole")
+    __slots__ = ("_doing", "_state", "is_whole")
 
     def __init__(self, state: LogState, doing: str) -> None:
         self._state: Final = state
-        self._guard: Final = state.context.guard
-        self._watch: Final = self._guard.watch(doing)
+        self._doing: Final = doing
         self.is_whole = False
 
     def __enter__(self) -> Self:
-        self._watch.__enter__()
-        self._state.check_not_closed()
+        self._state.check_open()
         return self
 
     def __exit__(
@@ -293,6 +294,7 @@ class Change:
     ) -> None:
         if error is None:
             return
+        guard = self._state.context.guard
         if is_interrupt(error) and not self.is_whole:
-            self._guard.take_offline(error)
-        self._watch.__exit__(kind, error, trace)
+            guard.take_offline(error)
+        guard.watch(self._doing).__exit__(kind, error, trace)

@@ -338,6 +338,7 @@ class LogManager(
         if self.is_inherited or self._is_closing:
             return []
         self._staged.finish_interrupted()
+        self._reopener.reopen_all()
         try:
             self._is_closing = True
             _log.info("Shutting down.")
@@ -641,6 +642,7 @@ class LogManager(
     def flush(self) -> None:
         """Make all that was appended durable and visible to readers of other processes."""
         self._check_open()
+        self._reopener.reopen_all()
         for log in self.all_logs():
             log.flush()
         for log_dir in self._loaded_dirs():
@@ -652,13 +654,12 @@ class LogManager(
         Only the checkpoint of high watermarks is written: recovery points follow with the task.
         """
         self._check_open()
-        log_dirs = {}
+        log_dirs = set()
         for topic, number in partitions:
             log = self.partition(topic, number).log
             log.flush()
-            log_dir = self._log_dirs.of(log)
-            log_dirs[log_dir.path] = log_dir
-        for log_dir in log_dirs.values():
+            log_dirs.add(self._log_dirs.of(log))
+        for log_dir in log_dirs:
             self._checkpointing.write_high_watermarks(log_dir)
 
     # Disks that fail

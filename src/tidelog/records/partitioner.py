@@ -22,11 +22,15 @@ def murmur2(key: bytes) -> int:
     state = (_SEED ^ len(key)) & _MASK32
     whole = len(key) - len(key) % _WORD_BYTES
     for at in range(0, whole, _WORD_BYTES):
-        word = _word(key, at, _WORD_BYTES) * _FACTOR & _MASK32
+        word = key[at] | key[at + 1] << 8 | key[at + 2] << 16 | key[at + 3] << 24
+        word = word * _FACTOR & _MASK32
         word = (word ^ word >> 24) * _FACTOR & _MASK32
         state = state * _FACTOR & _MASK32 ^ word
     if whole < len(key):
-        state = (state ^ _word(key, whole, len(key) - whole)) * _FACTOR & _MASK32
+        rest = 0
+        for byte in reversed(key[whole:]):
+            rest = rest << 8 | byte
+        state = (state ^ rest) * _FACTOR & _MASK32
     state = (state ^ state >> 13) * _FACTOR & _MASK32
     return state ^ state >> 15
 
@@ -36,8 +40,3 @@ def partition_for_key(key: bytes, partitions: int) -> int:
     if partitions < 1:
         raise InvalidPartitions(f"the number of partitions must be at least 1, not {partitions}")
     return (murmur2(key) & _MASK31) % partitions
-
-
-def _word(key: bytes, at: int, size: int) -> int:
-    """Return ``size`` bytes as a little-endian number."""
-    return sum(key[at + index] << 8 * index for index in range(size))

@@ -155,7 +155,7 @@ class ProducerStateManager:
 
         Nothing changes: the entries are written before what ``infos`` hold becomes visible.
         """
-        if not any(txn.is_aborted for txn in completed):
+        if not completed or not any(txn.is_aborted for txn in completed):
             return []
         open_txns = {txn.first_offset.offset: txn.producer_id for txn in self._ongoing}
         for info in infos:
@@ -209,6 +209,8 @@ class ProducerStateManager:
         self.last_snapshot_offset = log_start_offset if latest is None else latest
 
     def _drop_replicated(self, offset: int) -> None:
+        if not self._unreplicated:
+            return
         done: list[TxnMetadata] = [
             txn
             for txn in self._unreplicated
