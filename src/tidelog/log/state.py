@@ -113,8 +113,8 @@ class LogState:
 
         It is the innermost of three: ``with state.notices, state.lock, state.changing(...):``. An
         OSError of the body becomes KafkaStorageError. An interrupt of the body takes the log
-        offline for reopening, unless it ``is_whole``, while the lock is still held: whoever waits
-        for the lock must not build on half a change.
+        offline for reopening, unless it ``is_whole``, while the lock is still held: a thread that
+        waits for the lock must not build on half a change.
         """
         return Change(self, doing)
 

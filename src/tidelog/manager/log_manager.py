@@ -654,12 +654,10 @@ class LogManager(
         Only the checkpoint of high watermarks is written: recovery points follow with the task.
         """
         self._check_open()
-        log_dirs = set()
-        for topic, number in partitions:
-            log = self.partition(topic, number).log
+        logs = [self.partition(topic, number).log for topic, number in partitions]
+        for log in logs:
             log.flush()
-            log_dirs.add(self._log_dirs.of(log))
-        for log_dir in log_dirs:
+        for log_dir in {self._log_dirs.of(log) for log in logs}:
             self._checkpointing.write_high_watermarks(log_dir)
 
     # Disks that fail
