@@ -447,11 +447,17 @@ def find_sites(act: Act, template: Path, kept: Counter[Value]) -> list[Site]:
     return found
 
 
-def problems_of(act: Act, site: Site, template: Path, kept: Counter[Value]) -> list[str]:
-    """Interrupt an act at a line; return what is wrong afterwards."""
+def problems_of(
+    act: Act,
+    site: Site,
+    template: Path,
+    kept: Counter[Value],
+    error: type[BaseException] = KeyboardInterrupt,
+) -> list[str]:
+    """Interrupt an act at a line, by this error; return what is wrong afterwards."""
     home = template.parent / f"case {act.name}"
     try:
-        found = in_child(lambda: list(_case(act, site, template, kept)), timeout_s=TIMEOUT_S)
+        found = in_child(lambda: list(_case(act, site, template, kept, error)), timeout_s=TIMEOUT_S)
     finally:
         shutil.rmtree(home, ignore_errors=True)
         shutil.rmtree(f"{home} killed", ignore_errors=True)
@@ -468,19 +474,28 @@ def _begin(act: Act, template: Path, kept: Counter[Value], name: str = "") -> Pr
     return program
 
 
-def _case(act: Act, site: Site, template: Path, kept: Counter[Value]) -> Iterator[str]:
+def _case(
+    act: Act,
+    site: Site,
+    template: Path,
+    kept: Counter[Value],
+    error: type[BaseException] = KeyboardInterrupt,
+) -> Iterator[str]:
     program = _begin(act, template, kept)
-    tracer = Tracer(site)
+    tracer = Tracer(site, error)
     try:
         tracer.run(lambda: act.run(program))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, TimeoutError):
         # The exception is alive, and so are the frames that it went through.
         yield from _go_on(act, program)
-    except Exception as error:  # noqa: BLE001 - it is the result
-        yield f"the act raises {type(error).__name__} instead: {error}"
+    except Exception as raised:  # noqa: BLE001 - it is the result
+        if error is KeyboardInterrupt:
+            yield f"the act raises {type(raised).__name__} instead: {raised}"
+        yield from _go_on(act, program)
     else:
         if tracer.is_raised:
-            yield "the interrupt is lost"
+            # An OSError without a number may be taken for one of the disk, where that is no harm.
+            yield from ["the interrupt is lost"] if error is KeyboardInterrupt else []
             yield from _go_on(act, program)
     yield from _end(act, program)
 

@@ -66,12 +66,15 @@ def uninterrupted(code: CodeType) -> frozenset[int]:
 
 
 class Tracer:
-    """Counts the lines of our code that a call executes; raises KeyboardInterrupt at one."""
+    """Counts the lines of our code that a call executes; raises ``error`` at one."""
 
-    def __init__(self, at: Site | None = None) -> None:
+    def __init__(
+        self, at: Site | None = None, error: type[BaseException] = KeyboardInterrupt
+    ) -> None:
         self.counts: dict[tuple[str, int], int] = {}
         self.is_raised = False
         self._at = at
+        self._error = error
 
     def run(self, work: Callable[[], object]) -> None:
         """Call ``work`` and trace its lines on this thread."""
@@ -95,7 +98,7 @@ class Tracer:
             if at is not None and not self.is_raised and (*key, nth) == at:
                 self.is_raised = True
                 sys.settrace(None)
-                raise KeyboardInterrupt
+                raise self._error
         return self._line
 
 

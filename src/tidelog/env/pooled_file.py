@@ -304,7 +304,8 @@ class PooledFile:
         try:
             file.sync()
         except OSError as error:
-            self._failure = error
+            if error.errno is not None:  # else a handler of a signal has raised it
+                self._failure = error
             raise
         self._synced_changes, self._synced_writes = changes, writes
 

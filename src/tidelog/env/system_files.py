@@ -406,8 +406,10 @@ def _sync(descriptor: int) -> None:
     try:
         _sync_fully(descriptor)
     except OSError as error:
-        if error.errno == errno.EBADF:
-            raise  # this process closed the file meanwhile, which says nothing of the disk
+        if error.errno in {errno.EBADF, None}:
+            # This process closed the file meanwhile, or a handler of a signal has raised the error
+            # (a TimeoutError has no number): neither says anything of the disk.
+            raise
         raise OSError(errno.EIO, f"sync failed: {error.strerror}") from error
 
 

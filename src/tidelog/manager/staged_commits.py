@@ -21,7 +21,7 @@ from tidelog.errors import (
     KafkaStorageError,
     UnknownTopicOrPartition,
 )
-from tidelog.log.directory_guard import PASSING, lacks_resources
+from tidelog.log.directory_guard import PASSING, is_interrupt, lacks_resources
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.partition import Hold
@@ -368,15 +368,13 @@ class StagedCommits:
         except (OSError, KafkaStorageError) as unread:  # else it is held as it was at first
             if not lacks_resources(unread):
                 self.log_dirs.take_offline(log_dir.path, unread)
-        if not isinstance(error, Exception):
+        if is_interrupt(_root_of(error)):
             self._interrupted.add((log_dir.path, journal.txn))
         target.hold(journal)
         self._failed(log_dir, journal, error)
 
     def _failed(self, log_dir: LogDir, journal: Journal, error: BaseException) -> None:
-        cause = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
+        cause = _root_of(error)
         if isinstance(cause, OSError):
             self._check_disk(log_dir, cause)
         key = log_dir.path, journal.txn
@@ -411,6 +409,12 @@ class StagedCommits:
         }
         named = (journal.topic_ids for journal in waiting)
         self.topics.pinned = set().union(*named, *self._left_out.values())
+
+
+def _root_of(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 class _Directory:
