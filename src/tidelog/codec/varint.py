@@ -81,7 +81,10 @@ def write_varint(out: bytearray, value: int) -> None:
 
 def write_varlong(out: bytearray, value: int) -> None:
     """Append an int64 in zigzag form to ``out``. Source: Kafka ByteUtils.writeVarlong."""
-    _write(out, _zigzag(value, bits=64))
+    if -64 <= value < 64:
+        out.append((value << 1) ^ (value >> 6))
+    else:
+        _write(out, _zigzag(value, bits=64))
 
 
 def write_unsigned_varint(out: bytearray, value: int) -> None:

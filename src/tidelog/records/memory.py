@@ -89,9 +89,9 @@ class BatchColumns:
         return cls(np.array(headers, np.int64).T.copy())
 
     @classmethod
-    def of_row(cls, header: Sequence[int]) -> BatchColumns:
-        """Make columns of one batch from its 14 numbers."""
-        return cls(np.array(header, np.int64)[:, np.newaxis])
+    def of_row(cls, header: list[int]) -> BatchColumns:
+        """Make columns of one batch from its 14 numbers, which the caller no longer changes."""
+        return _OneBatch(header)
 
     @classmethod
     def joined(cls, columns: Sequence[BatchColumns]) -> BatchColumns:
@@ -209,6 +209,30 @@ def survey(batches: BatchColumns) -> Survey:
         are_offsets_rising=int((last[1:] > last[:-1]).all()),
         is_uniform=int((epoch == epoch[0]).all() and (magic == magic[0]).all()),
     )
+
+
+class _OneBatch(BatchColumns):
+    """One batch by its 14 numbers, which become an array only where one is asked for."""
+
+    __slots__ = ("_row",)
+
+    def __init__(self, header: list[int]) -> None:
+        self._row: list[int] | None = header
+
+    def __getattr__(self, name: str) -> Ints:
+        """Make the array; asked for while that is not there yet."""
+        row = self._row if name == "array" else None
+        if row is None:
+            raise AttributeError(name)
+        self.array = np.array(row, np.int64)[:, np.newaxis]
+        self._row = None  # the array may be changed from now on
+        return self.array
+
+    def __len__(self) -> int:
+        return 1
+
+    def row(self, index: int) -> list[int]:
+        return super().row(index) if self._row is None else self._row.copy()
 
 
 class Walk(NamedTuple):
