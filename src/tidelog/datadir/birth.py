@@ -31,7 +31,7 @@ BIRTH_SETTINGS: Final = frozenset(
 """The settings that decide what is deleted or compacted, and when."""
 
 OF_OLDER_TOPICS: Final[Mapping[str, str]] = {"retention.ms": "-1"}
-"""What holds for topics of catalogues without birth values: how long to keep them is not known."""
+"""What holds for topics of files without birth values: how long to keep them is not known."""
 
 
 def birth_values(defaults: LogConfig) -> dict[str, str]:
@@ -43,9 +43,9 @@ def birth_values(defaults: LogConfig) -> dict[str, str]:
     }
 
 
-def read_birth(values: Mapping[str, object] | None) -> dict[str, str] | None:
-    """Read birth values from a file; None if it has none. Raises AttributeError."""
-    return None if values is None else {str(name): str(one) for name, one in values.items()}
+def read_birth(values: Mapping[str, object]) -> dict[str, str]:
+    """Read birth values from a file; raise AttributeError for another form."""
+    return {str(name): str(one) for name, one in values.items()}
 
 
 def settings_of_birth(birth: Mapping[str, str] | None) -> dict[str, KnownSetting]:

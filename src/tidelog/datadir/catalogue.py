@@ -143,7 +143,7 @@ class Topic(TopicSettings):
             config={str(key): str(value) for key, value in entry["config"].items()},
             revision=int(entry.get("revision", 0)),
             is_adopted=bool(entry.get("adopted", False)),
-            birth=read_birth(entry.get("birth")),
+            birth=read_birth(entry["birth"]) if "birth" in entry else None,
         )
 
     def changed(

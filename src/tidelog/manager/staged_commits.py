@@ -12,6 +12,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from tidelog.datadir.birth import settings_of_birth
+from tidelog.datadir.effective_config import effective_config
 from tidelog.errors import (
     CommitPending,
     DirectoryFull,
@@ -465,8 +467,15 @@ class _Directory:
         if run.topic in new:
             if run.partition >= new[run.topic].partitions:
                 raise UnknownTopicOrPartition(f"topic {run.topic} has no partition {run.partition}")
-            config = topics.defaults.with_overrides(new[run.topic].config)
-            return config.with_overrides(topics.overrides)
+            topic = new[run.topic]
+            return effective_config(
+                topic.name,
+                topics.defaults,
+                own=topic.config,
+                inherited=settings_of_birth(topic.birth),
+                overrides=topics.overrides,
+                is_adopted=False,
+            )
         home = topics.get(run.topic).partitions.get(run.partition)
         if home is None:
             raise UnknownTopicOrPartition(f"topic {run.topic} has no partition {run.partition}")

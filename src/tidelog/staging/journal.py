@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import replace_file
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
-from tidelog.datadir.birth import read_birth
+from tidelog.datadir.birth import OF_OLDER_TOPICS, read_birth
 from tidelog.errors import CorruptFile, KafkaStorageError
 from tidelog.records.batch import NO_TIMESTAMP
 from tidelog.segment.filenames import check_topic_name
@@ -51,31 +51,31 @@ def is_journal_name(name: str) -> bool:
 class NewTopic:
     """A topic that a commit creates, whole in its own data directory.
 
-    ``birth``: the topic's birth values; None in a file of an older release.
+    ``birth``: its birth values; a file of an older release has those of an older topic.
     """
 
     name: str
     topic_id: UUID
     partitions: int
     config: Mapping[str, str]
-    birth: Mapping[str, str] | None = None
+    birth: Mapping[str, str] = field(default_factory=lambda: OF_OLDER_TOPICS)
 
     def as_json(self) -> dict[str, Any]:
         """Return the topic's entry in a journal."""
-        entry: dict[str, Any] = {
+        return {
             "name": self.name,
             "id": format_uuid(self.topic_id),
             "partitions": self.partitions,
             "config": dict(self.config),
+            "birth": dict(self.birth),
         }
-        return entry if self.birth is None else {**entry, "birth": dict(self.birth)}
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> NewTopic:
         """Read an entry; raise KeyError, TypeError, ValueError or InvalidTopic for another form."""
         check_topic_name(entry["name"])
         config = {str(name): str(value) for name, value in entry["config"].items()}
-        birth = read_birth(entry.get("birth"))
+        birth = read_birth(entry.get("birth", OF_OLDER_TOPICS))
         return cls(entry["name"], parse_uuid(entry["id"]), int(entry["partitions"]), config, birth)
 
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
 
 READY_VERSION: Final = 3
-"""The newest form of a manifest: 3 has birth values of new topics, 2 numbers of partitions. One
-without either is written as 1, and so is every refusal."""
+"""The newest form of a manifest: 3 has new topics, with their birth values, 2 numbers of partitions.
+One without either is written as 1, and so is every refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,9 @@ class ReadyFiles:
     def prepare(self, manifest: ReadyManifest) -> None:
         """Write the manifest, durably, under a name that nobody looks for."""
         transaction = manifest.transaction
-        has_birth = any(topic.birth is not None for topic in transaction.new_topics)
+        has_new = bool(transaction.new_topics)
         content = {
-            "version": READY_VERSION if has_birth else 2 if transaction.partitions else 1,
+            "version": READY_VERSION if has_new else 2 if transaction.partitions else 1,
             "deadlineMs": manifest.deadline_ms,
             "transaction": transaction.as_json(),
         }

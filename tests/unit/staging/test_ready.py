@@ -76,21 +76,25 @@ def test_a_manifest_holds_the_whole_transaction() -> None:
     assert files(fs, batch.txn).read(State.READY) == ReadyManifest(batch, 77)
 
 
-def test_a_manifest_names_the_partitions_that_were_planned_for() -> None:
-    """In its second form, which an earlier release refuses; without them it keeps the first."""
+def test_a_manifest_has_the_oldest_form_that_holds_all_of_it() -> None:
+    """The second names partitions that were planned for, the third topics to be created.
+
+    An earlier release refuses a form that it does not know, instead of leaving something out.
+    """
     fs = disk()
-    plain = transaction(fs)
-    planned = replace(plain, txn="y", runs=(), partitions={"t": 2})
-    for one in (plain, planned):
+    new = transaction(fs)
+    plain = replace(new, txn="y", runs=(), new_topics=())
+    planned = replace(plain, txn="z", partitions={"t": 2})
+    for one in (plain, planned, new):
         files(fs, one.txn).write(ReadyManifest(one, 77))
     versions = [
         json.loads(fs.read(files(fs, one.txn).path(State.READY)))["version"]
-        for one in (plain, planned)
+        for one in (plain, planned, new)
     ]
 
-    assert versions == [1, 2]
-    assert files(fs, "y").read(State.READY).transaction == planned
-    assert files(fs).read(State.READY).transaction.partitions == {}
+    assert versions == [1, 2, 3]
+    assert files(fs, "y").read(State.READY).transaction == plain
+    assert files(fs, "z").read(State.READY).transaction == planned
 
 
 def test_the_rename_that_succeeds_decides() -> None:

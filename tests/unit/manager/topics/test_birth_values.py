@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from errno import ENOSPC
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidelog.codec.compression import Codec
 from tidelog.config.log_config import LogConfig
 from tidelog.config.sources import broker_config
 from tidelog.datadir.birth import BIRTH_SETTINGS, birth_values
-from tidelog.errors import InvalidConfig
-from tidelog.testing.manager_home import ManagerHome
+from tidelog.embedded.busy_directory import BusyDirectory
+from tidelog.embedded.logs import Logs
+from tidelog.errors import CommitUnfinished, InvalidConfig
+from tidelog.testing.manager_home import ManagerHome, values
 
 if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
@@ -212,3 +216,35 @@ def test_birth_values_that_are_not_settings_are_refused() -> None:
                 manager.create_topic("t", birth=birth)
 
         assert manager.topics() == {}
+
+
+def test_a_commit_checks_records_by_what_their_new_topic_was_born_with() -> None:
+    """Not by what the process brings that commits: here it would need keys."""
+    home = ManagerHome()
+    with opened(home, cleanup_policy="compact") as manager:
+        with BusyDirectory("/data", home.machine()).transaction("x", codec=Codec.NONE) as txn:
+            txn.create_topic("t")
+            txn.append("t", b"without a key")
+
+        assert values(manager, "t", 0) == [b"without a key"]
+        assert manager.config_of("t").cleanup_policy == ("delete",)
+
+
+def test_a_topic_of_an_older_journal_keeps_its_records() -> None:
+    """It does not say what held where the topic was asked for; who finishes it does not decide."""
+    home = ManagerHome()
+    txn = Logs(opened(home)).transaction("x")
+    txn.create_topic("t")
+    home.fs.fail("rename", CATALOGUE, OSError(ENOSPC, "no space"))
+    with pytest.raises(CommitUnfinished):
+        txn.commit()
+    home.restart()
+    [name] = [name for name in home.fs.list("/data") if name.endswith(".intent")]
+    content = json.loads(home.fs.read(f"/data/{name}"))
+    del content["topics"][0]["birth"]
+    home.fs.write(f"/data/{name}", json.dumps({**content, "version": 3}).encode())
+
+    with opened(home, retention_ms="5", delete_retention_ms="6") as manager:
+        config = manager.config_of("t")
+
+    assert (config.retention_ms, config.delete_retention_ms) == (-1, 6)
