@@ -69,10 +69,10 @@ def broker_config(
         problems += error.problems
     if problems:
         raise InvalidConfig(tuple(problems))
-    return config.with_log_defaults(defaults, _given(properties))
+    return config.with_log_defaults(defaults, topic_settings_in(properties))
 
 
-def _given(properties: Mapping[str, str]) -> frozenset[str]:
+def topic_settings_in(properties: Mapping[str, str]) -> frozenset[str]:
     """Return the topic settings among ``properties``, by their topic-level names."""
     return frozenset(
         known.name

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
 
 READY_VERSION: Final = 3
-"""The newest form of a manifest: 3 has new topics, with their birth values, 2 numbers of partitions.
-One without either is written as 1, and so is every refusal."""
+"""The newest form of a manifest: 3 has new topics, with birth values, 2 numbers of partitions. One
+without either is written as 1, and so is every refusal."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from argparse import Namespace
+from collections import ChainMap
 from typing import TYPE_CHECKING
 
 import pytest
@@ -73,6 +74,32 @@ def test_kafkas_defaults_hold_where_its_file_is_given(tmp_path: Path) -> None:
     ]
 
     assert kept_ms == [7 * 86_400_000, 7_200_000, -1, 7_200_000]
+
+
+def test_only_a_retention_in_the_file_is_that_of_older_topics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An option and a variable say what holds for new topics; but they go before the file."""
+    without, naming = tmp_path / "without", tmp_path / "naming"
+    without.write_text("log.dirs=/a\n", "utf-8")
+    naming.write_text("log.dirs=/a\nlog.retention.hours=3\n", "utf-8")
+    option = [("log.retention.minutes", "1")]
+    monkeypatch.setenv("TIDELOG_LOG_RETENTION_HOURS", "2")
+
+    found = [
+        service_config(args, given_settings(args))
+        for args in (
+            args_of(without),
+            args_of(without, options=option),
+            args_of(naming),
+            args_of(naming, options=option),
+            args_of(naming, config=None, directories=["/a"], options=option),
+        )
+    ]
+
+    assert [one.is_retention_in_file for one in found] == [False, False, True, True, False]
+    minutes = [one.log_defaults.retention_ms // 60_000 for one in found]
+    assert minutes == [120, 1, 120, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -156,9 +183,9 @@ def test_cordoned_directories_are_among_those_of_the_command_line(tmp_path: Path
     """A directory that is not one of them is an error."""
     args = args_of(tmp_path, config=None, words=["/a,b", "/c"])
 
-    assert service_config(args, {"cordoned.log.dirs": "/c"}).cordoned_log_dirs == ("/c",)
+    assert service_config(args, ChainMap({"cordoned.log.dirs": "/c"})).cordoned_log_dirs == ("/c",)
     with pytest.raises(InvalidConfig, match=r"cordoned.log.dirs: not in log.dirs: /b"):
-        service_config(args, {"cordoned.log.dirs": "/b"})
+        service_config(args, ChainMap({"cordoned.log.dirs": "/b"}))
 
 
 def test_an_empty_name_of_a_directory_is_refused(tmp_path: Path) -> None:

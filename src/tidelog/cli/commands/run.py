@@ -20,6 +20,7 @@ from tidelog.errors import ExitCode, StartAborted, TidelogError
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections import ChainMap
     from collections.abc import Callable, Iterator
 
     from tidelog.cli.lock_wait import LockWait
@@ -170,8 +171,8 @@ def _warn_of_pending(logs: Logs) -> None:
 
 
 def _reload(
-    args: Namespace, logs: Logs, given: dict[str, str], levels: LogLevels
-) -> dict[str, str]:
+    args: Namespace, logs: Logs, given: ChainMap[str, str], levels: LogLevels
+) -> ChainMap[str, str]:
     """Apply the settings that changed, all or none; return those in effect."""
     import logging
 
