@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import os
 import pickle
 import subprocess
 import sys
 import threading
+import warnings
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +22,10 @@ import pytest
 from tests.crash.children import in_child
 
 import tidelog
+from tidelog.env.forks import OfOneProcess
 from tidelog.env.scheduler import ThreadScheduler
+from tidelog.env.system_files import SYSTEM_FILES, SystemFile
+from tidelog.env.waiting import ThreadBell
 from tidelog.errors import DirectoryLocked, ForkedProcess, InvalidArgument
 
 if TYPE_CHECKING:
@@ -70,6 +75,15 @@ def errors_of(uses: dict[str, Callable[[], object]]) -> dict[str, str]:
         else:
             found[name] = "no error"
     return found
+
+
+def run_program(program: str, path: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process of its own, with a data directory as its argument."""
+    script = path.parent / "program.py"
+    script.write_text(program, "utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(Path(tidelog.__file__).parents[1])}
+    command = [sys.executable, str(script), str(path)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
 
 
 @contextmanager
@@ -141,7 +155,9 @@ def test_nothing_is_written_deleted_or_unlocked_by_closing_in_a_child(
 ) -> None:
     """Leaving the with, normally or by an error, does nothing there; the parent goes on."""
     writer, reader, txn = logs.writer("t"), logs.reader("u", group="g"), logs.transaction("id")
-    scheduler = logs._scheduler
+    manager, log, beside = logs.manager, logs.partition("t", 0).log, tidelog.AsyncLogs(logs)
+    cleaner, scheduler = manager._cleaning.cleaner, logs._scheduler
+    assert cleaner is not None
     assert isinstance(scheduler, ThreadScheduler)
     writer.append(b"gathered")
     txn.append("t", b"staged")
@@ -152,9 +168,15 @@ def test_nothing_is_written_deleted_or_unlocked_by_closing_in_a_child(
         for owner in (txn, writer, reader, logs, logs):
             owner.__exit__(None, None, None)
             owner.__exit__(ValueError, error, None)
-        txn.abort()
-        logs.close()
+        manager.__exit__(None, None, None)
+        for close in (txn.abort, reader.close, log.close, log.close_handlers, logs.close):
+            close()
+        for close in (manager.stop_background, manager.shutdown, manager.close, manager.abandon):
+            close()
+        cleaner.shutdown()
         scheduler.shutdown()
+        asyncio.run(beside.close())
+        asyncio.run(beside.__aexit__(None, None, None))
         return open_files_of(tmp_path)
 
     assert in_child(close_all) == []
@@ -205,6 +227,174 @@ def test_a_lock_that_another_thread_held_stops_no_child(logs: tidelog.Logs, tmp_
     assert set(found.values()) == {"ForkedProcess", "InvalidArgument"}
     assert other == [b"of the child"]
     assert read == 6
+
+
+def test_what_is_not_an_owner_gets_new_locks_in_a_child(tmp_path: Path) -> None:
+    """A file that is read there, a bell, and threads that are to end do not wait for the parent."""
+    bell, scheduler = ThreadBell(), ThreadScheduler(1)
+    scheduler.start()
+    file = SYSTEM_FILES.open(str(tmp_path / "file"), "w")
+    assert isinstance(file, SystemFile)
+    file.pwrite(b"bytes", 0)
+    is_held, is_over = threading.Event(), threading.Event()
+
+    def hold_all() -> None:
+        with bell._condition, scheduler._wake, file._lock:
+            is_held.set()
+            is_over.wait()
+
+    def use_all() -> tuple[bool, bytes]:
+        bell.add_listener(bell.ring)
+        bell.remove_listener(bell.ring)
+        bell.ring()
+        scheduler.schedule("never", bell.ring)
+        scheduler.shutdown()
+        held = file.hold()
+        found = held.pread(5, 0)
+        held.close()
+        return bell.wait(bell.rings, 1), found
+
+    thread = threading.Thread(target=hold_all)
+    thread.start()
+    is_held.wait()
+    try:
+        used = in_child(use_all, timeout_s=10)
+    finally:
+        is_over.set()
+        thread.join()
+        file.close()
+        scheduler.shutdown()
+    assert used == (False, b"bytes")
+
+
+def test_what_an_owner_holds_is_not_finalized_in_a_child() -> None:
+    """A finalizer of the parent's could close, write or warn there."""
+    ended: list[str] = []
+
+    class Held:
+        def __del__(self) -> None:
+            ended.append("finalized")
+
+    class Owner(OfOneProcess):
+        def __init__(self) -> None:
+            self.held = Held()
+
+    owner = Owner()
+
+    def look() -> list[str]:
+        gc.collect()
+        return ended
+
+    assert in_child(look) == []
+    assert owner.held is not None
+
+
+def test_a_descriptor_that_somebody_else_has_closed_stops_no_step_after_a_fork(
+    tmp_path: Path,
+) -> None:
+    """As of a program that closes whatever it has inherited; the child gets its error all the same.
+
+    In a process of its own, since Python prints what a step after a fork raises.
+    """
+    program = """
+import os, sys, warnings
+import tidelog
+warnings.simplefilter("ignore")
+logs = tidelog.open(sys.argv[1])
+for number in range(8):
+    logs.create_topic(f"t{number}")
+    logs.append(f"t{number}", b"a")
+os.closerange(3, 256)
+if os.fork() == 0:
+    raised = []
+    for number in range(8):
+        try:
+            logs.append(f"t{number}", b"b")
+        except tidelog.errors.ForkedProcess:
+            raised.append(number)
+    os._exit(len(raised))
+print(os.wait()[1] >> 8, flush=True)
+os._exit(0)
+"""
+    done = run_program(program, tmp_path / "data")
+
+    assert (done.stdout.split(), done.stderr) == (["8"], "")
+
+
+@contextmanager
+def appending(logs: tidelog.Logs, partitions: int) -> Iterator[list[list[int]]]:
+    """Append to each partition of a topic, and flush, on threads; yield the offsets they got."""
+    acked: list[list[int]] = [[] for _ in range(partitions)]
+    logs.create_topic("many", partitions)
+    is_over = threading.Event()
+
+    def append(partition: int) -> None:
+        while not is_over.is_set():
+            acked[partition].append(logs.append("many", b"mine", partition=partition).offset)
+
+    def flush() -> None:
+        while not is_over.is_set():
+            logs.flush()
+
+    threads = [threading.Thread(target=append, args=[number]) for number in range(partitions)]
+    threads.append(threading.Thread(target=flush))
+    for thread in threads:
+        thread.start()
+    try:
+        yield acked
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.parametrize("way", ["fork", "exec"])
+def test_a_fork_during_appends_on_other_threads_changes_nothing(
+    logs: tidelog.Logs, way: str
+) -> None:
+    """Whatever they do at that moment; a hook between fork and exec, as PySpark's, sees no more."""
+
+    def use() -> set[str]:
+        found = errors_of({"append": lambda: logs.append("many", b"no"), "flush": logs.flush})
+        logs.close()
+        return set(found.values())
+
+    with appending(logs, 2) as acked, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+        for _ in range(12):
+            if way == "fork":
+                assert in_child(use, timeout_s=10) == {"ForkedProcess"}
+            else:
+                subprocess.run(["true"], check=True, preexec_fn=use)
+    for number, offsets in enumerate(acked):
+        found = [record.offset for record in logs.read("many", number)]
+        assert offsets == found == list(range(len(found)))
+
+
+def test_a_fork_in_a_coroutine_leaves_the_loop_of_the_parent(tmp_path: Path) -> None:
+    """The child's own loop is refused the logs; the parent's follows on."""
+
+    def child(logs: tidelog.AsyncLogs, path: Path) -> tuple[str, int]:
+        async def read() -> int:
+            beside = tidelog.AsyncReadOnlyLogs(tidelog.open_directory_read_only(path))
+            return len([record async for record in beside.read("t")])
+
+        refused = errors_of({"append": lambda: asyncio.run(logs.append("t", b"no"))})
+        return refused["append"], asyncio.run(read())
+
+    async def main() -> tuple[Any, list[bytes | None]]:
+        async with tidelog.open_async(tmp_path) as logs:
+            await logs.create_topic("t")
+            await logs.append("t", b"0")
+            following = logs.follow("t")
+            found = [(await anext(following)).value]
+            forked = in_child(lambda: child(logs, tmp_path))
+            await logs.append("t", b"1")
+            found.append((await anext(following)).value)
+            await following.aclose()
+        return forked, found
+
+    assert asyncio.run(main()) == (("ForkedProcess", 1), [b"0", b"1"])
 
 
 def use_another(path: Path) -> list[bytes | None]:
@@ -262,6 +452,7 @@ def test_a_pool_of_processes_is_refused_the_logs_of_its_parent(method: str, tmp_
     """By fork each use is refused; by the others the logs cannot be handed over at all."""
     program = f"""
 import multiprocessing, os, sys, warnings
+from concurrent.futures import ProcessPoolExecutor
 import tidelog
 warnings.simplefilter("ignore")
 def work(number):
@@ -271,23 +462,22 @@ def at(path):
 if __name__ == "__main__":
     logs = tidelog.open(sys.argv[1])
     logs.create_topic("t")
-    with multiprocessing.get_context({method!r}).Pool(2) as pool:
-        try:
-            pool.map(work if {method!r} == "fork" else logs.append, [1, 2])
-        except tidelog.errors.TidelogError as error:
-            print(type(error).__name__)
-        print(pool.apply(at, sys.argv[1:]))
+    context = multiprocessing.get_context({method!r})
+    function = work if {method!r} == "fork" else logs.append
+    with context.Pool(2) as pool, ProcessPoolExecutor(2, context) as executor:
+        for map_to_processes in (pool.map, lambda *call: list(executor.map(*call))):
+            try:
+                map_to_processes(function, [1, 2])
+            except tidelog.errors.TidelogError as error:
+                print(type(error).__name__)
+            print(map_to_processes(at, sys.argv[1:])[0])
     print(logs.append("t", b"mine").offset)
     logs.close()
 """
-    script = tmp_path / "program.py"
-    script.write_text(program, "utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(Path(tidelog.__file__).parents[1])}
-    command = [sys.executable, str(script), str(tmp_path / "data")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = run_program(program, tmp_path / "data")
 
     refused = "ForkedProcess" if method == "fork" else "InvalidArgument"
-    assert done.stdout.split() == [refused, "0", "0"]
+    assert done.stdout.split() == [refused, "0", refused, "0", "0"]
     assert method in multiprocessing.get_all_start_methods()
 
 
@@ -307,9 +497,7 @@ with tidelog.open(sys.argv[1]) as logs:
     print(logs.append("t", b"mine").offset, ".lock" in os.listdir(sys.argv[1]))
 print(os.path.exists(os.path.join(sys.argv[1], ".kafka_cleanshutdown")))
 """
-    environment = {**os.environ, "PYTHONPATH": str(Path(tidelog.__file__).parents[1])}
-    command = [sys.executable, "-c", program, str(tmp_path / "data")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = run_program(program, tmp_path / "data")
 
     assert (done.stdout.split(), done.stderr) == (["7", "True", "0", "True", "True"], "")
 

@@ -9,12 +9,14 @@ does nothing. Whatever only reads goes on. Kafka does not fork.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 from weakref import WeakSet
 
 from tidelog.errors import ForkedProcess, InvalidArgument
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Self
 
 _OWNER: Final = "_owner_pid"
@@ -52,6 +54,16 @@ def after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=after_fork)
+
+
+def close_inherited(descriptors: Iterable[int]) -> None:
+    """Close descriptors in a forked child; the parent may have closed some behind their owners.
+
+    An error would keep the objects that come later from being told of the fork.
+    """
+    for descriptor in descriptors:
+        with suppress(OSError):
+            os.close(descriptor)
 
 
 class OfOneProcess:

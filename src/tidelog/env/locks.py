@@ -18,7 +18,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from tidelog.env.files import check_regular
-from tidelog.env.forks import call_after_fork
+from tidelog.env.forks import call_after_fork, close_inherited
 from tidelog.errors import DirectoryLocked
 
 if sys.platform != "win32":
@@ -59,7 +59,8 @@ class _Registry:
         self.lock = threading.Lock()  # another thread of the parent may have held it
         held, self.held = self.held, WeakValueDictionary()
         for lock in held.values():
-            lock.close_descriptors()
+            close_inherited(lock.descriptors)
+            lock.descriptors = []
 
 
 _registry: Final = _Registry()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.env.descriptors import PROCESS_DESCRIPTORS
 from tidelog.env.files import FileStat, NativeReads, WholeFiles, check_regular
-from tidelog.env.forks import call_after_fork
+from tidelog.env.forks import call_after_fork, close_inherited
 from tidelog.env.locks import HAVE_LOCKS, ProcessLock, keep_if_locked
 from tidelog.errors import ForkedProcess, UnsupportedPlatform
 
@@ -76,7 +76,7 @@ class SystemFile:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             self._owner_pid = parent
-            os.close(descriptor)
+            close_inherited([descriptor])
 
     @property
     def holders(self) -> int:
