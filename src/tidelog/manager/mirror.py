@@ -145,10 +145,13 @@ class Mirror:
             DataLoss: a partition of the source is missing.
             CommitPending: an earlier run is committed and not applied yet.
             CorruptMessage: a batch of the source is damaged.
-            KafkaStorageError: a disk failed, or is full, or a topic's deletion cannot be completed.
-                Nothing was copied, as with all of these.
+            KafkaStorageError: a disk failed, or is full, a topic's deletion cannot be completed, or
+                the source's catalogue cannot be read. Nothing was copied, as with all of these.
             CommitUnfinished: it is committed; the next opening of the target completes it.
         """
+        if self._source.catalogue_error is not None:
+            # The mirror would be created without the settings of its source, and keep that.
+            raise self._source.catalogue_error
         named = [self._source.topic(name) for name in sorted(topics) or self._source.topics]
         # A topic of the catalogue may lie in another data directory as a whole.
         chosen = [topic for topic in named if topic.partitions or topic.missing]

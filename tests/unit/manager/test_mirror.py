@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -370,6 +371,21 @@ def test_a_mirror_has_the_birth_values_of_its_source(*, is_of_kafka: bool) -> No
         birth = logs.topics()["t"].birth
     born = LogConfig.of_kafka() if is_of_kafka else LogConfig(retention_ms=5, segment_ms=6)
     assert birth == birth_values(born)
+
+
+@pytest.mark.parametrize("change", [{"version": 99}, {"topics": "elsewhere"}])
+def test_no_topic_is_mirrored_without_its_settings(change: dict[str, Any]) -> None:
+    """A catalogue that a newer release wrote, or that is damaged, is refused."""
+    homes = homes_with(b"a", cleanup_policy="compact")
+    catalogue = f"{SOURCE}/tidelog.topics.json"
+    content = json.loads(homes.home.fs.read(catalogue))
+    homes.home.fs.write(catalogue, json.dumps({**content, **change}).encode())
+
+    with pytest.raises(KafkaStorageError, match=r"tidelog\.topics\.json"):
+        homes.mirror()
+
+    with homes.target() as logs:
+        assert logs.topics() == {}
 
 
 def test_a_tiered_topic_is_mirrored_without_the_settings_of_remote_storage() -> None:
