@@ -194,6 +194,8 @@ def newer(directory: Path) -> None:
         ("delete-records", "trimmed", "-p", "all", "--before", "12"),
         ("retain",),
         ("compact",),
+        ("to-kafka",),
+        ("from-kafka",),
     ],
     ids=lambda words: words[0],
 )
