@@ -389,6 +389,29 @@ class DirectoryFull(KafkaStorageError):
     """Free space is down to the reserve: appends fail until space is freed; reads still work."""
 
 
+class DamagedLog(KafkaStorageError):
+    """A recovery found offsets that contradict each other, and one damaged batch explains that.
+
+    Nothing was cut, and what is sound can be read. The log takes no appends, and no truncation
+    above the damage, until ``tidelog recover`` cuts it there; nothing was changed.
+    """
+
+    def __init__(self, log_name: str, path: str, position: int, reason: str) -> None:
+        super().__init__(log_name, path, position, reason)
+        self.log_name = log_name
+        self.path = path
+        self.position = position
+        self.reason = reason
+
+    def _text(self) -> str:
+        topic = self.log_name.rpartition("-")[0]
+        return (
+            f"the log takes no appends, since a batch is damaged at byte {self.position} of"
+            f" {self.path}: {self.reason}. The records around it can be read; `tidelog recover"
+            f" {topic}` cuts the log there, and keeps what it cuts for `tidelog salvage`"
+        )
+
+
 class CommitPending(KafkaStorageError):
     """A committed transaction is not applied yet; its partitions take no appends until it is."""
 
@@ -652,7 +675,14 @@ class ExitCode(IntEnum):
     """128 and the number of SIGTERM, as shells report it."""
 
 
-_DAMAGE: Final = (CorruptFile, CorruptMessage, DataLoss, InvalidRecord, RebuildableError)
+_DAMAGE: Final = (
+    CorruptFile,
+    CorruptMessage,
+    DamagedLog,
+    DataLoss,
+    InvalidRecord,
+    RebuildableError,
+)
 _USAGE_ERRORS: Final = (
     InvalidArgument,
     InvalidConfig,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
@@ -12,12 +13,13 @@ from hypothesis import strategies as st
 import tidelog
 from tidelog.codec.compression import Codec
 from tidelog.codec.crc32c import crc32c
-from tidelog.errors import InvalidArgument
+from tidelog.errors import CorruptMessage, DamagedLog, InvalidArgument
 from tidelog.kernels.runtime import gate
+from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.filenames import filename_prefix_from_offset
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome, all_values
+from tidelog.testing.log_home import LogHome
 from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
@@ -74,9 +76,9 @@ def test_a_log_opens_whatever_offsets_its_batches_state(
     indexed: bool,
     interval: int,
 ) -> None:
-    """Recovery ends it at a valid log end, keeps what is right before, and it opens again.
+    """It ends at a valid log end, keeps what is right before the damage, and opens again.
 
-    So does opening after a clean shutdown, unless valid batches may follow the damage.
+    It takes appends, at the latest after a recovery that may cut it.
     """
     home = LogHome(index_interval_bytes=interval)
     good = min(good, INT64_MAX - segment_base)
@@ -89,14 +91,27 @@ def test_a_log_opens_whatever_offsets_its_batches_state(
 
     log = home.open(clean=clean)
 
+    sure = max(good - 1, 0)  # the last good one may be one of two that disagree
+    assert segment_base + sure <= log.log_end_offset <= INT64_MAX
+    assert offsets_of(log)[:sure] == list(range(segment_base, segment_base + sure))
+    if log.contradiction is not None:
+        with pytest.raises(DamagedLog):
+            log.append_as_leader(batch())
+        log.close()
+        log = home.open(clean=False, cuts_contradictions=True)
     end = log.log_end_offset
-    assert segment_base + good <= end <= INT64_MAX
-    offsets = [offset for offset, _ in all_values(log)]
-    assert offsets[:good] == list(range(segment_base, segment_base + good))
     if end < INT64_MAX:
         assert log.append_as_leader(batch()).first_offset == end
     log.close()
     assert home.open().log_end_offset == min(end + 1, INT64_MAX)
+
+
+def offsets_of(log: Log) -> list[int]:
+    """Return the offsets that a reader gets before an error, if there is one."""
+    found: list[int] = []
+    with suppress(CorruptMessage):
+        found.extend(record.offset for record in log.records(isolation=Isolation.LOG_END))
+    return found
 
 
 @settings(max_examples=scaled(60), deadline=None)
@@ -151,7 +166,7 @@ def test_a_follower_ends_at_the_greatest_offset_or_changes_nothing(left: int) ->
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_one_such_log_does_not_stop_the_others(tmp_path: Path, *, is_clean: bool) -> None:
-    """A directory with a log that has offset 2**63 - 1 opens: the batch is truncated."""
+    """A directory with a log that has offset 2**63 - 1 opens, and nothing is cut."""
     with tidelog.open(tmp_path) as logs:
         for topic in ("good", "bad"):
             logs.create_topic(topic)
@@ -163,8 +178,14 @@ def test_one_such_log_does_not_stop_the_others(tmp_path: Path, *, is_clean: bool
         (tmp_path / "recovery-point-offset-checkpoint").unlink()
 
     with tidelog.open(tmp_path) as logs:
-        read = {topic: [each.value for each in logs.read(topic, 0)] for topic in ("good", "bad")}
-        after = logs.append("bad", b"after").offset
+        good = [each.value for each in logs.read("good", 0)]
+        bad = next(iter(logs.read("bad", 0))).value
+        if is_clean:
+            assert logs.append("bad", b"after").offset == 2
+        else:
+            with pytest.raises(DamagedLog):
+                logs.append("bad", b"after")
+        logs.append("good", b"after")
 
-    assert read == {"good": [b"value"], "bad": [b"value"]}
-    assert after == 1
+    assert (good, bad) == ([b"value"], b"value")
+    assert not list(tmp_path.glob("*.cut"))

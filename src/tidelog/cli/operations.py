@@ -23,10 +23,10 @@ from tidelog.env.overlay_files import OverlayFiles
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 from tidelog.explain.picture import format_bytes
-from tidelog.explain.plans.operations import RecoveryNotes
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.manager.lifecycle.log_opener import USUAL_RECOVERY, RecoveryRules
 from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.manager.recovered_log import RecoveryNotes
 from tidelog.readonly.read_only_directory import open_directory_read_only
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _rules(args: Namespace) -> RecoveryRules:
     keeps = getattr(args, "keep", None)
     usual = USUAL_RECOVERY.keep_cuts
     keep = usual if keeps is None else KeepCuts.ALWAYS if keeps else KeepCuts.NEVER
-    return RecoveryRules(getattr(args, "full", False), keep)
+    return RecoveryRules(getattr(args, "full", False), keep, cuts_contradictions=keeps is not None)
 
 
 def files_of(args: Namespace) -> FileSystem:

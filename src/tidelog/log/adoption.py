@@ -14,9 +14,9 @@ from tidelog.log.producers.follower_updates import FollowerUpdates
 from tidelog.log.producers.replay import epoch_changes
 from tidelog.records.array_rows import every
 from tidelog.records.batch import MAGIC_V2
+from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.segment.indexing import IndexState, PlannedEntries, plan_entries
 from tidelog.segment.offset_metadata import LogOffsetMetadata
-from tidelog.segment.offset_rules import are_usual
 from tidelog.segment.segment_recovery import Recovered
 
 if TYPE_CHECKING:
@@ -115,8 +115,9 @@ def _survey(
     updates = FollowerUpdates(state.producers)
     interval_bytes = state.context.config.index_interval_bytes
     for data, batches in pieces:
-        is_usual = are_usual(batches, base_offset, last_offset)
-        if not (every(batches.magic == MAGIC_V2) and is_usual):
+        bounds = OffsetBounds.of_segment(base_offset).after(last_offset)
+        is_sound = bounds.first_unsound(batches) is None
+        if not (every(batches.magic == MAGIC_V2) and is_sound):
             raise InvalidArgument(
                 f"{state.context.log_name}: batches after offset {last_offset} cannot be adopted in"
                 f" the segment {base_offset}: their offsets do not follow, or they are of an old"

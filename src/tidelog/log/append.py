@@ -156,6 +156,7 @@ def _append(state: LogState, data: Buffer | OwnRecords, request: AppendRequest) 
         return AppendInfo(-1, -1, -1, -1, state.offsets.log_start_offset, 0, -1)
     with state.notices, state.lock, state.changing("appending") as change:
         change.is_whole = True
+        state.check_appendable()
         if context.config is not config or context.policy is not policy:
             found = _check(context, data, request) or found
         info = _append_locked(state, data, found, request, change)

@@ -66,7 +66,7 @@ def _flush_up_to(state: LogState, end_offset: int, recovery_point: int) -> None:
             cuts, before = state.cuts, state.offsets
             if _log.isEnabledFor(logging.DEBUG):
                 _log_flush(state, end_offset, recovery_point)
-            flushed_to = min(recovery_point, before.log_end_offset)
+            flushed_to = min(recovery_point, state.flushable_end)
             segments = state.local.segments
             last = segments.floor(flushed_to)
             _flush_files(state, before.recovery_point, end_offset)

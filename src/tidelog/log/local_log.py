@@ -125,7 +125,7 @@ class LocalLog:
         indexes and offsets have to follow.
         """
         kept = self.segments.from_floor(offset)[0]
-        kept.translate_offset(offset)
+        kept.position_of_cut(offset)
         removed = [segment for segment in self.segments if segment.base_offset > offset]
         path = self.context.directory
         with self.context.guard.watch("truncating"), undone_on_error(path) as undo:

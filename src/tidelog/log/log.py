@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.errors import InvalidArgument, OffsetOutOfRange, PolicyViolation
+from tidelog.errors import (
+    InvalidArgument,
+    KafkaStorageError,
+    OffsetOutOfRange,
+    PolicyViolation,
+)
 from tidelog.log import closing, flushing, retention_pass, truncation
 from tidelog.log.adoption import adopt_locked
 from tidelog.log.append import AppendRequest, append, prepare
@@ -96,6 +101,7 @@ class Log(ReadableLog):
         producer_config: ProducerStateConfig = DEFAULT_PRODUCER_CONFIG,
         watcher: LoadWatcher = SILENT,
         keep_cuts: KeepCuts = KeepCuts.IF_SPACE,
+        cuts_contradictions: bool = False,
         recovery_threads: int = 1,
         flush_times: FlushTimes | None = None,
     ) -> Self:
@@ -117,6 +123,9 @@ class Log(ReadableLog):
             producer_config: the broker's settings about producers.
             watcher: notified of the progress of a recovery, and of what it truncates.
             keep_cuts: whether what a recovery truncates is kept in cut files of the parent.
+            cuts_contradictions: whether a recovery truncates also where the offsets of batches
+                contradict each other and one damaged batch explains that; else the log takes no
+                appends.
             recovery_threads: how many of the scheduler's threads check one segment together.
             flush_times: counts each flush of a segment.
         """
@@ -140,6 +149,7 @@ class Log(ReadableLog):
                 checkpoints,
                 watcher,
                 keep_cuts=keep_cuts,
+                cuts_contradictions=cuts_contradictions,
                 recovery_threads=recovery_threads,
                 names=names,
             )
@@ -155,6 +165,7 @@ class Log(ReadableLog):
                     producers=producers,
                     epochs=epochs,
                     topic_id=known_id,
+                    contradiction=loaded.contradiction,
                 )
             except BaseException:
                 local.close_handlers()
@@ -190,6 +201,7 @@ class Log(ReadableLog):
             CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, RecordListTooLarge,
             OutOfOrderSequenceNumber, InvalidProducerEpoch, InvalidTxnState,
             TransactionCoordinatorFenced: refused as a whole; nothing was written.
+            DamagedLog: the log takes no appends before it is recovered; nothing was written.
             KafkaStorageError: the disk is full or failed, or the log is closed.
 
         A batch that an idempotent producer sent before succeeds without being written again.
@@ -258,6 +270,7 @@ class Log(ReadableLog):
         After any of these the file is where it was, unless the log is offline.
         """
         with self._state.notices, self._state.lock, self._state.changing("adopting a segment"):
+            self._state.check_appendable()
             adopt_locked(self._state, path, pieces)
 
     def append_records(
@@ -425,6 +438,7 @@ class Log(ReadableLog):
     def roll(self, expected_next_offset: int | None = None) -> LogSegment:
         """Start a new active segment, and flush what came before in background."""
         with self._state.notices, self._state.lock, self._state.changing("rolling"):
+            self._state.check_appendable()
             return flushing.roll_locked(self._state, expected_next_offset)
 
     def flush(self, *, force: bool = False) -> None:
@@ -445,7 +459,11 @@ class Log(ReadableLog):
         flushing.flush_up_to(self._state, end_offset)
 
     def truncate_to(self, offset: int) -> bool:
-        """Drop all records from ``offset`` on; return whether there were any."""
+        """Drop all records from ``offset`` on; return whether there were any.
+
+        Raises CorruptMessage if damage hides where they begin, and DamagedLog above the damage that
+        a recovery has found; nothing was changed.
+        """
         with self._state.notices, self._state.lock, self._state.changing("truncating"):
             return truncation.truncate_to_locked(self._state, offset)
 
@@ -454,6 +472,18 @@ class Log(ReadableLog):
         start = offset if log_start_offset is None else log_start_offset
         with self._state.notices, self._state.lock, self._state.changing("truncating"):
             truncation.truncate_fully_locked(self._state, offset, start)
+
+    def check_appendable(self) -> None:
+        """Raise the error that an append would raise whatever it brings.
+
+        KafkaStorageError if the log is closed or offline, DamagedLog if it takes no appends.
+        """
+        with self._state.lock:
+            self._state.check_appendable()
+
+    def require_reopening(self, reason: str) -> None:
+        """Take the log, not its directory, offline until it is opened again."""
+        self._state.context.guard.take_offline(KafkaStorageError(reason))
 
     def watch(self, doing: str) -> AbstractContextManager[None]:
         """Turn an OSError of the body, which works on this log's files, to KafkaStorageError."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.config.log_config import LogConfig
+    from tidelog.log.contradicted import OpenContradiction
     from tidelog.log.leader_epoch import LeaderEpochCache
     from tidelog.log.offset_lookup import TimestampedOffset
     from tidelog.log.producers.producer_entry import LastRecord, ProducerStateEntry
@@ -79,6 +80,11 @@ class ReadableLog(OfOneProcess):
     def needs_reopening(self) -> bool:
         """Whether a change was not completed, and the log's disk has not failed."""
         return self._state.context.guard.needs_reopening
+
+    @property
+    def contradiction(self) -> OpenContradiction | None:
+        """The damage that keeps the log from taking appends; None: there is none."""
+        return self._state.contradiction
 
     @property
     def config(self) -> LogConfig:

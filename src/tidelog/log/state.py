@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tidelog.log.context import LogContext
+    from tidelog.log.contradicted import OpenContradiction
     from tidelog.log.leader_epoch import LeaderEpochCache
     from tidelog.log.local_log import LocalLog
     from tidelog.log.offsets import LogOffsets
@@ -61,6 +62,7 @@ class LogState:
         producers: ProducerStateManager,
         epochs: LeaderEpochCache,
         topic_id: TopicIdFile,
+        contradiction: OpenContradiction | None = None,
     ) -> None:
         self.context = context
         self.local = local
@@ -75,6 +77,7 @@ class LogState:
         self.is_being_cut = False
         self.pinned_from: int | None = None
         self.synced = (0, 0)
+        self._contradiction = contradiction
         self.is_traced = is_traced()
         self.last_flush_ms = context.clock.now_ms()
         self.topic_id = topic_id
@@ -93,6 +96,27 @@ class LogState:
         return end if self.pinned_from is None else min(end, self.pinned_from)
 
     @property
+    def contradiction(self) -> OpenContradiction | None:
+        """The contradiction that keeps the log from taking appends; None: there is none.
+
+        It has ended, too, once its segment was deleted.
+        """
+        kept = self._contradiction
+        if kept is not None and self.local.segments.get(kept.base_offset) is None:
+            kept = self._contradiction = None
+        return kept
+
+    def end_contradiction(self) -> None:
+        """Take appends again: what the contradiction was about is no longer in the log."""
+        self._contradiction = None
+
+    @property
+    def flushable_end(self) -> int:
+        """The offset that the recovery point does not pass; else no start would find that again."""
+        end, kept = self._offsets.log_end_offset, self.contradiction
+        return end if kept is None else min(end, kept.next_offset)
+
+    @property
     def view(self) -> LogView:
         """Segments and offsets now. Offsets are taken first: what they show, the segments hold."""
         offsets = self._offsets
@@ -107,6 +131,13 @@ class LogState:
         """Raise KafkaStorageError if the log was closed; for changes that touch no file."""
         if self.is_closed:
             raise KafkaStorageError(f"{self.context.directory} is closed")
+
+    def check_appendable(self) -> None:
+        """Raise KafkaStorageError unless the log is open, DamagedLog if it takes no appends."""
+        self.check_open()
+        kept = self.contradiction
+        if kept is not None:
+            raise kept.error(self.context.log_name)
 
     def changing(self, doing: str) -> Change:
         """Return the context of a change of the log's files, named by ``doing`` in errors.

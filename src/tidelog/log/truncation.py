@@ -38,12 +38,16 @@ def truncate_to_locked(state: LogState, offset: int) -> bool:
         state.epochs.truncate_from_end(offsets.log_end_offset)
         return False
     _check_not_pinned(state)
+    kept = state.contradiction
+    if kept is not None and offset > kept.next_offset:
+        raise kept.error(state.context.log_name)
     if state.local.segments.first_base_offset > offset:
         truncate_fully_locked(state, offset, offset)
         return True
     _check_replayable(state, offset)
     with state.cutting():
         removed = state.local.truncate_to(offset)
+        state.end_contradiction()
         with _all_or_offline(state):
             removed_bases = [segment.base_offset for segment in removed]
             delete_snapshots(state.context, state.producers.snapshots, removed_bases)
@@ -59,6 +63,7 @@ def truncate_fully_locked(state: LogState, offset: int, log_start_offset: int) -
     _check_not_pinned(state)
     with state.cutting():
         state.local.truncate_fully_and_start_at(offset)
+        state.end_contradiction()
         with _all_or_offline(state):
             state.epochs.truncate_all()
             state.producers.truncate_fully_and_start_at(offset)

@@ -1,4 +1,4 @@
-"""Truncation of logs that follow a leader, with the checkpoints that depend on it.
+"""Truncation of logs that follow a leader, or are damaged, with the checkpoints that depend on it.
 
 Kafka: ``LogManager.truncateTo`` and ``truncateFullyAndStartAt``.
 """
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.offset_checkpointing import OffsetCheckpointing
+    from tidelog.manager.partition import Partition
 
 
 class LogTruncation:
@@ -47,6 +48,17 @@ class LogTruncation:
                 log_dir = self._log_dirs.of(log)
                 changed[log_dir.path] = log_dir
         self._write_checkpoints(changed.values())
+
+    def recover(self, partition: Partition, cut: Callable[[], None]) -> None:
+        """Have ``cut`` cut a log that takes no appends; nothing if it is no such log."""
+        log = partition.log
+        kept = log.contradiction
+        if kept is None:
+            return
+        key = TopicPartition(partition.topic, partition.partition)
+        with self._cleaning.paused_for_truncation(key, log, lambda: kept.base_offset):
+            cut()
+        self._write_checkpoints([self._log_dirs.of(partition.log)])
 
     def truncate_fully_and_start_at(
         self, key: TopicPartition, offset: int, *, is_future: bool

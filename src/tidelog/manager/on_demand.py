@@ -1,6 +1,6 @@
-"""Retention and compaction when somebody asks for them, instead of in background.
+"""Retention, compaction and cuts of damaged logs when somebody asks, instead of in background.
 
-Kafka has neither: its log manager and its cleaner decide when.
+Kafka has none of them: its log manager and its cleaner decide when.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ from tidelog.errors import (
     KafkaStorageError,
     UnknownTopicOrPartition,
 )
+from tidelog.log.loading.cut_keeper import KeepCuts
+from tidelog.log.loading.load_watch import SILENT
 from tidelog.log.retention_outlook import outlook_of
 from tidelog.log.shrunk_log import ShrunkLog
 from tidelog.manager.directories.log_dirs import parent_of
+from tidelog.manager.lifecycle.log_opener import RecoveryRules
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -33,10 +36,13 @@ if TYPE_CHECKING:
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
     from tidelog.env.scheduler import Scheduler
+    from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.log import Log
     from tidelog.log.retention import DeletedSegment
     from tidelog.log.retention_outlook import SegmentOutlook
     from tidelog.manager.cleaning import Cleaning
+    from tidelog.manager.lifecycle.reopening import LogReopener
+    from tidelog.manager.log_truncation import LogTruncation
     from tidelog.manager.partition import Partition
     from tidelog.manager.topics.topics import Topics
 
@@ -258,9 +264,30 @@ class OnDemand:
 
 
 class OnDemandCalls:
-    """The part of a log manager that retains and compacts on demand."""
+    """The part of a log manager that retains, compacts and cuts damage on demand."""
 
     _on_demand: OnDemand
+    _truncation: LogTruncation
+    _reopener: LogReopener
+    partition: Callable[[str, int], Partition]
+
+    def recover_log(
+        self, topic: str, partition: int, *, keep: bool = True, watcher: LoadWatcher = SILENT
+    ) -> Log:
+        """Cut a log where damage keeps it from taking appends, if it does; return the log.
+
+        Args:
+            topic: the topic.
+            partition: its number.
+            keep: whether what is cut is kept in cut files; where there is no space for that,
+                KafkaStorageError is raised and nothing is cut.
+            watcher: notified of the progress, and of what is cut.
+        """
+        found = self.partition(topic, partition)
+        keep_cuts = KeepCuts.ALWAYS if keep else KeepCuts.NEVER
+        rules = RecoveryRules(keep_cuts=keep_cuts, cuts_contradictions=True)
+        self._truncation.recover(found, lambda: self._reopener.recover(found, rules, watcher))
+        return self.partition(topic, partition).log
 
     def watch_cleaning(self, on_progress: Callable[[CompactionProgress], None]) -> None:
         """From now on, call ``on_progress`` repeatedly during each cleaning on demand.

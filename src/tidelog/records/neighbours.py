@@ -12,7 +12,7 @@ from tidelog.errors import CorruptMessage
 from tidelog.kernels import rows
 from tidelog.records.batch import BATCH_HEADER, BATCH_PREFIX
 from tidelog.records.scan import batch_row, crc_matches, whole_batch_size
-from tidelog.records.sound_offsets import Damaged, OffsetBounds, damaged_of
+from tidelog.records.sound_offsets import Damaged, OffsetBounds, damaged_of, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ def settle(
     second = _header(file, next_position)
     if second is None or not _is_valid(file, second):
         return None
-    first_is, second_is = _offsets(first), _offsets(second)
+    second_is = _offsets(second)
     if second_is[1] < second_is[0] or second_is[1] >= bounds.end:
         return None
     if not is_checked and not _is_valid(file, first):
@@ -68,16 +68,11 @@ def settle(
     if behind is not None and bounds.hold(*_offsets(behind)):
         after = behind[rows.BASE_OFFSET]
     damaged = damaged_of(first, second, bounds, after)
+    reason = reason_of(damaged, first, second, bounds, after)
     if damaged is Damaged.FIRST:
-        reason = bounds._replace(end=second_is[0]).reason(*first_is)
         return Dispute(damaged, position, next_position, reason)
     if damaged is Damaged.SECOND:
-        reason = OffsetBounds(first_is[1] + 1, after).reason(*second_is)
         return Dispute(damaged, next_position, end, reason)
-    reason = (
-        f"offsets {first_is[0]} to {first_is[1]} of a batch contradict those of the next one, at"
-        f" byte {next_position}, {second_is[0]} to {second_is[1]}: one of the two is damaged"
-    )
     return Dispute(damaged, position, end, reason)
 
 

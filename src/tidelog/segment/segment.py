@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.records.memory import BatchColumns
-    from tidelog.segment.checked_batches import Helpers
     from tidelog.segment.indexing import PlannedEntries, PlannedEntry
     from tidelog.segment.offset_index import OffsetIndex
     from tidelog.segment.roll import RollParams
@@ -297,19 +296,20 @@ class LogSegment(SegmentReader):
         self,
         observer: RecoveryObserver | None = None,
         on_cut: Callable[[segment_recovery.Cut], None] | None = None,
-        helpers: Helpers | None = None,
+        how: segment_recovery.Check = segment_recovery.USUAL_CHECK,
     ) -> int:
         """Check every batch, truncate at the first bad one and rebuild the indexes.
 
         Returns the number of bytes truncated. ``on_cut`` is called before that. If it or the
-        observer raises, all files stay unchanged. ``helpers`` are threads that share the checks.
+        observer raises, all files stay unchanged.
 
         Raises:
+            ContradictedOffsets: offsets contradict each other, and ``how`` has no treatment.
             SegmentOffsetOverflow: a batch's last offset does not fit; split the segment.
         """
         before = self._size_bytes
         interval_bytes = self.config.index_interval_bytes
-        found = segment_recovery.check(self.view(), interval_bytes, observer, helpers)
+        found = segment_recovery.check(self.view(), interval_bytes, observer, how)
         if on_cut is not None and found.valid_bytes < before:
             reason = found.reason or "the file ends inside a batch"
             cut = self._files.log, found.valid_bytes, before, found.next_offset, reason
@@ -349,12 +349,12 @@ class LogSegment(SegmentReader):
 
         The indexes still point behind the end: ``truncate_indexes`` follows.
         """
-        found = self.translate_offset(offset)
-        if found is None:
+        position = self.position_of_cut(offset)
+        if position is None:
             return 0
-        self._files.cut_log(found.position)
-        bytes_cut = self._size_bytes - found.position
-        self._size_bytes = found.position
+        self._files.cut_log(position)
+        bytes_cut = self._size_bytes - position
+        self._size_bytes = position
         return bytes_cut
 
     def truncate_indexes(self, offset: int) -> None:

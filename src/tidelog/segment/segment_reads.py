@@ -22,7 +22,6 @@ from tidelog.segment.header_scan import (
     read_headers,
 )
 from tidelog.segment.offset_metadata import LogOffsetMetadata
-from tidelog.segment.offset_rules import are_usual, first_impossible
 from tidelog.segment.time_index import TimestampOffset
 
 if TYPE_CHECKING:
@@ -116,6 +115,28 @@ class SegmentReader(ABC):
         """
         return _translate(self.view(), offset, start_position)
 
+    def position_of_cut(self, offset: int) -> int | None:
+        """Return the byte from which on no batch is needed below ``offset``; None: all are.
+
+        A batch that straddles ``offset`` is at or after it. Damage is not needed if all offsets
+        below ``offset`` lie before it; else CorruptMessage, as what lies behind it may be needed.
+        """
+        view = self.view()
+        start = view.offset_index.lookup(offset - 1).position
+        bounds = OffsetBounds(view.base_offset)
+        records = FileRecords(view.file, start, view.size_bytes, bounds=bounds)
+        reached = view.base_offset
+        for piece in records.pieces(_NEAR_BYTES):
+            reaches = piece.batches.last_offset >= offset
+            if reaches.any():
+                return int(piece.batches.position[int(reaches.argmax())])
+            reached = int(piece.batches.last_offset[-1]) + 1
+        if records.error is None:
+            return None
+        if reached < offset:
+            raise records.error
+        return records.next_position
+
     def pieces_from(self, offset: int, bounds: OffsetBounds) -> Iterator[Piece]:
         """Yield the batches from the one that holds ``offset``, or the next one, on.
 
@@ -183,27 +204,23 @@ class SegmentReader(ABC):
             last_offset = batch.last_offset
         return last_offset + 1
 
-    def bad_end(self, start: int | None = None) -> BadEnd | None:
-        """Return where the valid batches end, None if all bytes are valid.
+    def tail_start(self) -> int:
+        """Return a byte at or after the last index entry where a batch starts; CorruptMessage."""
+        view = self.view()
+        first = _translate(view, view.offset_index.last_offset)
+        return 0 if first is None else first.position
 
-        The check starts at byte ``start``, by default at the last index entry. A batch whose
-        offsets are impossible in this segment is not valid.
+    def bad_end(self, start: int) -> BadEnd | None:
+        """Return where the valid batches from byte ``start`` on end, None if all bytes are valid.
+
+        Their offsets are not looked at.
         """
         view = self.view()
-        if start is None:
-            first = _translate(view, view.offset_index.last_offset)
-            start = 0 if first is None else first.position
         records = FileRecords(view.file, start, view.size_bytes)
-        base_offset, last = view.base_offset, view.base_offset - 1
+        next_offset = view.base_offset
         for piece in records.pieces(check_crc=True):
-            batches = piece.batches
-            if not are_usual(batches, base_offset, last):
-                bad = first_impossible(batches, base_offset, last)
-                if bad is not None:
-                    last = int(batches.last_offset[bad - 1]) if bad else last
-                    return BadEnd(int(batches.position[bad]), last + 1)
-            last = int(batches.last_offset[-1])
-        return BadEnd(records.next_position, last + 1) if records.trailing_bytes else None
+            next_offset = int(piece.batches.last_offset[-1]) + 1
+        return BadEnd(records.next_position, next_offset) if records.trailing_bytes else None
 
     def fetch_upper_bound_offset(self, place: LogOffsetMetadata, size_bytes: int) -> int | None:
         """Return an indexed offset at or after the end of a fetch; None if unknown."""

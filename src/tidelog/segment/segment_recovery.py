@@ -7,21 +7,30 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from tidelog.errors import CorruptMessage, InvalidRecord, SegmentOffsetOverflow
-from tidelog.records.file_records import FileRecords
+from tidelog.errors import (
+    CorruptMessage,
+    InvalidRecord,
+    InvariantError,
+    RebuildableError,
+    SegmentOffsetOverflow,
+)
+from tidelog.records.batch import INT32_MAX, INT64_MAX
+from tidelog.records.contradiction import find_contradiction
+from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.segment.checked_batches import BatchChecker
 from tidelog.segment.indexing import IndexState, PlannedEntries, plan_entries
-from tidelog.segment.offset_rules import are_usual, first_impossible, first_too_far, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from tidelog.env.files import OpenFile
     from tidelog.records.array_rows import Bytes
+    from tidelog.records.contradiction import Contradiction
     from tidelog.records.memory import BatchColumns
     from tidelog.segment.checked_batches import CheckedBatches, Helpers
     from tidelog.segment.segment_reads import SegmentView
@@ -55,7 +64,8 @@ class Recovered(NamedTuple):
     """The valid part of a file, and what its indexes should contain.
 
     ``state`` is that of the index rule after the last batch, and ``next_offset`` the offset after
-    it. ``reason`` describes the problem after the valid bytes; it is empty if the file just ends.
+    the last one that is not left out. ``reason`` describes the problem after the valid bytes; it is
+    empty if the file just ends.
     """
 
     valid_bytes: int
@@ -85,77 +95,184 @@ class Cut(NamedTuple):
     reason: str
 
 
+class ContradictedOffsets(RebuildableError):
+    """Offsets of a segment contradict each other; nothing was changed.
+
+    What is done about ``contradiction`` depends on the rest of the log: a ``Treatment`` says it.
+    """
+
+    def __init__(self, contradiction: Contradiction) -> None:
+        super().__init__(contradiction)
+        self.contradiction = contradiction
+
+    def __str__(self) -> str:
+        return self.contradiction.reason
+
+
+class Treatment(NamedTuple):
+    """What becomes of a contradiction.
+
+    ``keeps``: its damaged batches stay in the file, and are left out of the indexes and of what an
+    observer gets. Otherwise the file is truncated there.
+    """
+
+    contradiction: Contradiction
+    keeps: bool
+
+
+class Check(NamedTuple):
+    """How a segment is checked.
+
+    ``end_offset`` is the base offset of the next segment. With ``helpers``, several threads check
+    the bytes. ``treatment``: of the contradiction that was found before; None: there is none.
+    """
+
+    end_offset: int = INT64_MAX
+    helpers: Helpers | None = None
+    treatment: Treatment | None = None
+
+
+USUAL_CHECK: Final = Check()
+
+
 def check(
     view: SegmentView,
     interval_bytes: int,
     observer: RecoveryObserver | None,
-    helpers: Helpers | None = None,
+    how: Check = USUAL_CHECK,
 ) -> Recovered:
     """Read the bytes of ``view`` and return what its indexes should contain; changes no file.
 
-    A log that its observer rejects therefore stays unchanged. With ``helpers``, several threads
-    check the bytes; the observer is called on this thread. A batch with impossible offsets counts
-    as corrupt, like one with a wrong CRC.
+    A log that its observer rejects therefore stays unchanged. The observer is called on this
+    thread.
 
     Raises:
+        ContradictedOffsets: the offsets of the batches do not rise within those of the segment,
+            and ``how`` has no treatment.
         SegmentOffsetOverflow: a batch's last offset does not fit the segment, and the offsets
             after it increase: old versions of Kafka wrote such segments.
     """
-    state = IndexState(offset_of_max_timestamp=view.base_offset)
-    checker = BatchChecker(view.file, view.size_bytes, view.base_offset, helpers)
-    valid_bytes, last_offset = 0, view.base_offset - 1
-    entries: list[PlannedEntries] = []
-    aborted: list[AbortedTxn] = []
+    treatment = how.treatment
+    found = None if treatment is None else treatment.contradiction
+    left_out = () if treatment is None or not treatment.keeps else treatment.contradiction.damaged
+    end = view.size_bytes if found is None or left_out else found.position
+    checker = BatchChecker(view.file, end, view.base_offset, how.helpers)
+    bounds = OffsetBounds.of_segment(view.base_offset, how.end_offset)
+    built = _Built(view, interval_bytes)
     reason: CorruptMessage | InvalidRecord | None = None
     with closing(checker.pieces()) as pieces:
-        for piece in pieces:
-            possible, reason = _possible(piece, view, last_offset)
-            kept, refused = _observe(possible, observer, aborted)
-            reason = refused or reason
-            if len(kept):
-                plan = plan_entries(state, kept, valid_bytes, interval_bytes)
-                entries.append(plan)
-                state = plan.after
-                valid_bytes, last_offset = int(kept.end[-1]), int(kept.last_offset[-1])
+        for whole in pieces:
+            piece = _without(whole, left_out)
+            if bounds.first_unsound(piece.batches) is not None:
+                raise _explained(view, how)
+            kept, reason = _observe(piece, observer, built.aborted)
+            built.add(kept, whole.batches if reason is None else kept)
             if reason is not None:
                 break
+            if len(kept):
+                bounds = bounds.after(int(kept.last_offset[-1]))
     reason = reason or checker.error
+    if reason is None and found is not None and not left_out:
+        reason = CorruptMessage(found.reason, found.position)
     if reason is not None:
-        cut = view.file.path, valid_bytes
+        cut = view.file.path, built.valid_bytes
         _log.warning("segment-truncated path=%s position=%d reason=%s", *cut, reason.reason)
-    why = "" if reason is None else reason.reason
-    return Recovered(valid_bytes, state, entries, aborted, last_offset + 1, why)
+    return built.recovered("" if reason is None else reason.reason)
 
 
-def _possible(
-    piece: CheckedBatches, view: SegmentView, last_offset: int
-) -> tuple[CheckedBatches, CorruptMessage | None]:
-    """Return the batches before the first one with impossible offsets, and the reason."""
-    batches, base_offset = piece.batches, view.base_offset
-    if are_usual(batches, base_offset, last_offset):
-        return piece, None
-    bad = first_impossible(batches, base_offset, last_offset)
-    far = first_too_far(batches, base_offset)
-    if far is not None and (bad is None or far < bad):
-        position, offset = int(batches.position[far]), int(batches.last_offset[far])
-        if _rises(view, position):
-            raise SegmentOffsetOverflow(base_offset, offset)
-        bad = far
-    if bad is None:
-        return piece, None
-    reason = CorruptMessage(reason_of(batches, bad, base_offset), int(batches.position[bad]))
-    before = piece._replace(batches=batches.slice(0, bad), in_data=piece.in_data.slice(0, bad))
-    return before, reason
+class Looked(NamedTuple):
+    """What the offsets of a segment are like.
+
+    ``first_far`` is the first one that does not fit an int32 above the base offset. ``is_whole``:
+    valid batches fill the file.
+    """
+
+    contradiction: Contradiction | None
+    first_far: int | None
+    is_whole: bool
 
 
-def _rises(view: SegmentView, position: int) -> bool:
-    """Return whether all offsets from the batch at ``position`` are possible and increase."""
-    last_offset = view.base_offset - 1
-    for piece in FileRecords(view.file, position, view.size_bytes).pieces(check_crc=True):
-        if first_impossible(piece.batches, view.base_offset, last_offset) is not None:
-            return False
-        last_offset = int(piece.batches.last_offset[-1])
-    return True
+def look_through(view: SegmentView, how: Check) -> Looked:
+    """Look at the offsets of all valid batches of a segment, whatever they are."""
+    first_far: int | None = None
+    end = 0
+
+    def read() -> Iterator[BatchColumns]:
+        nonlocal first_far, end
+        checker = BatchChecker(view.file, view.size_bytes, view.base_offset, how.helpers)
+        with closing(checker.pieces()) as pieces:
+            for piece in pieces:
+                last = piece.batches.last_offset
+                far = np.flatnonzero(last > view.base_offset + INT32_MAX)[:1]
+                if len(far) and first_far is None:
+                    first_far = int(last[far[0]])
+                end = int(piece.batches.end[-1])
+                yield piece.batches
+
+    found = find_contradiction(read, view.base_offset, how.end_offset)
+    return Looked(found, first_far, end == view.size_bytes)
+
+
+def _explained(view: SegmentView, how: Check) -> RebuildableError:
+    """Return the error of a segment whose offsets are not as usual."""
+    found, first_far, _ = look_through(view, how)
+    if found is not None:
+        return ContradictedOffsets(found)
+    if first_far is None:
+        raise InvariantError(f"{view.file.path} was changed while it was checked")
+    return SegmentOffsetOverflow(view.base_offset, first_far)
+
+
+def _without(piece: CheckedBatches, left_out: Sequence[int]) -> CheckedBatches:
+    """Return a piece without the batches at these positions."""
+    if not left_out:
+        return piece
+    is_kept = ~np.isin(piece.batches.position, left_out)
+    batches, in_data = piece.batches.select(is_kept), piece.in_data.select(is_kept)
+    return piece._replace(batches=batches, in_data=in_data)
+
+
+class _Built:
+    """What a check has found so far."""
+
+    def __init__(self, view: SegmentView, interval_bytes: int) -> None:
+        self.valid_bytes = 0
+        self.aborted: list[AbortedTxn] = []
+        self._interval_bytes = interval_bytes
+        self._state = IndexState(offset_of_max_timestamp=view.base_offset)
+        self._entries: list[PlannedEntries] = []
+        self._next_offset = view.base_offset
+
+    def add(self, kept: BatchColumns, whole: BatchColumns) -> None:
+        """Plan the entries for batches; ``whole`` are those and the ones that are left out."""
+        for run in _runs(kept):
+            start = int(run.position[0])
+            self._skip(start)
+            plan = plan_entries(self._state, run, start, self._interval_bytes)
+            self._entries.append(plan)
+            self._state = plan.after
+            self.valid_bytes, self._next_offset = int(run.end[-1]), int(run.last_offset[-1]) + 1
+        if len(whole):
+            self._skip(int(whole.end[-1]))
+
+    def _skip(self, end: int) -> None:
+        """Count bytes up to ``end`` that are left out."""
+        passed = self._state.bytes_since_last_entry + end - self.valid_bytes
+        self._state = self._state._replace(bytes_since_last_entry=passed)
+        self.valid_bytes = end
+
+    def recovered(self, reason: str) -> Recovered:
+        """Return the result."""
+        found = self.valid_bytes, self._state, self._entries, self.aborted, self._next_offset
+        return Recovered(*found, reason)
+
+
+def _runs(batches: BatchColumns) -> Iterator[BatchColumns]:
+    """Yield adjacent batches together."""
+    gaps = np.flatnonzero(batches.position[1:] != batches.end[:-1]) + 1
+    for start, end in pairwise([0, *gaps.tolist(), len(batches)]):
+        if start < end:
+            yield batches.slice(start, end)
 
 
 def _observe(

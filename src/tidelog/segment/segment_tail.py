@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.crc32c import crc32c
-from tidelog.records.batch import BATCH_HEADER, INT32_MAX, LOG_OVERHEAD
+from tidelog.records.batch import BATCH_HEADER, LOG_OVERHEAD
 from tidelog.records.scan import CRC_COVERS_FROM
-from tidelog.segment.offset_rules import GREATEST_OFFSET
+from tidelog.records.sound_offsets import OffsetBounds
 
 if TYPE_CHECKING:
     from tidelog.segment.segment_reads import SegmentView
@@ -40,17 +40,16 @@ def tail_end(view: SegmentView) -> int | None:
 
 def _last_offset(data: memoryview, base_offset: int) -> int | None:
     """Return the last offset of whole batches; one below ``base_offset`` if there are none."""
-    at, last = 0, base_offset - 1
-    reach = min(base_offset + INT32_MAX, GREATEST_OFFSET)
+    at, bounds = 0, OffsetBounds.of_segment(base_offset)
     while at < len(data):
         if at + BATCH_HEADER.size > len(data):
             return None
         header = BATCH_HEADER.unpack(data, at)
         end = at + header.length + LOG_OVERHEAD
-        before, last = last, header.base_offset + header.last_offset_delta
+        last = header.base_offset + header.last_offset_delta
         is_whole = header.magic == 2 and at + BATCH_HEADER.size <= end <= len(data)
-        is_fitting = 0 <= header.base_offset <= last and before < last <= reach
+        is_fitting = bounds.hold(header.base_offset, last)
         if not (is_whole and is_fitting and crc32c(data[at + CRC_COVERS_FROM : end]) == header.crc):
             return None
-        at = end
-    return last
+        at, bounds = end, bounds.after(last)
+    return bounds.lowest - 1

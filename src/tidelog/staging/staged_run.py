@@ -26,12 +26,12 @@ from tidelog.errors import (
 from tidelog.records.array_rows import as_bytes, every
 from tidelog.records.batch import BATCH_HEADER, INT32_MAX, MAGIC_V2, NO_TIMESTAMP
 from tidelog.records.file_records import PIECE_BYTES, FileRecords
+from tidelog.records.sound_offsets import GREATEST_OFFSET
 from tidelog.records.unpacked import Unpacked
 from tidelog.records.validation.record_rules import RecordRules, check_area
 from tidelog.records.validation.rejection import ignore_rejections
 from tidelog.records.validation.stamp import stamp_append_time, stamp_offsets
 from tidelog.segment.filenames import check_topic_name
-from tidelog.segment.offset_rules import GREATEST_OFFSET
 from tidelog.staging.staged_file import is_staged_name
 
 if TYPE_CHECKING:

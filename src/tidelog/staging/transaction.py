@@ -283,6 +283,7 @@ def _journal(
     for key in transaction.keys:
         if key[0] not in new:
             log = target.log(key)
+            log.check_appendable()  # a log that takes no appends would keep the journal for ever
             log.flush_records()
             ends[key] = log.log_end_offset, log.latest_epoch or 0
     moves = []

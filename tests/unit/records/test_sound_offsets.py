@@ -12,7 +12,7 @@ from tidelog.kernels import rows
 from tidelog.records.batch import INT64_MAX
 from tidelog.records.builder import BatchSpec
 from tidelog.records.file_records import FileRecords
-from tidelog.records.memory import walk
+from tidelog.records.memory import BatchColumns, walk
 from tidelog.records.sound_offsets import GREATEST_OFFSET, Damaged, OffsetBounds, damaged_of
 from tidelog.testing import build_batch
 
@@ -66,6 +66,7 @@ def test_the_reason_names_the_offsets() -> None:
     [
         ((4101, 4105), (10, 14), 15, Damaged.FIRST),
         ((5, 9), (2, 6), 15, Damaged.SECOND),
+        ((5, 9), (2, 6), 10, Damaged.SECOND),
         # Without either of the two, the others are in order: only one fits the gap it leaves.
         ((7, 11), (10, 14), 15, Damaged.FIRST),
         ((5, 9), (8, 12), 15, Damaged.SECOND),
@@ -134,6 +135,39 @@ def test_a_walk_looks_at_one_header_more(tmp_path: Path, in_one_piece: bool) -> 
     assert [piece.batches.base_offset.tolist() for piece in pieces] == [[0]]
     assert records.error is not None
     assert (records.error.position, records.next_position) == (size, size)
+
+
+def columns(*offsets: tuple[int, int]) -> BatchColumns:
+    """Return headers with only these first and last offsets."""
+    return BatchColumns.of_rows([row(*each) for each in offsets])
+
+
+@pytest.mark.parametrize(
+    ("offsets", "unsound"),
+    [
+        ([], None),
+        ([(100, 100)], None),
+        ([(100, 104), (105, 105), (180, 199)], None),
+        ([(100, 100), (-1, 101)], 1),
+        ([(103, 102)], 0),
+        ([(99, 105)], 0),
+        ([(100, 105), (101, 106)], 1),
+        ([(100, 105), (106, 106), (102, 103)], 2),
+        ([(100, 105), (106, 200)], 1),
+        ([(INT64_MAX - 5, -(2**63) + 3)], 0),
+    ],
+)
+def test_the_first_unsound_of_many_batches_is_found(
+    offsets: list[tuple[int, int]], unsound: int | None
+) -> None:
+    """It is the one at which a walk would stop."""
+    assert OffsetBounds(100, 200).first_unsound(columns(*offsets)) == unsound
+
+
+def test_a_segment_reaches_an_int32_above_its_base() -> None:
+    """Or up to the next one, if that begins before."""
+    assert OffsetBounds.of_segment(100) == (100, 100 + 2**31)
+    assert OffsetBounds.of_segment(100, 200) == (100, 200)
 
 
 def test_offsets_do_not_count_where_no_bounds_are_given() -> None:

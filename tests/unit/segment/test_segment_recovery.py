@@ -11,6 +11,7 @@ from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.segment.checked_batches import PART_BYTES
+from tidelog.segment.segment_recovery import USUAL_CHECK, Check, ContradictedOffsets, Treatment
 from tidelog.segment.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
@@ -191,22 +192,29 @@ def test_an_offset_that_does_not_fit_is_reported_not_truncated(room: Room) -> No
     assert room.fs.stat(segment.path).size_bytes == before
 
 
+def treated(segment: LogSegment, *, keeps: bool = False, **how: Any) -> Check:
+    """Return how to check a segment whose contradiction is to be cut, or kept."""
+    with pytest.raises(ContradictedOffsets) as caught:
+        segment.recover(how=Check(**how))
+    return Check(**how, treatment=Treatment(caught.value.contradiction, keeps))
+
+
 @pytest.mark.parametrize("interval", [0, 4096])
-def test_the_segment_ends_where_offsets_decrease(room: Room, interval: int) -> None:
+def test_the_segment_is_cut_where_offsets_decrease(room: Room, interval: int) -> None:
     """Such a batch is bad even if no index shows it, because its CRC does not cover the offset."""
-    parts = [room.batch([i]) for i in (5, 6, 3, 7)]
+    parts = [room.batch([i]) for i in (5, 6, 3, 4)]
     segment = write(room, *parts, index_interval_bytes=interval)
     observer = Observer()
     cuts: list[Cut] = []
 
-    assert segment.recover(observer, on_cut=cuts.append) == len(parts[2] + parts[3])
+    assert segment.recover(observer, cuts.append, treated(segment)) == len(parts[2] + parts[3])
     assert segment.read_next_offset() == 7
     assert observer.seen == [(5, 5), (6, 6)]
     assert [cut.next_offset for cut in cuts] == [7]
 
 
 @pytest.mark.parametrize("offset", [-1, -(2**63), 2**63 - 1, 9])
-def test_the_segment_ends_at_an_impossible_offset(room: Room, offset: int) -> None:
+def test_the_segment_is_cut_at_an_impossible_offset(room: Room, offset: int) -> None:
     """Negative, below the base offset, or so large that no log end would fit after it."""
     base = 2**63 - 9 if offset == INT64_MAX else 10
     good, bad = room.batch([base]), room.batch([offset])
@@ -214,10 +222,62 @@ def test_the_segment_ends_at_an_impossible_offset(room: Room, offset: int) -> No
 
     segment = write(room, good, bad, room.batch([base + 1]), base_offset=base)
 
-    assert segment.recover(on_cut=cuts.append) == 2 * len(good)
+    assert segment.recover(None, cuts.append, treated(segment)) == 2 * len(good)
     assert segment.read_next_offset() == base + 1
     assert [(cut.position, str(offset) in cut.reason) for cut in cuts] == [(len(good), True)]
     assert cuts[0].next_offset == base + 1
+
+
+@pytest.mark.parametrize("end_offset", [8, 9])
+def test_offsets_end_where_the_next_segment_begins(room: Room, end_offset: int) -> None:
+    """The name of its file is right, whatever a batch states."""
+    segment = write(room, *(room.batch([i]) for i in (5, 7, 8)))
+
+    if end_offset == 9:
+        assert segment.recover(how=Check(end_offset)) == 0
+        return
+    found = treated(segment, end_offset=end_offset).treatment
+
+    assert found is not None
+    assert found.contradiction.damaged == (2 * len(room.batch([0])),)
+
+
+def test_nothing_is_changed_before_it_is_said_what_becomes_of_a_contradiction(room: Room) -> None:
+    """The rest of the log decides, which a segment does not know."""
+    segment = write(room, *(room.batch([i]) for i in (5, 6, 3, 7)), index_interval_bytes=0)
+    before = files(room)
+
+    treated(segment)
+
+    assert files(room) == before
+
+
+def test_a_kept_batch_is_left_out_of_the_indexes(room: Room) -> None:
+    """And of what is observed: the others are where they were, and are found."""
+    offsets = [5, 6, 300, 8, 9]
+    parts = [room.batch([i], [90 + i]) for i in offsets]
+    segment = write(room, *parts, index_interval_bytes=0)
+    observer = Observer()
+
+    assert segment.recover(observer, None, treated(segment, keeps=True)) == 0
+
+    size = len(parts[0])
+    entries = [segment.offset_index.entry(at) for at in range(segment.offset_index.entry_count)]
+    assert observer.seen == [(5, 5), (6, 6), (8, 8), (9, 9)]
+    assert entries == [(6, size), (8, 3 * size), (9, 4 * size)]
+    assert segment.largest_so_far() == (99, 9)
+    assert room.fs.read(segment.path) == b"".join(parts)
+
+
+def test_bytes_that_are_left_out_count_for_the_distance_of_index_entries(room: Room) -> None:
+    """Entries are where they would be if the batch were sound, or one batch later."""
+    parts = [room.batch([i]) for i in (0, 1, 700, 3, 4, 5)]
+    segment = write(room, *parts, index_interval_bytes=2 * len(parts[0]) - 1)
+
+    segment.recover(None, None, treated(segment, keeps=True))
+
+    entries = [segment.offset_index.entry(at) for at in range(segment.offset_index.entry_count)]
+    assert entries == [(3, 3 * len(parts[0])), (5, 5 * len(parts[0]))]
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])
@@ -228,12 +288,12 @@ def test_nothing_is_kept_after_the_part_in_which_the_segment_ends(
 
     Without such an offset all parts are kept.
     """
-    offsets = [0, 5, 3 if is_damaged else 6, *range(7, 25)]
+    offsets = [4, 5, 3 if is_damaged else 6, *range(7, 25)]
     parts = [large_batch(offset, 1 << 10) for offset in offsets]
     assert len(b"".join(parts)) > PART_BYTES + (4 << 20)
     segment = write(room, *parts)
 
-    cut = segment.recover()
+    cut = segment.recover(how=treated(segment) if is_damaged else USUAL_CHECK)
 
     assert cut == (len(b"".join(parts[2:])) if is_damaged else 0)
     assert segment.read_next_offset() == (6 if is_damaged else 25)
@@ -259,7 +319,8 @@ def test_the_indexes_hold_exactly_the_batches_that_are_kept(
     is_refused = refused_or_impossible == "refused"
     behind = [room.batch([offset], [95]) for offset in ([8, 9] if is_refused else [3, 8])]
     segment = write(room, *parts, *behind, index_interval_bytes=0)
-    segment.recover(Refusing() if is_refused else None)
+    how = USUAL_CHECK if is_refused else treated(segment)
+    segment.recover(Refusing() if is_refused else None, None, how)
     segment.close()
     found = files(room)
 
@@ -274,25 +335,27 @@ def test_the_indexes_hold_exactly_the_batches_that_are_kept(
 
 
 def test_offsets_far_ahead_must_increase_from_piece_to_piece(room: Room) -> None:
-    """One that is lower than all of the last before it, though not the first, is damage."""
+    """Where one is lower than the last before it, the segment cannot be split: all are damage."""
     far = 2**40
     offsets = [0, far, far + 5, far + 10, far + 7, far + 20]
     parts = [large_batch(offset, 300) for offset in offsets]
 
     segment = write(room, *parts)
 
-    assert segment.recover() == len(b"".join(parts[1:]))
+    assert segment.recover(how=treated(segment)) == len(b"".join(parts[1:]))
     assert segment.read_next_offset() == 1
 
 
-def test_an_offset_far_ahead_is_truncated_if_the_next_one_is_lower(room: Room) -> None:
-    """In segments of old Kafka versions, which are split, offsets increase; this is damage."""
-    parts = [room.batch([i]) for i in (0, 2**40, 1)]
+def test_an_offset_far_ahead_is_damage_if_the_next_one_is_lower(room: Room) -> None:
+    """In segments of old Kafka versions, which are split, offsets increase."""
+    parts = [room.batch([i]) for i in (0, 2**40, 2)]
 
     segment = write(room, *parts)
+    found = treated(segment).treatment
 
-    assert segment.recover() == len(parts[1] + parts[2])
-    assert segment.read_next_offset() == 1
+    assert found is not None
+    assert found.contradiction.damaged == (len(parts[0]),)
+    assert found.contradiction.is_explained
 
 
 def test_an_offset_far_ahead_counts_up_to_the_next_bad_crc(room: Room) -> None:

@@ -20,8 +20,8 @@ from tidelog.cleaner.spread.stages import replay
 from tidelog.cleaner.stats import CleanerStats
 from tidelog.cleaner.swap import split_overflowed, swap_in
 from tidelog.errors import CleaningAborted, SegmentOffsetOverflow
+from tidelog.records.sound_offsets import GREATEST_OFFSET
 from tidelog.segment.filenames import DELETED_SUFFIX
-from tidelog.segment.offset_rules import GREATEST_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.env.files import FileSystem
-    from tidelog.explain.plans.lost_records import LostBytes
-    from tidelog.explain.plans.operations import RecoveredLog
+    from tidelog.log.loading.lost_records import LostBytes
+    from tidelog.manager.recovered_log import RecoveredLog
     from tidelog.segment.filenames import TopicPartition
 
 _PRINTED_EVENTS: Final = frozenset(
@@ -69,7 +69,7 @@ def run(args: Namespace) -> int:
         found = _Found(chosen.directory.path, [], [], 0)
         return max(code, _print_all(chosen, found, SYSTEM_FILES, args))
     if not args.dry_run:
-        found = _recovered(chosen, args, SYSTEM_FILES)
+        found = _recovered_here_or_there(chosen, args)
         return max(code, _print_all(chosen, found, SYSTEM_FILES, args))
     return max(code, _print_plan(chosen, args))
 
@@ -104,12 +104,41 @@ class _Found(NamedTuple):
     code: int
 
 
+def _recovered_here_or_there(chosen: ChosenPartitions, args: Namespace) -> _Found:
+    """Recover every chosen log, or ask the service that holds the directory to.
+
+    A service has recovered its logs when it began; it cuts those that have taken no appends since.
+    """
+    from tidelog.cli.service_requests import asked, numbers_by_topic
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.errors import RequestFailed
+    from tidelog.manager.recovered_log import RecoveredLog
+
+    path = os.path.dirname(chosen.places[0].path)
+    refused: list[str] = []
+    code = 0
+
+    def here() -> _Found:
+        return _recovered(chosen, args, SYSTEM_FILES)
+
+    if args.full:
+        return here()
+    arguments = {"partitions": numbers_by_topic(chosen.places), "keep": args.keep}
+    try:
+        found = asked(args.command, path, arguments, here)
+    except RequestFailed as error:
+        found, refused, code = error.done, [str(error)], error.exit_code
+    if isinstance(found, _Found):
+        return found
+    return _Found(path, [RecoveredLog.unpacked(row) for row in found], refused, code)
+
+
 def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Found:
     """Load every chosen log, which recovers it."""
     from tidelog.cli.operations import open_to_act
     from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE, read_offsets
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.explain.plans.operations import recover_log
+    from tidelog.manager.recovered_log import recovered_log
 
     logs: list[RecoveredLog] = []
     refused: list[str] = []
@@ -121,9 +150,10 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
     with open_to_act(args, fs, topics) as acting:
         for place in acting.places:
             try:
-                log = recover_log(
-                    acting.manager,
-                    *place.key,
+                acting.notes.start()
+                log = recovered_log(
+                    place.key,
+                    acting.manager.partition(*place.key).log,
                     acting.notes,
                     high_watermark=watermarks.get(place.key),
                     cleaned_to=cleaned.get(place.key, 0),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tidelog.cli.options import Commands
     from tidelog.env.files import FileSystem
-    from tidelog.explain.plans.lost_records import ReadableContent
+    from tidelog.log.loading.lost_records import ReadableContent
     from tidelog.readonly.salvage import CutFile
 
 
@@ -89,7 +89,7 @@ def _chosen(args: Namespace, fs: FileSystem) -> list[CutFile]:
 
 
 def _print_summary(cut: CutFile, args: Namespace, fs: FileSystem) -> None:
-    from tidelog.explain.plans.lost_records import ReadableContent
+    from tidelog.log.loading.lost_records import ReadableContent
 
     content = ReadableContent.of(cut.batches(fs))
     print(json.dumps(_as_json(cut, content)) if args.json else _as_text(cut, content))

@@ -15,15 +15,15 @@ from tidelog.datadir.lock_file import has_writer
 from tidelog.datadir.offset_checkpoints import RECOVERY_POINT_FILE, read_offsets
 from tidelog.env.files import WRONG_KIND
 from tidelog.errors import CorruptMessage, KafkaStorageError
-from tidelog.explain.plans.lost_records import look_into
-from tidelog.explain.plans.operations import RecoveredLog
 from tidelog.log.loading.load_watch import Loss
+from tidelog.log.loading.lost_records import look_into
+from tidelog.manager.recovered_log import RecoveredLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tidelog.env.files import FileStat, FileSystem
-    from tidelog.explain.plans.lost_records import LostBytes
+    from tidelog.log.loading.lost_records import LostBytes
     from tidelog.readonly.holes import Hole
     from tidelog.readonly.read_only_log import ReadOnlyLog
 

@@ -11,7 +11,7 @@ from tidelog.explain.verify.findings import CUT, Finding, damage, unusual
 from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD, MIN_RECORD_LENGTH
 from tidelog.records.file_records import FileRecords
 from tidelog.records.record_columns import decode_groups
-from tidelog.segment.offset_rules import GREATEST_OFFSET
+from tidelog.records.sound_offsets import GREATEST_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -79,6 +79,10 @@ class ProgressMeter:
             self._started_ns = self._clock.monotonic_ns()
         self._total_bytes += size_bytes
 
+    def take_back(self, size_bytes: int) -> None:
+        """Take note of bytes that will be checked again."""
+        self._done_bytes -= size_bytes
+
     def advance(self, size_bytes: int) -> None:
         """Count bytes that were checked, and report."""
         self._done_bytes += size_bytes

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from contextlib import ExitStack, closing
 from functools import partial
+from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -27,6 +28,7 @@ from tidelog.log.producers.rebuild import rebuild_producer_state
 from tidelog.log.segments import LogSegments
 from tidelog.log.split_overflow import split_overflowed_segment
 from tidelog.records.batch import INT64_MAX
+from tidelog.records.contradiction import contradiction_from
 from tidelog.segment.filenames import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from tidelog.log.context import LogContext
+    from tidelog.log.contradicted import OpenContradiction
     from tidelog.log.leader_epoch import LeaderEpochCache
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.producers.producer_state import ProducerStateManager
@@ -75,10 +78,14 @@ class LogCheckpoints(NamedTuple):
 
 
 class LoadedLog(NamedTuple):
-    """A log that is ready for use; the high watermark still is the log start."""
+    """A log that is ready for use; the high watermark still is the log start.
+
+    ``contradiction``: what keeps it from taking appends; None: nothing does.
+    """
 
     segments: LogSegments
     offsets: LogOffsets
+    contradiction: OpenContradiction | None = None
 
 
 class LogLoader:
@@ -93,6 +100,7 @@ class LogLoader:
         watcher: LoadWatcher = SILENT,
         *,
         keep_cuts: KeepCuts = KeepCuts.IF_SPACE,
+        cuts_contradictions: bool = False,
         recovery_threads: int = 1,
         names: Sequence[str] | None = None,
     ) -> None:
@@ -114,6 +122,7 @@ class LogLoader:
             log_start_offset=checkpoints.log_start_offset,
             watcher=watcher,
             keep_cuts=keep_cuts,
+            cuts_contradictions=cuts_contradictions,
             threads=recovery_threads,
         )
 
@@ -143,7 +152,8 @@ class LogLoader:
         else:
             recovery_point, next_offset = self._retry_on_overflow(self._recover_log)
             self._segments.active.become_active()
-        return LoadedLog(self._segments, self._settle(next_offset, recovery_point))
+        offsets = self._settle(next_offset, recovery_point)
+        return LoadedLog(self._segments, offsets, self._recovery.contradiction)
 
     def _settle(self, next_offset: int, recovery_point: int) -> LogOffsets:
         """Bring epochs and producers in line with what the segments hold."""
@@ -311,8 +321,9 @@ class LogLoader:
                 self._delete("orphaned-index-deleted path=%s", name, logging.WARNING)
         unflushed_from = self._first_unflushed(bases)
         there = frozenset(names)
-        for base_offset in sorted(bases):
-            self._load_segment(base_offset, there, will_be_recovered=base_offset >= unflushed_from)
+        for base_offset, end_offset in pairwise([*sorted(bases), INT64_MAX]):
+            will_be_recovered = base_offset >= unflushed_from
+            self._load_segment(base_offset, end_offset, there, will_be_recovered=will_be_recovered)
 
     def _first_unflushed(self, bases: set[int]) -> float:
         """Return the base of the first segment that ``_recover_log`` will check; inf for none."""
@@ -322,7 +333,12 @@ class LogLoader:
         return max((base for base in bases if base <= recovery_point), default=-inf)
 
     def _load_segment(
-        self, base_offset: int, names: Collection[str], *, will_be_recovered: bool
+        self,
+        base_offset: int,
+        end_offset: int,
+        names: Collection[str],
+        *,
+        will_be_recovered: bool,
     ) -> None:
         """Open a segment, and recover it if it needs that and would not be recovered anyway.
 
@@ -338,7 +354,7 @@ class LogLoader:
                     self._without_index.add(base_offset)
                 else:
                     self._names = None
-                    self._recovery.recover(segment)
+                    self._recovery.recover(segment, end_offset)
         except BaseException:
             segment.close_handlers()
             raise
@@ -366,26 +382,42 @@ class LogLoader:
 
     # The log's end
 
-    def _repair_end(self, active: LogSegment) -> None:
-        """Cut an unfinished end although the shutdown was clean; Kafka would append behind it.
+    def _repair_end(self, active: LogSegment) -> int:
+        """Cut an unfinished end although the shutdown was clean; return the log end.
 
-        Damage that is not just that stays, as in Kafka: good records may lie behind it. But a log
-        that ends where none can is cut: nothing could be appended to it. Kafka takes such an end,
-        which does not fit 64 bits, to be below the log start, and deletes the log whole.
+        Kafka would append behind it. Damage that is not just that stays, as in Kafka: good records
+        may lie behind it. But a log that ends where none can is cut: nothing could be appended to
+        it. Kafka takes such an end, which does not fit 64 bits, to be below the log start, and
+        deletes the log whole.
         """
         try:
-            bad = active.bad_end()
+            start = active.tail_start()
+            bad = active.bad_end(start)
         except CorruptMessage:
-            bad = active.bad_end(0)
-        if bad is None:
-            return
-        path = log_file(self._context.directory, active.base_offset)
-        is_end = ends_here(active.view().file, bad.position) and active.bad_end(0) == bad
-        if is_end or not bad.next_offset <= active.read_next_offset() <= INT64_MAX:
-            cut_bytes = self._recovery.recover(active)
-            _log.warning("clean-log-cut path=%s cut_bytes=%d", path, cut_bytes)
-        else:
+            start, bad = 0, active.bad_end(0)
+        is_torn = bad is not None and ends_here(active.view().file, bad.position)
+        if is_torn and active.bad_end(0) == bad:
+            self._cut_clean(active)
+            bad = None
+        found = contradiction_from(active.file_records(start), active.base_offset)
+        path = active.path
+        if found is not None and found.is_explained and bad is None:
+            what = path, found.position, found.reason
+            _log.warning("clean-log-damaged path=%s position=%d reason=%s", *what)
+            # A damaged last batch does not say where the log ended. The checkpoint does.
+            is_last = found.following_offset is None
+            return max(found.end_offset, self._checkpoints.recovery_point if is_last else 0)
+        next_offset = 0 if found is None else found.next_offset
+        if bad is not None:
+            next_offset = max(next_offset, bad.next_offset)
             _log.warning("clean-log-damaged path=%s position=%d", path, bad.position)
+        if not next_offset <= active.read_next_offset() <= INT64_MAX:
+            self._cut_clean(active)
+        return active.read_next_offset()
+
+    def _cut_clean(self, active: LogSegment) -> None:
+        cut_bytes = self._recovery.recover(active)
+        _log.warning("clean-log-cut path=%s cut_bytes=%d", active.path, cut_bytes)
 
     def _recover_log(self) -> tuple[int, int]:
         """Check what may not be whole; return recovery point and next offset (both exclusive)."""
@@ -418,7 +450,10 @@ class LogLoader:
         assert end is not None
         if checkpoints.is_clean and is_kept:
             return end, end
-        return min(checkpoints.recovery_point, end), end
+        kept = self._recovery.contradiction
+        # Each start must find a contradiction again that the log was not freed from.
+        limit = end if kept is None else min(kept.next_offset, end)
+        return min(checkpoints.recovery_point, limit), end
 
     def _checked_end(self) -> int | None:
         """Return the offset behind the last segment, which is made whole; None without segments."""
@@ -429,8 +464,8 @@ class LogLoader:
             end = tail_end(active.view())
             if end is not None:
                 return end
-            self._repair_end(active)
-        return active.read_next_offset()
+            return self._repair_end(active)
+        return self._recovery.end_of_log()
 
     def _remove(self, segments: Sequence[LogSegment], reason: str) -> None:
         """Delete segments, durably; nobody reads those that are kept: their indexes go at once.

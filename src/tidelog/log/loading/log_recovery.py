@@ -10,14 +10,22 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidelog.log.contradicted import OpenContradiction
 from tidelog.log.loading.cut_keeper import CutKeeper, KeepCuts
 from tidelog.log.loading.load_watch import Loss, ProgressMeter
 from tidelog.log.producers.producer_state import ProducerStateManager
 from tidelog.log.producers.rebuild import rebuild_producer_state
 from tidelog.log.producers.replay import epoch_changes, replay_producers
+from tidelog.records.batch import INT64_MAX
 from tidelog.segment.checked_batches import Helpers
 from tidelog.segment.filenames import producer_snapshot_file
-from tidelog.segment.segment_recovery import Cut
+from tidelog.segment.segment_recovery import (
+    Check,
+    ContradictedOffsets,
+    Cut,
+    Treatment,
+    look_through,
+)
 from tidelog.segment.segment_tail import tail_end
 from tidelog.segment.unfinished_end import only_zeros
 
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
     from tidelog.log.producers.producer_state import ProducerStateConfig
     from tidelog.log.segments import LogSegments
     from tidelog.records.array_rows import Bytes
+    from tidelog.records.contradiction import Contradiction
     from tidelog.records.memory import BatchColumns
     from tidelog.segment.segment import LogSegment
     from tidelog.segment.txn_index import AbortedTxn
@@ -79,8 +88,11 @@ class SegmentRecovery:
         log_start_offset: int,
         watcher: LoadWatcher,
         keep_cuts: KeepCuts = KeepCuts.IF_SPACE,
+        cuts_contradictions: bool = False,
         threads: int = 1,
     ) -> None:
+        self.contradiction: OpenContradiction | None = None
+        """What was found past the recovery point, and left in the log."""
         self._context = context
         self._segments = segments
         self._epochs = epochs
@@ -89,22 +101,45 @@ class SegmentRecovery:
         self._watcher = watcher
         self._meter = ProgressMeter(context.directory, watcher, context.clock)
         self._keeper = CutKeeper(context, keep_cuts)
+        self._cuts_contradictions = cuts_contradictions
         self._set_aside: set[int] = set()
         self._helpers = Helpers(context.scheduler, threads)
 
-    def recover(self, segment: LogSegment) -> int:
+    def recover(self, segment: LogSegment, end_offset: int = INT64_MAX) -> int:
         """Check and re-index one segment; return the bytes cut off its end.
 
         Producer state is rebuilt up to the segment in a manager of its own, so that the log's can
         later be built from scratch; the snapshot left behind spares the next segment that work.
+        A contradiction of offsets that one batch explains is left as it is, as what is flushed is
+        believed. ``end_offset`` is the base offset of the next segment.
         """
         self._meter.expect(segment.size_bytes)
         try:
-            return self._recover(segment, partial(self._keep_cut, segment))
+            return self._recover(segment, partial(self._keep_cut, segment), end_offset)
         finally:
             self._drop_snapshots()
 
-    def _recover(self, segment: LogSegment, on_cut: Callable[[Cut], None]) -> int:
+    def _recover(
+        self,
+        segment: LogSegment,
+        on_cut: Callable[[Cut], None],
+        end_offset: int,
+        is_kept: Callable[[Contradiction], bool] = lambda _: True,
+    ) -> int:
+        """Recover a segment; ``is_kept`` is asked about a contradiction that one batch explains."""
+        how = Check(end_offset, self._helpers)
+        try:
+            return self._recover_once(segment, on_cut, how)
+        except ContradictedOffsets as error:
+            found = error.contradiction
+            keeps = found.is_explained and not self._cuts_contradictions and is_kept(found)
+        if keeps:
+            where = segment.path, found.position
+            _log.warning("contradiction-kept path=%s position=%d reason=%s", *where, found.reason)
+        treated = how._replace(treatment=Treatment(found, keeps))
+        return self._recover_once(segment, on_cut, treated)
+
+    def _recover_once(self, segment: LogSegment, on_cut: Callable[[Cut], None], how: Check) -> int:
         context = self._context
         producers = ProducerStateManager(
             context.directory, fs=context.fs, clock=context.clock, config=self._config
@@ -120,9 +155,16 @@ class SegmentRecovery:
         )
         observer = _Observer(self._epochs, producers, self._meter)
         size_bytes = segment.size_bytes
-        cut_bytes = segment.recover(observer, on_cut, self._helpers)
+        try:
+            cut_bytes = segment.recover(observer, on_cut, how)
+        except ContradictedOffsets:
+            self._meter.take_back(observer.seen_bytes)
+            raise
         observer.assign_epochs()
         self._meter.advance(size_bytes - observer.seen_bytes)
+        if how.treatment is not None:
+            # A damaged last batch counts by its number of offsets: no replay must meet it.
+            producers.map_end_offset = max(producers.map_end_offset, end_of(segment, how.treatment))
         producers.take_snapshot(sync=False)
         return cut_bytes
 
@@ -191,7 +233,13 @@ class SegmentRecovery:
             ends_log = segment.base_offset not in keeping_behind
             cuts: list[Cut] = []
             removed = behind if ends_log else ()
-            self._recover(segment, partial(self._end_log, segment, removed, remove, cuts))
+            self._recover(
+                segment,
+                partial(self._end_log, segment, removed, remove, cuts),
+                _end_offset(behind),
+                partial(self._is_kept, segment, behind, recovery_point),
+            )
+            self._forget_if_cut(segment)
             if cuts and ends_log:
                 _log.warning(
                     "log-cut directory=%s base_offset=%d cut_bytes=%d segments_removed=%d",
@@ -201,6 +249,46 @@ class SegmentRecovery:
                 return behind
             self._warn_of_gap(segment, behind)
         return ()
+
+    def _is_kept(
+        self,
+        segment: LogSegment,
+        behind: Sequence[LogSegment],
+        recovery_point: int,
+        found: Contradiction,
+    ) -> bool:
+        """Return whether a contradiction stays in the log: no other one is behind it.
+
+        Below the recovery point that does not matter, as what was flushed is believed.
+        """
+        following = found.following_offset
+        if following is not None and following <= recovery_point:
+            return True
+        for number, later in enumerate(behind):
+            self._watcher.recovering(self._context.directory, len(behind) - number)
+            end_offset = _end_offset(behind[number + 1 :])
+            looked = look_through(later.view(), Check(end_offset, self._helpers))
+            if looked.contradiction is not None:
+                return False
+            if not looked.is_whole:
+                break  # the log will end there
+        self.contradiction = OpenContradiction(segment.base_offset, segment.path, found)
+        return True
+
+    def end_of_log(self) -> int:
+        """Return the offset after the last segment, whose last batch may be a damaged one."""
+        active, kept = self._segments.active, self.contradiction
+        is_here = kept is not None and kept.base_offset == active.base_offset
+        if kept is not None and is_here and kept.found.following_offset is None:
+            return kept.found.end_offset
+        return active.read_next_offset()
+
+    def _forget_if_cut(self, segment: LogSegment) -> None:
+        """Forget a contradiction of a segment that was cut before it for another reason."""
+        kept = self.contradiction
+        is_here = kept is not None and kept.base_offset == segment.base_offset
+        if kept is not None and is_here and segment.size_bytes <= kept.found.position:
+            self.contradiction = None
 
     def _trim_before(self, unflushed: Sequence[LogSegment]) -> None:
         """Trim the segment before those to be recovered, if all it has too much are zeros.
@@ -216,7 +304,7 @@ class SegmentRecovery:
         cut = Cut(view.file, bad.position, view.size_bytes, bad.next_offset, "")
         if _is_untrimmed(cut, unflushed[0]):
             self._meter.expect(before.size_bytes)
-            self._recover(before, lambda _cut: None)
+            self._recover(before, lambda _cut: None, unflushed[0].base_offset)
 
     def _end_log(
         self,
@@ -250,6 +338,18 @@ class SegmentRecovery:
                 "offset-gap directory=%s start_offset=%d end_offset=%d",
                 *(self._context.directory, end, behind[0].base_offset),
             )
+
+
+def _end_offset(behind: Sequence[LogSegment]) -> int:
+    """Return where the offsets of a segment end, given those behind it."""
+    return behind[0].base_offset if behind else INT64_MAX
+
+
+def end_of(segment: LogSegment, treatment: Treatment) -> int:
+    """Return the offset after a recovered segment, whose last batch may be a damaged one."""
+    found = treatment.contradiction
+    is_last = found.following_offset is None and segment.size_bytes > found.position
+    return found.end_offset if treatment.keeps and is_last else segment.read_next_offset()
 
 
 def _is_untrimmed(cut: Cut, following: LogSegment) -> bool:

@@ -99,7 +99,10 @@ class DirectoryCloser:
         return [one for one, is_done in zip(log_dirs, done, strict=True) if is_done]
 
     def _close_logs(self, log_dir: LogDir) -> None:
-        jobs = [log_closer(log) for log in self._logs_in(log_dir.path).values()]
+        logs = self._logs_in(log_dir.path).values()
+        # Marked as clean, the directory would hide what keeps such a log from taking appends.
+        log_dir.doubted.update(log.directory for log in logs if log.contradiction is not None)
+        jobs = [log_closer(log) for log in logs]
         name = f"log-closing-{log_dir.path}"
         failed = self._scheduler.run_all(name, jobs, self._threads)
         first = next((error for error in failed if error is not None), None)

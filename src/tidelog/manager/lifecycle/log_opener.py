@@ -28,11 +28,14 @@ class RecoveryRules(NamedTuple):
     """How the logs of a process are recovered.
 
     ``distrusts_all``: every log is checked from its first segment on, whatever was flushed or
-    closed. ``keep_cuts``: whether what is cut off a log is kept.
+    closed. ``keep_cuts``: whether what is cut off a log is kept. ``cuts_contradictions``: whether a
+    log is cut also where one damaged batch explains offsets that contradict each other; else it
+    takes no appends.
     """
 
     distrusts_all: bool = False
     keep_cuts: KeepCuts = KeepCuts.IF_SPACE
+    cuts_contradictions: bool = False
 
 
 USUAL_RECOVERY: Final = RecoveryRules()
@@ -94,10 +97,16 @@ class LogOpener:
         """Open a new, empty log; errors as ``Log.open``."""
         return self._open(key, path, topic_id=topic_id)
 
-    def reopen(self, key: TopicPartition, log: Log) -> Log:
-        """Open a log anew whose last change was not completed, and recover it.
+    def reopen(
+        self,
+        key: TopicPartition,
+        log: Log,
+        recovery: RecoveryRules | None = None,
+        watcher: LoadWatcher = SILENT,
+    ) -> Log:
+        """Open a log again whose last change was not completed, and recover it.
 
-        ``log`` is closed. Errors as ``Log.open``.
+        ``log`` is closed. ``recovery``: the rules, None: the usual ones. Errors as ``Log.open``.
         """
         return self._open(
             key,
@@ -105,6 +114,8 @@ class LogOpener:
             log_start_offset=log.log_start_offset,
             recovery_point=log.recovery_point,
             clean_shutdown=False,
+            watcher=watcher,
+            recovery=recovery,
         )
 
     def _open(
@@ -117,8 +128,9 @@ class LogOpener:
         clean_shutdown: bool = True,
         topic_id: UUID | None = None,
         watcher: LoadWatcher = SILENT,
+        recovery: RecoveryRules | None = None,
     ) -> Log:
-        machine = self._machine
+        machine, rules = self._machine, recovery or self._recovery
         with self._log_dirs.failing(os.path.dirname(path), f"opening {key}"):
             self._log_dirs.links.check(path)
         return Log.open(
@@ -135,7 +147,8 @@ class LogOpener:
             on_failure=self._log_dirs.take_offline,
             producer_config=self._producer_config,
             watcher=watcher,
-            keep_cuts=self._recovery.keep_cuts,
+            keep_cuts=rules.keep_cuts,
+            cuts_contradictions=rules.cuts_contradictions,
             flush_times=self.flush_times,
         )
 

@@ -1,21 +1,25 @@
-"""Opening logs anew that a full disk, or a lack of descriptors, has stopped in a change.
+"""Opening logs again: those that a full disk, or a lack of descriptors, has stopped in a change.
 
 Such a log is offline while its directory is not: opening it recovers it, as a start would. Kafka
-takes the whole directory offline, until the broker is started again.
+takes the whole directory offline, until the broker is started again. A log that takes no appends,
+since it is damaged, is opened again to be cut, once an operator asks for that.
 """
 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import TidelogError
+from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
+    from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.manager.directories.log_dirs import LogDirs
-    from tidelog.manager.lifecycle.log_opener import LogOpener
+    from tidelog.manager.lifecycle.log_opener import LogOpener, RecoveryRules
     from tidelog.manager.lifecycle.mover import PartitionMover
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.partition import Partition
@@ -61,7 +65,30 @@ class LogReopener:
         self._reopen_if_offline(partition)
         return partition
 
-    def _reopen_if_offline(self, partition: Partition) -> bool:
+    def recover(self, partition: Partition, rules: RecoveryRules, watcher: LoadWatcher) -> None:
+        """Cut a log by ``rules`` that takes no appends; nothing if it is no such log.
+
+        If that fails, as where there is no space to keep what is cut, the log is as before.
+        """
+        with self._registry.change_lock:
+            log = partition.log
+            kept = log.contradiction
+            if kept is None:
+                return
+            log.require_reopening(f"it is recovered from byte {kept.found.position}")
+            try:
+                self._reopen_if_offline(partition, rules, watcher)
+            except BaseException:
+                with suppress(TidelogError):  # the next pass tries it again
+                    self._reopen_if_offline(partition)
+                raise
+
+    def _reopen_if_offline(
+        self,
+        partition: Partition,
+        rules: RecoveryRules | None = None,
+        watcher: LoadWatcher = SILENT,
+    ) -> bool:
         if not partition.log.needs_reopening:
             return False
         key = TopicPartition(partition.topic, partition.partition)
@@ -72,7 +99,7 @@ class LogReopener:
             if not (is_current and is_alone and log.needs_reopening):
                 return False
             log.close_handlers()
-            reopened = self._opener.reopen(key, log)
+            reopened = self._opener.reopen(key, log, rules, watcher)
             with self._registry.copying:
                 try:
                     self._mover.cut_copy(key, reopened.log_end_offset)

@@ -79,6 +79,7 @@ ARGUMENTS: Final[dict[str, dict[str, Check]]] = {
         "server_properties": _or_none(_is_settings),
         **_TERMS,
     },
+    "recover": {"partitions": _is_partitions, "keep": _is_flag},
     "move": {"partitions": _is_partitions, "target": _is_text},
     "list-moves": {},
     "cancel-moves": {"partitions": _is_partitions},

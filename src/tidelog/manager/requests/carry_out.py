@@ -20,6 +20,7 @@ from tidelog.errors import (
     TidelogError,
 )
 from tidelog.manager.on_demand import Terms
+from tidelog.manager.recovered_log import RecoveryNotes, recovered_log
 from tidelog.manager.requests.arguments import check_arguments, partitions_of
 from tidelog.manager.requests.transaction_abort import abort_transaction, undo_abort
 from tidelog.readonly.read_only_log import open_read_only
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
+    from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.log import Log
     from tidelog.log.shrunk_log import ShrunkLog
     from tidelog.manager.lifecycle.move_status import MoveStatus
@@ -111,6 +113,11 @@ class Manager(Protocol):
 
     def delete_records(self, key: TopicPartition, before: int, terms: Terms = ...) -> ShrunkLog:
         """Raise the start of a log."""
+
+    def recover_log(
+        self, topic: str, partition: int, *, keep: bool, watcher: LoadWatcher = ...
+    ) -> Log:
+        """Cut a log that takes no appends."""
 
     def compact(
         self,
@@ -263,6 +270,19 @@ def _retain(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"logs": logs, "notes": notes}
 
 
+def _recover(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Cut the logs that take no appends, each at its damage; the others are only looked at."""
+    manager, keep = home.manager, arguments["keep"]
+
+    def recover(key: TopicPartition) -> dict[str, Any]:
+        notes = RecoveryNotes()
+        seen = manager.partition(*key).log.high_watermark
+        log = manager.recover_log(*key, keep=keep, watcher=notes)
+        return recovered_log(key, log, notes, high_watermark=seen).packed()
+
+    return _each(home, partitions_of(arguments), recover)
+
+
 def _compact(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     terms = _terms(arguments)
     with _writers(home.machine) as scheduler:
@@ -357,6 +377,7 @@ _COMMANDS: Final[dict[str, Callable[[Home, Mapping[str, Any]], Any]]] = {
     "delete": _delete,
     "delete-records": _delete_records,
     "retain": _retain,
+    "recover": _recover,
     "compact": _compact,
     "list-moves": _list_moves,
     "cancel-moves": _cancel_moves,

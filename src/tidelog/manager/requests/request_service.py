@@ -2,8 +2,8 @@
 
 A pass looks at one listing of a directory: it claims what is new, and clears what nobody takes any
 more. Commands run on threads of their own, so that neither the passes nor other requests wait for a
-long one: creating, altering and deleting topics and beginning moves on one, retention and deletions
-of records on two, compactions, each of which needs the cleaner's memory, on one.
+long one: creating, altering and deleting topics and beginning moves on one, retention, recoveries
+and deletions of records on two, compactions, each of which needs the cleaner's memory, on one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,12 @@ KEPT_MS: Final = 600_000
 
 _log = logging.getLogger(__name__)
 
-_LANES: Final = {"delete-records": "records", "retain": "records", "compact": "compactions"}
+_LANES: Final = {
+    "delete-records": "records",
+    "retain": "records",
+    "recover": "records",
+    "compact": "compactions",
+}
 _TOPICS: Final = "topics"
 """The threads of all other commands."""
 _THREADS: Final = {_TOPICS: 1, "records": 2, "compactions": 1}

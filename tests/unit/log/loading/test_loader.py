@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tidelog.errors import InvalidTxnState, KafkaStorageError
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.loading.load_watch import LoadWatcher, Loss, RecoveryProgress
+from tidelog.records.isolation import Isolation
 from tidelog.testing import PowerCut, build_batch
 from tidelog.testing.log_home import LogHome, all_values
 
@@ -485,10 +487,10 @@ def restated(home: LogHome, number: int, offset: int) -> None:
 
 
 @pytest.mark.parametrize("offset", [-1, 0, 2**63 - 1])
-def test_a_last_batch_of_impossible_offset_is_cut_with_the_evidence(
+def test_a_last_batch_of_impossible_offset_stays_after_a_clean_stop(
     offset: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """After a clean end too, where nothing else is looked at: no log can end at such a number."""
+    """No log can end at such a number: it ends after as many offsets as the batch has."""
     home = LogHome()
     with home.open() as log:
         for value in VALUES:
@@ -496,11 +498,24 @@ def test_a_last_batch_of_impossible_offset_is_cut_with_the_evidence(
     restated(home, 4, offset)
 
     with home.open() as log:
-        values = all_values(log)
+        appended = log.append_as_leader(batch(b"5"))
+        values = [record.value for record in islice(log.records(isolation=Isolation.LOG_END), 4)]
 
-    assert [value for _, value in values] == VALUES[:4]
-    assert log.log_end_offset == 4
-    assert f"clean-log-cut path=/data/flights-0/{FIRST}.log cut_bytes={SIZE}" in caplog.text
+    assert values == VALUES[:4]
+    assert appended.first_offset == 5
+    assert f"clean-log-damaged path=/data/flights-0/{FIRST}.log position={4 * SIZE}" in caplog.text
+
+
+def test_the_checkpoint_says_where_a_clean_log_ends() -> None:
+    """Where the last batch is damaged, compaction may have left a gap before it."""
+    home = LogHome()
+    with home.open() as log:
+        for value in VALUES:
+            log.append_as_leader(batch(value))
+    restated(home, 4, -1)
+
+    with home.open(recovery_point=9) as log:
+        assert log.log_end_offset == 9
 
 
 @pytest.mark.parametrize("offset", [-1, 1, 2**63 - 1])
@@ -510,7 +525,7 @@ def test_recovery_cuts_impossible_offsets_and_tells(offset: int) -> None:
     restated(home, 0, offset)
     notes = Notes()
 
-    log = home.open(clean=False, watcher=notes)
+    log = home.open(clean=False, watcher=notes, cuts_contradictions=True)
 
     assert log.log_end_offset == 4
     assert notes.losses == [(4, 0, SIZE, False, offset.to_bytes(8, "big", signed=True))]

@@ -1,4 +1,4 @@
-"""What recovery does to a log, or would do, as values.
+"""What a recovery did to a log, or would do, as values.
 
 Over an ``OverlayFiles`` the same code changes nothing and its result is the plan.
 """
@@ -6,20 +6,20 @@ Over an ``OverlayFiles`` the same code changes nothing and its result is the pla
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidelog.errors import CorruptMessage
-from tidelog.explain.plans.lost_records import LostBytes, look_into
 from tidelog.log.loading.load_watch import SILENT, LoadWatcher
+from tidelog.log.loading.lost_records import LostBytes, look_into
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from typing import Self
 
     from tidelog.log.loading.load_watch import Loss, RecoveryProgress
     from tidelog.log.log import Log
-    from tidelog.manager.log_manager import LogManager
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,17 @@ class RecoveredLog:
     holes: tuple[tuple[int, int], ...] = ()
     """Offsets ``[start, end)`` between two segments that neither holds, in a log that is not
     compacted: a file seems to be lost."""
+
+    def packed(self) -> dict[str, Any]:
+        """Return the value as a service answers with it, in JSON."""
+        return asdict(self)
+
+    @classmethod
+    def unpacked(cls, entry: Mapping[str, Any]) -> Self:
+        """Return the value that a service has answered with."""
+        losses = tuple(LostBytes(**loss) for loss in entry["losses"])
+        holes = tuple((start, end) for start, end in entry["holes"])
+        return cls(**{**entry, "losses": losses, "holes": holes})
 
     @property
     def lost_bytes(self) -> int:
@@ -101,26 +112,22 @@ class RecoveryNotes(LoadWatcher):
         self.losses.append(look_into(loss))
 
 
-def recover_log(
-    manager: LogManager,
-    topic: str,
-    partition: int,
+def recovered_log(
+    key: tuple[str, int],
+    log: Log,
     notes: RecoveryNotes,
     *,
     high_watermark: int | None = None,
     cleaned_to: int = 0,
 ) -> RecoveredLog:
-    """Load one log, which recovers it; ``notes`` must be the watcher of ``manager``.
+    """Return what became of a log by what ``notes`` were told.
 
     ``high_watermark`` is the line of the checkpoint before, and ``cleaned_to`` that of the cleaner:
-    holes below it are left by compaction. Errors as ``LogManager.partition``.
+    holes below it are left by compaction.
     """
-    notes.start()
-    log = manager.partition(topic, partition).log
     cut_bytes = sum(loss.size_bytes for loss in notes.losses)
     return RecoveredLog(
-        topic,
-        partition,
+        *key,
         log.log_start_offset,
         log.log_end_offset,
         notes.checked_bytes,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.explain.plans.lost_records import LostBytes, look_into
 from tidelog.log.loading.load_watch import Loss
+from tidelog.log.loading.lost_records import LostBytes, look_into
 from tidelog.testing import CrashFileSystem, build_batch
 
 PATH = "/data/a.log"
