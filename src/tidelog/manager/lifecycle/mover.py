@@ -675,14 +675,17 @@ def _check_length(current: Log, copy: Log) -> None:
 def _copy_piece(current: Log, copy: Log) -> int:
     """Append the next batches to the copy; return how many bytes they are.
 
-    Raises KafkaStorageError if there are none.
+    Raises KafkaStorageError if there are none, CorruptMessage for a damaged one: a batch whose
+    offset is wrong would make the copy skip the sound ones behind it.
     """
     start = copy.log_end_offset
     reading = current.read(start, PIECE_BYTES, isolation=Isolation.LOG_END)
     with reading as found, current.watch("reading"):
-        data = found.read()
-    if not data:
-        raise KafkaStorageError(f"{current.directory} has no records at {start}, below its end")
+        piece, error = found.batches()
+    if piece is None:
+        reason = f"{current.directory} has no records at {start}, below its end"
+        raise error or KafkaStorageError(reason)
+    data = piece.data[: int(piece.batches_in_data.end[-1])]
     try:
         copy.append_as_follower(data, _FAR)
     except UnexpectedAppendOffset as error:
