@@ -13,6 +13,8 @@ from tidelog.cleaner.decompressed_batches import decompress_batches
 from tidelog.cleaner.header_summary import HeaderSummary
 from tidelog.cleaner.key_table import KeyTable
 from tidelog.kernels.compaction import key_rows as keys
+from tidelog.records.batch import INT64_MAX
+from tidelog.records.sound_offsets import OffsetBounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,15 +52,16 @@ class OffsetMapBuilder:
         self._transactions.add_aborted(collect_aborted(segments, self._start, self._end))
         dirty = [segment for segment in segments if segment.base_offset < self._end]
         ends = [*(segment.base_offset for segment in dirty[1:]), self._end]
-        for segment, end in zip(dirty, ends, strict=True):
-            if not self._read(segment):
+        following = [*(segment.base_offset for segment in segments[1:]), INT64_MAX]
+        for segment, end, next_base in zip(dirty, ends, following, strict=False):
+            if not self._read(segment, OffsetBounds(segment.base_offset, next_base)):
                 return
             self._map.latest_offset = end - 1
 
-    def _read(self, segment: SourceSegment) -> bool:
+    def _read(self, segment: SourceSegment, bounds: OffsetBounds) -> bool:
         """Read one segment; return False if the map is full."""
-        start = segment.position_before(self._start)
-        records, with_kernels = segment.file_records(start), self._map.with_kernels
+        records = segment.file_records(segment.position_before(self._start), bounds=bounds)
+        with_kernels = self._map.with_kernels
         for piece in records.pieces(self._io.piece_bytes, check_crc=True):
             batches = piece.batches_in_data
             self._io.on_read(len(piece.data))

@@ -12,6 +12,7 @@ from tidelog.cleaner.cleaned_transactions import CleanedTransactions, collect_ab
 from tidelog.cleaner.header_summary import HeaderSummary
 from tidelog.cleaner.record_filter import RecordFilter
 from tidelog.errors import CorruptMessage, InvalidRecord
+from tidelog.records.sound_offsets import OffsetBounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -116,7 +117,8 @@ class SegmentCopier:
             )
             is_checked = segment.base_offset >= self._round.start_offset
             is_checked &= end <= self._round.offset_map.latest_offset + 1
-            self._copy_segment(segment, rules, target, check_crc=not is_checked)
+            bounds = OffsetBounds(segment.base_offset, end)
+            self._copy_segment(segment, rules, target, bounds, check_crc=not is_checked)
         self._write_retained(target)
 
     def _copy_segment(
@@ -124,11 +126,12 @@ class SegmentCopier:
         segment: SourceSegment,
         rules: BatchRetentionRules,
         target: CopyTarget,
+        bounds: OffsetBounds,
         *,
         check_crc: bool,
     ) -> None:
         retain = segment.modified_ms > self._round.legacy_delete_horizon_ms
-        records = segment.file_records()
+        records = segment.file_records(bounds=bounds)
         for piece in records.pieces(self._io.piece_bytes, check_crc=check_crc):
             self._io.on_read(len(piece.data))
             try:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from tidelog.log.producers.producer_entry import ProducerStateEntry
     from tidelog.records.file_records import FileRecords
+    from tidelog.records.sound_offsets import OffsetBounds
     from tidelog.segment.txn_index import TxnIndexSearchResult
 
 
@@ -32,8 +33,11 @@ class SourceSegment(ExaminedSegment, Protocol):
     def position_before(self, offset: int) -> int:
         """Return a byte where a batch starts that is at or before the one of ``offset``."""
 
-    def file_records(self, start: int = 0) -> FileRecords:
-        """Return the batches from byte ``start`` on; they are read before those of another one."""
+    def file_records(self, start: int = 0, *, bounds: OffsetBounds | None = None) -> FileRecords:
+        """Return the batches from byte ``start`` on; they are read before those of another one.
+
+        ``bounds``: the offsets that they may have; a batch with other ones is damaged.
+        """
 
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
         """Return the transactions of its index that overlap offsets of [fetch, upper bound)."""

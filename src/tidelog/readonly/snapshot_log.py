@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_segment import ReadOnlySegment
     from tidelog.records.file_records import Piece
+    from tidelog.records.sound_offsets import OffsetBounds
 
 T = TypeVar("T")
 
@@ -137,9 +138,9 @@ class SnapshotSegment:
         """Return a byte where a batch starts that is at or before the one of ``offset``."""
         return self._log.position_before(self._there, offset)
 
-    def file_records(self, start: int = 0) -> FileRecords:
+    def file_records(self, start: int = 0, *, bounds: OffsetBounds | None = None) -> FileRecords:
         """Return the batches from byte ``start`` on; valid until those of another are asked for."""
-        return self._log.file_records(self._there, start, self.size_bytes)
+        return self._log.file_records(self._there, start, self.size_bytes, bounds)
 
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
         """Return the transactions of its index that overlap offsets of [fetch, upper bound)."""
@@ -225,11 +226,13 @@ class SnapshotLog:
         with self.snapshot.opened(segment) as file:
             return place_for(file, segment.hints(self.snapshot.fs), offset).position
 
-    def file_records(self, segment: ReadOnlySegment, start: int, end: int) -> FileRecords:
+    def file_records(
+        self, segment: ReadOnlySegment, start: int, end: int, bounds: OffsetBounds | None = None
+    ) -> FileRecords:
         """Return the batches in bytes [start, end) of a segment, until the next call."""
         self._reading.close()
         file = self._reading.enter_context(self.snapshot.opened(segment))
-        return FileRecords(file, start, end)
+        return FileRecords(file, start, end, bounds=bounds)
 
     def active_producers(self) -> Mapping[int, ProducerStateEntry]:
         """Return the producers that opening the log would find, by id.

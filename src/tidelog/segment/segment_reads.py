@@ -98,10 +98,16 @@ class SegmentReader(ABC):
     def largest_so_far(self) -> TimestampOffset:
         """Return the maximum timestamp with its offset; (-1, base offset) if there is none."""
 
-    def file_records(self, start: int = 0, end: int | None = None) -> FileRecords:
-        """Return the batches in bytes ``[start, end)``, by default up to the current end."""
+    def file_records(
+        self, start: int = 0, end: int | None = None, *, bounds: OffsetBounds | None = None
+    ) -> FileRecords:
+        """Return the batches in bytes ``[start, end)``, by default up to the current end.
+
+        ``bounds``: the offsets that they may have; None: any.
+        """
         view = self.view()
-        return FileRecords(view.file, start, view.size_bytes if end is None else end)
+        end = view.size_bytes if end is None else end
+        return FileRecords(view.file, start, end, bounds=bounds)
 
     def position_before(self, offset: int) -> int:
         """Return a byte where a batch starts that is at or before the one of ``offset``."""

@@ -249,7 +249,7 @@ def test_a_damaged_offset_is_not_retried_at_once(place: Place) -> None:
 
     place.home.clock.advance(0)
 
-    assert "does not fit" in place.cleaner.manager.failures()[KEY].error
+    assert "impossible offsets" in place.cleaner.manager.failures()[KEY].error
     assert place.cleaner.manager.failures()[KEY].times == 1
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tidelog.cleaner.cleanable_range import OffsetsToClean
     from tidelog.config.log_config import LogConfig
     from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.records.sound_offsets import OffsetBounds
     from tidelog.segment.txn_index import AbortedTxn
 
 
@@ -62,10 +63,10 @@ class OpenSource:
         self.size_bytes = source.size_bytes
         self.modified_ms = source.modified_ms
 
-    def file_records(self, start: int = 0) -> FileRecords:
-        """Return the batches from byte ``start`` on."""
+    def file_records(self, start: int = 0, *, bounds: OffsetBounds | None = None) -> FileRecords:
+        """Return the batches from byte ``start`` on, with offsets within ``bounds``."""
         assert self._file is not None
-        return FileRecords(self._file, start, self.size_bytes)
+        return FileRecords(self._file, start, self.size_bytes, bounds=bounds)
 
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:  # noqa: ARG002 - planned with it
         """Return the transactions that overlap its offsets."""

@@ -30,6 +30,7 @@ from tidelog.cleaner.spread.entries import (
 from tidelog.cleaner.spread.plan import OpenSource
 from tidelog.cleaner.stats import CleanerStats
 from tidelog.cleaner.throttle import CleanerIo
+from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.segment.segment import LogSegment
 
 if TYPE_CHECKING:
@@ -226,7 +227,8 @@ def _batches_of(
     plan: SpreadPlan, segment: OpenSource, transactions: CleanedTransactions
 ) -> Iterator[DecompressedBatches]:
     """Yield the batches whose keys count, decompressed."""
-    records = segment.file_records()
+    bounds = OffsetBounds(segment.base_offset, segment.read_next_offset())
+    records = segment.file_records(bounds=bounds)
     for piece in records.pieces(PIECE_BYTES, check_crc=True):
         batches = piece.batches_in_data
         summary = HeaderSummary.of(batches, with_kernels=plan.with_kernels)
