@@ -62,7 +62,7 @@ def clean_by_many(home: CleanerHome, log: Log) -> None:
 @pytest.mark.parametrize(
     ("number", "bit"),
     [(4, 3), (8, 0), (1, 1), (9, 0), (3, 16), (9, 33), (0, 62), (5, 63)],
-    ids=lambda value: str(value),
+    ids=str,
 )
 def test_a_damaged_log_is_left_as_it_is(
     act: Callable[[CleanerHome, Log], None], number: int, bit: int

@@ -153,9 +153,11 @@ def test_a_transaction_for_it_is_refused_before_it_is_committed() -> None:
     flip_upward(home, f"{home.path}/{LOG}", 4)
 
     with home.open() as logs:
-        with pytest.raises(DamagedLog), logs.transaction("both") as txn:
-            txn.append("u", b"new")
-            txn.append("t", b"new")
+        transaction = logs.transaction("both")
+        for topic in ("u", "t"):
+            transaction.append(topic, b"new")
+        with pytest.raises(DamagedLog):
+            transaction.commit()
         logs.append("u", b"free")
         assert len(list(logs.read("u"))) == 11
     assert [name for name in home.files() if name.endswith((".staged", ".intent"))] == []

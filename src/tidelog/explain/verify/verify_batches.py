@@ -11,7 +11,6 @@ from tidelog.explain.verify.findings import CUT, Finding, damage, unusual
 from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD, MIN_RECORD_LENGTH
 from tidelog.records.file_records import FileRecords
 from tidelog.records.record_columns import decode_groups
-from tidelog.records.sound_offsets import GREATEST_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from tidelog.records.file_records import Piece
     from tidelog.records.memory import BatchColumns
     from tidelog.records.record_columns import RecordColumns
+    from tidelog.records.sound_offsets import OffsetBounds
 
 _MAGIC_V2: Final = 2
 _MAX_BAD_BATCHES: Final = 100
@@ -35,27 +35,19 @@ class BatchChecks:
     ``gaps`` the offsets that are in no batch.
     """
 
-    def __init__(self, path: str, base_offset: int, end_offset: int | None) -> None:
-        """Begin a segment with offsets from ``base_offset`` up to the next one's base."""
+    def __init__(self, path: str, base_offset: int) -> None:
+        """Begin a segment with offsets from ``base_offset`` on."""
         self._path = path
-        self._end_offset = end_offset
         self.next_offset = base_offset
         self.records = 0
         self.gaps = 0
         self.first_gap: int | None = None
 
     def feed(self, piece: Piece) -> Iterator[Finding]:
-        """Check the next batches; yield what is wrong with them."""
+        """Check the next batches, whose offsets are sound; yield what is wrong with them."""
         batches = piece.batches
-        yield from self._check_offsets(batches)
+        self._count_gaps(batches)
         spans = batches.last_offset - batches.base_offset
-        yield from self._at_batches(batches, spans < 0, "a batch ends below its first offset")
-        yield from self._at_batches(
-            batches, batches.base_offset < 0, "a batch has a negative offset"
-        )
-        is_beyond = batches.last_offset > GREATEST_OFFSET
-        what = "a batch has the greatest number for an offset: no log can go on behind it"
-        yield from self._at_batches(batches, is_beyond, what)
         is_v2 = batches.magic >= _MAGIC_V2
         is_over = is_v2 & ((batches.records_count < 0) | (batches.records_count > spans + 1))
         yield from self._at_batches(
@@ -63,25 +55,15 @@ class BatchChecks:
         )
         yield from self._check_records(piece)
 
-    def _check_offsets(self, batches: BatchColumns) -> Iterator[Finding]:
+    def _count_gaps(self, batches: BatchColumns) -> None:
         # The first offset of an old batch is known only when it is decoded.
         is_v2 = batches.magic >= _MAGIC_V2
-        ends = np.minimum(batches.last_offset[:-1], GREATEST_OFFSET) + 1
-        before = np.concatenate(([self.next_offset], ends))
-        is_low = batches.base_offset < before
-        yield from self._at_batches(
-            batches, is_low, "a batch begins below the end of the one before it"
-        )
-        if self._end_offset is not None:
-            is_high = batches.last_offset >= self._end_offset
-            what = f"a batch reaches into the next segment, which begins at {self._end_offset}"
-            yield from self._at_batches(batches, is_high, what)
+        before = np.concatenate(([self.next_offset], batches.last_offset[:-1] + 1))
         holes = np.where(is_v2, np.maximum(batches.base_offset - before, 0), 0)
         if holes.any() and self.first_gap is None:
             self.first_gap = int(batches.position[int((holes > 0).argmax())])
         self.gaps += int(holes.sum())
-        last_offset = min(int(batches.last_offset[-1]), GREATEST_OFFSET)
-        self.next_offset = max(self.next_offset, last_offset + 1)
+        self.next_offset = max(self.next_offset, int(batches.last_offset[-1]) + 1)
 
     def _check_records(self, piece: Piece) -> Iterator[Finding]:
         batches = piece.batches_in_data
@@ -133,26 +115,33 @@ class BatchChecks:
 
 
 def search_behind(
-    file: OpenFile, position: int, end: int, feed: Callable[[Piece], object]
+    file: OpenFile,
+    records: FileRecords,
+    bounds: OffsetBounds,
+    checks: BatchChecks,
+    feed: Callable[[Piece], object],
 ) -> Iterator[Finding]:
-    """Look for good batches behind the bad one at byte ``position``; yield further bad ones.
+    """Look for good batches behind the bad one that ended ``records``; yield further bad ones.
 
-    Each bad batch is skipped by the length in its header.
+    ``bounds`` are those of the segment. A bad batch is skipped by the length in its header.
     """
+    end = records.end
     for _ in range(_MAX_BAD_BATCHES):
-        size = _stated_size(file, position, end)
-        if not size:
+        position, behind = records.next_position, records.damaged_end
+        if behind <= position:
+            behind = position + _stated_size(file, position, end)
+        if behind == position:
             what = f"{end - position:,} bytes from here on were not looked at"
             yield unusual(file.path, position, what, "see the damage before")
             return
-        records = FileRecords(file, position + size, end)
+        known = bounds.after(checks.next_offset - 1)
+        records = FileRecords(file, behind, end, bounds=known)
         for piece in records.pieces(check_crc=True):
             feed(piece)
-        position = records.next_position
-        if position >= end:
+        if not records.trailing_bytes:
             return
         reason = "a batch is cut off" if records.error is None else records.error.reason
-        yield damage(file.path, position, reason, CUT)
+        yield damage(file.path, records.next_position, reason, CUT)
 
 
 def _stated_size(file: OpenFile, position: int, end: int) -> int:

@@ -45,6 +45,7 @@ from tidelog.readonly.log_snapshot import MAX_LOOKS, changing
 from tidelog.readonly.read_files import reading
 from tidelog.records.batch import INT32_MAX, INT64_MAX
 from tidelog.records.file_records import FileRecords
+from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.segment.filenames import (
     log_file,
     offset_index_file,
@@ -107,7 +108,7 @@ class _SegmentChecks:
         epochs: EpochChecks | None,
         checked: Checked,
     ) -> None:
-        self.batches = BatchChecks(segment.path, segment.base_offset, segment.end_offset)
+        self.batches = BatchChecks(segment.path, segment.base_offset)
         self.offset_index = OffsetIndexCheck(indexes[0])
         self.time_index = TimeIndexCheck(indexes[1])
         self._path = segment.path
@@ -334,8 +335,10 @@ class LogVerifier:
         producers: ProducerChecks,
     ) -> Iterator[Finding]:
         is_damaged = False
+        end_offset = INT64_MAX if segment.end_offset is None else segment.end_offset
+        bounds = OffsetBounds(segment.base_offset, end_offset)
         with closing(self._fs.open(segment.path)) as file:
-            records = FileRecords(file)
+            records = FileRecords(file, bounds=bounds)
             for piece in records.pieces(check_crc=True):
                 checks.feed(piece)
                 yield from checks.take()
@@ -352,7 +355,7 @@ class LogVerifier:
                 if is_damaged:
                     self._is_damaged = True
                     producers.is_sure = False
-                    yield from search_behind(file, position, records.end, checks.feed)
+                    yield from search_behind(file, records, bounds, checks.batches, checks.feed)
                     yield from checks.take()
         yield from self._check_gaps_inside(segment, checks.batches)
         if not is_damaged:
@@ -374,7 +377,8 @@ class LogVerifier:
             yield unusual(segment.path, position, what, "none needed: recovery cuts them")
             return False
         is_whole = next_offset >= (promised.high_watermark or 0)
-        if segment.is_active and not promised.is_clean and is_whole and ends_here(file, position):
+        is_torn = not _is_whole(file, position) and ends_here(file, position)
+        if segment.is_active and not promised.is_clean and is_whole and is_torn:
             what = f"{reason}: {size:,} bytes that a crash left unfinished, or that are written now"
             yield unusual(segment.path, position, what, "`tidelog recover` cuts them")
             return False
@@ -426,6 +430,12 @@ class LogVerifier:
             unreadable = str(error)
         place = path, data, size, segment.base_offset
         return IndexPlace(*place, segment.is_active, segment.is_rebuilt, unreadable)
+
+
+def _is_whole(file: OpenFile, position: int) -> bool:
+    """Return whether a batch at a byte is valid, whatever its offsets: no crash leaves that."""
+    records = FileRecords(file, position)
+    return next(records.pieces(1, check_crc=True), None) is not None
 
 
 def _last(rows: Iterator[Finding | T], kind: type[T]) -> Generator[Finding, None, T]:

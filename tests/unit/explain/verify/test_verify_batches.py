@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.explain.verify.findings import Finding, damage
 from tidelog.explain.verify.verify_batches import BatchChecks, search_behind
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import build_batch, pack_batch
 from tidelog.records.file_records import FileRecords
+from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.testing import CrashFileSystem
 from tidelog.testing.old_batches import build_old
 
@@ -42,16 +44,22 @@ def file_of(data: bytes) -> OpenFile:
 
 
 def checked(
-    *parts: bytes, base_offset: int = 0, end_offset: int | None = None
+    *parts: bytes, base_offset: int = 0, end_offset: int = INT64_MAX
 ) -> tuple[BatchChecks, list[tuple[str, int | None, str]]]:
     """Check a segment of these batches; return severity, byte and words of what was found."""
-    checks = BatchChecks(PATH, base_offset, end_offset)
-    found = []
-    for piece in FileRecords(file_of(b"".join(parts))).pieces(check_crc=True):
-        for row in checks.feed(piece):
-            assert row.path == PATH
-            found.append((row.severity.value, row.byte, row.what))
-    return checks, found
+    checks = BatchChecks(PATH, base_offset)
+    file, bounds = file_of(b"".join(parts)), OffsetBounds(base_offset, end_offset)
+    rows: list[Finding] = []
+    records = FileRecords(file, bounds=bounds)
+    for piece in records.pieces(check_crc=True):
+        rows += checks.feed(piece)
+    if records.error is not None:
+        rows.append(damage(PATH, records.next_position, records.error.reason, ""))
+        rows += search_behind(
+            file, records, bounds, checks, lambda piece: rows.extend(checks.feed(piece))
+        )
+    assert {row.path for row in rows} <= {PATH}
+    return checks, [(row.severity.value, row.byte, row.what) for row in rows]
 
 
 def told(*parts: bytes, **how: int) -> list[tuple[int | None, str]]:
@@ -78,28 +86,36 @@ def test_sound_batches_have_no_findings() -> None:
 
 @pytest.mark.parametrize("second", [2, 0, 1])
 def test_batches_must_not_overlap(second: int) -> None:
-    """Each begins at or above the end of the one before."""
-    (found,) = told(GOOD, batch(second))
+    """Each begins at or above the end of the one before; one of the two is damaged."""
+    ((byte, what), *others) = told(GOOD, batch(second), batch(3))
 
-    assert found == (
-        SIZE,
-        f"a batch begins below the end of the one before it (base offset {second})",
-    )
+    assert (byte, "0 to 2" in what or f"{second} to {second}" in what) in {(0, True), (SIZE, True)}
+    assert not others
+
+
+def test_of_two_batches_that_overlap_the_damaged_one_is_named() -> None:
+    """The others are counted, also those behind it."""
+    moved = changed(batch(3), base_offset=3 + 8)
+    checks, found = checked(GOOD, moved, batch(4), batch(5))
+
+    assert [(byte, what.split(";")[0]) for _, byte, what in found] == [
+        (SIZE, "batch has impossible offsets 11 to 11")
+    ]
+    assert (checks.records, checks.next_offset) == (5, 6)
 
 
 def test_a_batch_must_not_begin_below_its_segment() -> None:
     """The first one is measured by the segment's base offset."""
-    ((byte, what),) = told(GOOD, base_offset=1)
-
-    assert (byte, "begins below" in what) == (0, True)
+    assert told(GOOD, base_offset=1) == [
+        (0, "batch has impossible offsets 0 to 2; it needs 1 or above")
+    ]
 
 
 def test_a_batch_must_not_reach_into_the_next_segment() -> None:
     """Lookups would find the next segment first."""
-    ((byte, what),) = told(GOOD, batch(3, 4), end_offset=4)
-
-    assert byte == SIZE
-    assert "reaches into the next segment, which begins at 4" in what
+    assert told(GOOD, batch(3, 4), end_offset=4) == [
+        (SIZE, "batch has impossible offsets 3 to 4; it needs from 3 to 3")
+    ]
 
 
 def test_offsets_that_cannot_be_are_told() -> None:
@@ -107,19 +123,18 @@ def test_offsets_that_cannot_be_are_told() -> None:
     low, high = changed(batch(0), base_offset=-7), changed(batch(0), base_offset=INT64_MAX)
     back = changed(batch(5), last_offset_delta=-2)
 
-    assert (0, "a batch has a negative offset (base offset -7)") in told(low)
-    assert (0, "a batch ends below its first offset (base offset 5)") in told(back)
-    ((_, what),) = told(high, base_offset=INT64_MAX)
-    assert "the greatest number for an offset" in what
+    for data, offsets in ((low, "-7 to -7"), (high, f"{INT64_MAX} to"), (back, "5 to 3")):
+        ((byte, what),) = told(data)
+        assert (byte, f"impossible offsets {offsets}" in what) == (0, True)
 
 
 def test_what_follows_an_impossible_offset_is_still_checked() -> None:
-    """Numbers do not run over."""
+    """By the last sound batch before it."""
     high = changed(batch(0), base_offset=INT64_MAX)
 
-    bytes_told = [byte for byte, _ in told(GOOD, high, batch(3))]
+    found = told(GOOD, high, batch(3), changed(batch(4), base_offset=-7), batch(5))
 
-    assert sorted(byte or 0 for byte in bytes_told) == [SIZE, SIZE + len(high)]
+    assert [byte for byte, _ in found] == [SIZE, SIZE + len(high) + len(batch(3))]
 
 
 @pytest.mark.parametrize("count", [-1, 4])
@@ -154,16 +169,6 @@ def test_a_record_is_not_later_than_its_batch_says() -> None:
     assert (byte, what.split(":")[0]) == (0, "a record is later than its batch says")
 
 
-def behind(*parts: bytes, position: int = 0) -> tuple[list[tuple[int | None, str]], list[int]]:
-    """Search behind the bad batch at ``position``; return what was found and shown."""
-    data = b"".join(parts)
-    shown: list[int] = []
-    rows = search_behind(
-        file_of(data), position, len(data), lambda piece: shown.extend(piece.batches.base_offset)
-    )
-    return [(row.byte, row.what) for row in rows], shown
-
-
 def flipped(data: bytes) -> bytes:
     """Return the batch with a wrong CRC."""
     return data[:-1] + bytes([data[-1] ^ 1])
@@ -172,17 +177,18 @@ def flipped(data: bytes) -> bytes:
 def test_good_batches_behind_a_bad_one_are_found() -> None:
     """Each bad batch is passed over where it says that it ends, and further ones are reported."""
     bad = flipped(GOOD)
+    checks, found = checked(bad, batch(3), flipped(batch(4)), batch(5))
 
-    found, shown = behind(bad, batch(3), flipped(batch(4)), batch(5))
+    assert checks.records == 2
+    assert [(byte, what) for _, byte, what in found] == [
+        (0, "the CRC of a batch is wrong"),
+        (SIZE + len(batch(3)), "the CRC of a batch is wrong"),
+    ]
 
-    assert shown == [3, 5]
-    assert found == [(SIZE + len(batch(3)), "the CRC of a batch is wrong")]
 
-
-@pytest.mark.parametrize("size", [1, 16, 500])
+@pytest.mark.parametrize("size", [18, 500])
 def test_bytes_that_tell_no_size_end_the_search(size: int) -> None:
     """How many were not looked at is said."""
-    found, shown = behind(b"\xff" * size)
+    _, found = checked(b"\xff" * size)
 
-    assert shown == []
-    assert found == [(0, f"{size} bytes from here on were not looked at")]
+    assert found[1:] == [("unusual", 0, f"{size} bytes from here on were not looked at")]
