@@ -199,7 +199,11 @@ class BundleWriter:
         name = staged_name(self._txn, self._rng, self.attempt)
         file = _NewFile(self._fs, self._data_dir, name)
         self._files.append(file)  # before it is there: an interrupt may come right after
-        file.create()
+        try:
+            file.create()
+        except FileExistsError:  # it is another writer's, which ``abandon`` would delete
+            self._files.pop()
+            raise
         return file
 
     def _new_run(self, key: tuple[str, int]) -> _Run:
