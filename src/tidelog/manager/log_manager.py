@@ -337,12 +337,13 @@ class LogManager(
     def _shut_down(self, broker_epoch: int) -> list[OSError | KafkaStorageError]:
         if self.is_inherited or self._is_closing:
             return []
-        self._staged.finish_interrupted()
-        self._reopener.reopen_all()
         try:
             self._is_closing = True
             _log.info("Shutting down.")
             self.stop_background()
+            # Within the ``try``: a second interrupt here would leave the directories locked.
+            self._staged.finish_interrupted()
+            self._reopener.reopen_all()
             with self._registry.change_lock:
                 self._is_closed = self._registry.is_closed = True
             if self._is_service:

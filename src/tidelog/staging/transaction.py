@@ -195,8 +195,8 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
         )
         target.reached(CommitPoint.CHECKED)
         _write_first(target, journal)
-        target.reached(CommitPoint.COMMITTED)
         try:
+            target.reached(CommitPoint.COMMITTED)
             return finish(target, journal, is_found=False)
         except (TidelogError, OSError) as error:
             raise CommitUnfinished(

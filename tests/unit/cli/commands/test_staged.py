@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import errno
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,10 @@ import pytest
 from tidelog.cli.commands import run
 from tidelog.embedded.doors import open_briefly
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import CommitUnfinished
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.manifest_names import new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
-from tidelog.testing import PowerCut
 from tidelog.testing.staging import stage
 
 if TYPE_CHECKING:
@@ -29,15 +29,15 @@ def values(cli: Cli) -> list[str]:
 
 
 def leave_pending(directory: Path, at: CommitPoint = CommitPoint.COMMITTED) -> None:
-    """End a process in the middle of a commit, right after the commit point by default."""
+    """Fill the disk in the middle of a commit, right after the commit point by default."""
 
-    def end(point: CommitPoint) -> None:
+    def fill(point: CommitPoint) -> None:
         if point is at:
-            raise PowerCut
+            raise OSError(errno.ENOSPC, "no space left")
 
     with open_briefly(directory) as logs:
-        logs.manager.staged_commits.on_point = end
-        with suppress(PowerCut), logs.transaction("left") as txn:
+        logs.manager.staged_commits.on_point = fill
+        with pytest.raises(CommitUnfinished), logs.transaction("left") as txn:
             txn.append("t", b"a")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import shutil
 from contextlib import suppress
@@ -21,6 +22,7 @@ from tidelog.errors import (
     InconsistentTopicId,
     InvalidArgument,
     OldStreamBatch,
+    TidelogError,
     TransactionMismatch,
     UnknownTopicOrPartition,
 )
@@ -38,6 +40,8 @@ from tidelog.testing import PowerCut
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+FULL = OSError(errno.ENOSPC, "no space left")
 
 
 def options(path: Path, **others: str) -> WriteOptions:
@@ -173,22 +177,30 @@ def test_an_abort_before_the_commit_point_deletes_what_was_staged(tmp_path: Path
     assert list_staged(SYSTEM_FILES, str(tmp_path)) == [run.name for run in other.runs]
 
 
+def stopped_commit(write: StagedWrite, at: CommitPoint, error: BaseException) -> None:
+    """Let a commit fail at a moment of it, and each time that this is reached again."""
+
+    def stop(now: object) -> None:
+        if now is at:
+            raise error
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(staged_commit, "reached", stop)
+        with suppress(PowerCut, TidelogError):
+            commit_write(write)
+
+
+@pytest.mark.parametrize("error", [PowerCut(), FULL], ids=["interrupt", "full"])
 @pytest.mark.parametrize("point", list(CommitPoint))
 def test_an_abort_after_the_commit_point_finishes_the_commit(
-    tmp_path: Path, point: CommitPoint, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, point: CommitPoint, error: BaseException
 ) -> None:
     """Spark calls it whenever ``commit`` raised, however far that came."""
     given = options(tmp_path, txnId="x")
     commit_write(staged(options(tmp_path), "before"))
     write = staged(given, "a")
 
-    def stop(now: object) -> None:
-        if now is point:
-            raise PowerCut
-
-    with monkeypatch.context() as patched, suppress(PowerCut):
-        patched.setattr(staged_commit, "reached", stop)
-        commit_write(write)
+    stopped_commit(write, point, error)
     abort_write(given, "x", [run.name for run in write.runs])
 
     is_committed = point is not CommitPoint.CHECKED
@@ -213,20 +225,11 @@ def test_a_slower_attempt_of_an_id_keeps_its_files_and_is_skipped(tmp_path: Path
     assert values(tmp_path) == [b"fast"]
 
 
-def test_an_abort_deletes_its_files_beside_another_attempt_of_its_id(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_abort_deletes_its_files_beside_another_attempt_of_its_id(tmp_path: Path) -> None:
     """The journal and the manifest of that name other files; its commit is left to it."""
     given = options(tmp_path, txnId="x")
     fast, slow = staged(given, "fast"), staged(given, "slow")
-
-    def stop(now: object) -> None:
-        if now is CommitPoint.COMMITTED:
-            raise PowerCut
-
-    with monkeypatch.context() as patched, suppress(PowerCut):
-        patched.setattr(staged_commit, "reached", stop)
-        commit_write(fast)
+    stopped_commit(fast, CommitPoint.COMMITTED, FULL)
     transaction = fast.transaction({})
     manifest = ReadyFiles(SYSTEM_FILES, str(tmp_path), new_stem("x", Random(0)))
     manifest.write(ReadyManifest(transaction, 2**60))
@@ -237,19 +240,12 @@ def test_an_abort_deletes_its_files_beside_another_attempt_of_its_id(
 
 
 def test_an_abort_leaves_a_committed_transaction_to_the_process_that_holds_the_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It deletes nothing that the journal needs."""
     given = options(tmp_path, txnId="x", commitTimeoutMs="0")
     write = staged(given, "a")
-
-    def stop(now: object) -> None:
-        if now is CommitPoint.COMMITTED:
-            raise PowerCut
-
-    with monkeypatch.context() as patched, suppress(PowerCut):
-        patched.setattr(staged_commit, "reached", stop)
-        commit_write(write)
+    stopped_commit(write, CommitPoint.COMMITTED, FULL)
     lock = SYSTEM_FILES.lock(str(tmp_path / ".lock"))
     with caplog.at_level(logging.WARNING):
         abort_write(given, "x", [run.name for run in write.runs])
