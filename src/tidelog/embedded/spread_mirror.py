@@ -134,7 +134,7 @@ class MirrorJob:
         """Read and stage the batches of a task; errors as ``copy_batches``.
 
         Raises:
-            DirectoryNotShared: this process does not see the target.
+            DirectoryNotShared: this process does not see the target, or the job has ended.
             InconsistentTopicId: a topic is not the one that was planned.
         """
         directory = open_directory_read_only(self.source, fs=SYSTEM_FILES)
@@ -150,7 +150,9 @@ class MirrorJob:
         )
         try:
             copied = self._copied(directory, number, writer, visits)
-            return CopiedParts(tuple(writer.finish()), copied)
+            runs = tuple(writer.finish())
+            visits.visit()  # after the last file, which nobody would delete if the job has failed
+            return CopiedParts(runs, copied)
         except BaseException:
             writer.abandon()
             raise

@@ -46,29 +46,34 @@ class MarkerVisits:
         self._path = os.path.join(path, marker)
         self._clock = clock
         self._note = note
-        self._last_ns = 0
-        self._visit()
+        self._last_ns = -1
+        self.visit()
 
     def visit_if_due(self) -> None:
-        """Write to the marker if the last visit is a while ago; errors as of the first one.
-
-        Raises DirectoryNotShared if this process does not see the file.
-        """
+        """Visit if the last visit is a while ago; errors as ``visit``."""
         if self._clock.monotonic_ns() - self._last_ns >= VISIT_NS:
-            self._visit()
+            self.visit()
 
-    def _visit(self) -> None:
-        self._last_ns = self._clock.monotonic_ns()
+    def visit(self) -> None:
+        """Write to the marker.
+
+        Raises DirectoryNotShared if this process does not see the file, or no longer does: the
+        driver deletes it when it has committed or aborted the write.
+        """
+        directory, marker = os.path.split(self._path)
         try:
             file = self._fs.open(self._path, "r+")
         except FileNotFoundError:
-            directory, marker = os.path.split(self._path)
-            raise DirectoryNotShared(
+            text = (
                 f"{directory} is not the data directory that the driver sees: every executor must"
                 f" see it under the same path ({marker} is missing)"
-            ) from None
+            )
+            if self._last_ns >= 0:
+                text = f"the driver has ended the write of this task: {self._path} is gone"
+            raise DirectoryNotShared(text) from None
         with closing(file):
             file.pwrite(self._note, 0)
+        self._last_ns = self._clock.monotonic_ns()
 
 
 def visited_markers(fs: FileSystem, path: str, txn: str) -> dict[str, bytes]:

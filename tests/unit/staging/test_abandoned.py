@@ -64,7 +64,7 @@ def test_nothing_is_abandoned_beside_a_journal_that_cannot_be_read() -> None:
 
 
 def test_a_task_visits_its_marker_again_while_rows_arrive() -> None:
-    """But not at each row; it fails once the marker is gone, as on a machine that never saw it."""
+    """But not at each row; it fails once the marker is gone: the job has ended without it."""
     home, _ = home_with()
     marker = make_marker(home.fs, home.path, "x", Random(7))
     path = f"{home.path}/{marker}"
@@ -79,7 +79,7 @@ def test_a_task_visits_its_marker_again_while_rows_arrive() -> None:
     assert home.fs.stat(path).mtime_ms == home.clock.now_ms()
     home.fs.delete(path)
     home.clock.advance(VISIT_NS // 1_000_000)
-    with pytest.raises(DirectoryNotShared, match="every executor must see it"):
+    with pytest.raises(DirectoryNotShared, match="the driver has ended the write of this task"):
         visits.visit_if_due()
 
 

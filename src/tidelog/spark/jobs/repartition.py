@@ -23,7 +23,12 @@ from tidelog.spark.jobs.repartition_plan import (
 )
 from tidelog.spark.options.option_values import local_path
 from tidelog.spark.options.source_options import DEFAULT_SPLIT_BYTES, WriteOptions
-from tidelog.spark.write.staged_commit import StagedWrite, abort_write, commit_write
+from tidelog.spark.write.staged_commit import (
+    StagedWrite,
+    abort_write,
+    commit_write,
+    delete_attempts,
+)
 from tidelog.spark.write.write_plan import make_plan
 
 if TYPE_CHECKING:
@@ -192,12 +197,12 @@ def _write(
     try:
         runs = [run for task in run_tasks(spark, job) for run in task.runs]
         topics = {request.to: staging.planned(request.to)}
-        return commit_write(StagedWrite(write, txn_id, None, runs, topics, plan.birth))
+        done = commit_write(StagedWrite(write, txn_id, None, runs, topics, plan.birth))
     except BaseException:
         abort_write(write, txn_id, [staging.marker])
         raise
-    finally:
-        staging.delete_marker(request.to_path)
+    delete_attempts(request.to_path, [staging.marker])
+    return done
 
 
 def _write_options(

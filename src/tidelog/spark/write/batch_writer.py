@@ -12,7 +12,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 
 from tidelog.spark.plain_errors import plain_errors
 from tidelog.spark.worker_task import worker_task
-from tidelog.spark.write.staged_commit import StagedWrite, abort_write, commit_write
+from tidelog.spark.write.staged_commit import (
+    StagedWrite,
+    abort_write,
+    commit_write,
+    delete_attempts,
+)
 from tidelog.spark.write.task_write import stage_rows, staged_tasks
 from tidelog.spark.write.write_plan import make_plan
 
@@ -59,11 +64,8 @@ class LogWriter(DataSourceArrowWriter):
         is_new = any(topic.is_new for topic in topics.values())
         if runs or is_new or self._options.txn_id is not None:
             commit_write(StagedWrite(self._options, self._txn, None, runs, topics))
-        self._plan.delete_marker(self._options.path)
+        delete_attempts(self._options.path, [self._plan.marker])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
         """Delete the files that the tasks staged; after the commit point, finish the commit."""
-        try:
-            abort_write(self._options, self._txn, [self._plan.marker])
-        finally:
-            self._plan.delete_marker(self._options.path)
+        abort_write(self._options, self._txn, [self._plan.marker])

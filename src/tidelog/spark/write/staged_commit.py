@@ -29,7 +29,7 @@ from tidelog.staging.staged_file import attempt_of, files_of_attempts
 from tidelog.staging.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
     from tidelog.spark.options.source_options import WriteOptions
@@ -167,17 +167,17 @@ def existing_topics(path: str) -> dict[str, ExistingTopic]:
     return topics
 
 
-def abort_write(options: WriteOptions, txn: str, names: Sequence[str]) -> None:
-    """Delete what the attempts that ``names`` belong to have staged, or apply it if committed.
+def abort_write(options: WriteOptions, txn: str, markers: Collection[str]) -> None:
+    """Delete what the attempts of ``markers`` have staged, or apply it if it is committed.
 
     It stays, too, if the process that holds the directory has yet to report whether it committed
     it. Another attempt of the same id is left alone.
     """
-    path, attempts = options.path, set(map(attempt_of, names))
+    path, attempts = options.path, set(map(attempt_of, markers))
     if is_waiting(SYSTEM_FILES, path, txn, attempts):
         return
     if not is_committed(SYSTEM_FILES, path, txn, attempts):
-        delete_staged(path, files_of_attempts(SYSTEM_FILES, path, attempts))
+        delete_attempts(path, markers)
         return
     try:
         with open_briefly(path):  # which finishes the journals that it finds
@@ -186,3 +186,12 @@ def abort_write(options: WriteOptions, txn: str, names: Sequence[str]) -> None:
         # A service tries again by itself, others when the directory is opened next.
         text = "transaction-pending directory=%s txn=%s reason=%s"
         _log.warning(text, path, txn, error)
+
+
+def delete_attempts(path: str, markers: Collection[str]) -> None:
+    """Delete all that the attempts of ``markers`` have staged: nothing needs it, or will."""
+    # Markers first: a task that is still at work deletes its files if it finds its marker gone at
+    # its end. In the other order, files that it makes after the list would stay.
+    delete_staged(path, markers)
+    attempts = set(map(attempt_of, markers))
+    delete_staged(path, files_of_attempts(SYSTEM_FILES, path, attempts))

@@ -16,9 +16,14 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 from tidelog.spark.plain_errors import plain_errors
 from tidelog.spark.worker_task import worker_task
-from tidelog.spark.write.staged_commit import StagedWrite, abort_write, commit_write
+from tidelog.spark.write.staged_commit import (
+    StagedWrite,
+    abort_write,
+    commit_write,
+    delete_attempts,
+)
 from tidelog.spark.write.task_write import stage_rows, staged_tasks
-from tidelog.spark.write.write_plan import delete_staged, make_plan, marker_note
+from tidelog.spark.write.write_plan import make_plan, marker_note
 from tidelog.staging.marker import visited_markers
 from tidelog.staging.stream_batch import StreamBatch
 
@@ -97,17 +102,15 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
             stream = _batch_of(tasks, batchId)
             topics = {name: topic for task in tasks for name, topic in task.topics.items()}
             commit_write(StagedWrite(self._options, stream.txn, stream, runs, topics))
-        delete_staged(self._options.path, _markers(tasks))
+        delete_attempts(self._options.path, _markers(tasks))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Delete the files that the tasks staged; after the commit point, finish the commit."""
         tasks, path = staged_tasks(messages), self._options.path
-        markers = _markers(tasks) or markers_of_batch(path, self._marker_txn, batchId)
-        try:
-            if tasks:
-                abort_write(self._options, _batch_of(tasks, batchId).txn, markers)
-        finally:
-            delete_staged(path, markers)
+        if tasks:
+            abort_write(self._options, _batch_of(tasks, batchId).txn, _markers(tasks))
+        else:  # without a message of a task there was no commit
+            delete_attempts(path, markers_of_batch(path, self._marker_txn, batchId))
 
 
 def _markers(tasks: list[StagedTask]) -> list[str]:

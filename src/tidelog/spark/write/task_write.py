@@ -71,7 +71,8 @@ def stage_rows(
     Rows without a key start at ``first_partition``.
 
     Raises:
-        DirectoryNotShared: this executor does not see the driver's data directory.
+        DirectoryNotShared: this executor does not see the driver's data directory, or the driver
+            has ended the write meanwhile.
         TidelogError: a row is not a valid record, or not valid for its topic.
     """
     visits = plan.visits(options.path, stream)
@@ -92,6 +93,7 @@ def stage_rows(
             for topic, part in split.items():
                 staging.append(topic, part, SYSTEM_CLOCK)
         runs = tuple(staging.finish(SYSTEM_CLOCK))
+        visits.visit()  # after the last file: an abort that has not seen it has deleted the marker
     except BaseException:
         staging.abandon()
         raise

@@ -74,10 +74,6 @@ class WritePlan:
         note = b"." if stream is None else marker_note(stream)
         return MarkerVisits(SYSTEM_FILES, path, self.marker, SYSTEM_CLOCK, note)
 
-    def delete_marker(self, path: str) -> None:
-        """Delete the empty file; nothing if it is not there."""
-        delete_staged(path, [self.marker])
-
 
 def make_plan(options: WriteOptions, schema: StructType, txn: str) -> WritePlan:
     """Check all that can be known before tasks work, and write the marker of ``txn``.

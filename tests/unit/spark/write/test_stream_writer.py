@@ -7,17 +7,23 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.records.builder import build_batch
 from tidelog.spark.options.source_options import WriteOptions
 from tidelog.spark.write.stream_writer import LogStreamWriter, markers_of_batch
 from tidelog.spark.write.write_plan import marker_note
+from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.marker import MAX_MARKER_BYTES, MarkerVisits, make_marker
+from tidelog.staging.staged_file import attempt_of, list_staged
 from tidelog.staging.stream_batch import StreamBatch
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+VALUES = StructType([StructField("value", BinaryType())])
 
 
 def marker(path: Path, seed: int, stream: StreamBatch | None) -> str:
@@ -35,6 +41,25 @@ def test_an_abort_without_messages_deletes_the_marker_of_its_own_batch(tmp_path:
 
     assert markers_of_batch(str(tmp_path), "m", 12) == sorted(ours)
     assert markers_of_batch(str(tmp_path), "m", 2) == []
+
+
+def test_an_abort_without_messages_deletes_what_killed_tasks_staged(tmp_path: Path) -> None:
+    """A task that was killed after its file was made could not say so."""
+    given = {"path": str(tmp_path), "topic": "t"}
+    options = WriteOptions.parse_stream(given)
+    writer = LogStreamWriter.planned(options, given, VALUES)
+    (name,) = list_staged(SYSTEM_FILES, str(tmp_path))
+    stream = StreamBatch("q", 3)
+    MarkerVisits(SYSTEM_FILES, str(tmp_path), name, SYSTEM_CLOCK, marker_note(stream))
+    killed = BundleWriter(
+        *(SYSTEM_FILES, str(tmp_path), stream.txn), rng=Random(2), attempt=attempt_of(name)
+    )
+    killed.append("t", 0, build_batch([(0, None, b"a", ())]))
+    killed.finish()
+
+    writer.abort([None], 3)
+
+    assert list_staged(SYSTEM_FILES, str(tmp_path)) == []
 
 
 @pytest.mark.parametrize("other", [StreamBatch("p", 5), None], ids=["visited", "not visited"])
@@ -66,12 +91,9 @@ def test_a_note_is_smaller_than_a_batch() -> None:
 
 def test_the_writers_of_a_stream_agree_on_its_markers(tmp_path: Path) -> None:
     """Spark makes one for the tasks and another one to commit, both with all options given."""
-    from pyspark.sql.types import BinaryType, StructField, StructType
-
     given = {"path": str(tmp_path), "topic": "t", "checkpointLocation": str(tmp_path / "c")}
     options = WriteOptions.parse_stream(given)
-    columns = StructType([StructField("value", BinaryType())])
-    LogStreamWriter.planned(options, given, columns)
+    LogStreamWriter.planned(options, given, VALUES)
     assert len(os.listdir(tmp_path)) == 1
 
     upper = {name.upper(): value for name, value in given.items()}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pickle
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+import pyarrow as pa
 import pytest
 
 import tidelog
@@ -23,11 +25,14 @@ from tidelog.errors import (
 )
 from tidelog.spark.options.source_options import WriteOptions
 from tidelog.spark.write import write_plan
+from tidelog.spark.write.staged_commit import abort_write, delete_attempts
+from tidelog.spark.write.task_write import stage_rows
 from tidelog.spark.write.write_plan import WritePlan, check_not_busy, known_topics, make_plan
 from tidelog.staging.staged_file import is_staged_name, list_staged
 from tidelog.testing import metadata_log as made
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 types = pytest.importorskip("pyspark.sql.types")
@@ -85,9 +90,27 @@ def test_an_executor_that_does_not_see_the_directory_fails(tmp_path: Path) -> No
     for path in ("executor", "nowhere"):
         with pytest.raises(DirectoryNotShared, match="every executor must see it"):
             plan.visits(str(tmp_path / path))
-    plan.delete_marker(str(tmp_path / "driver"))
-    plan.delete_marker(str(tmp_path / "driver"))
+    for _ in range(2):
+        delete_attempts(str(tmp_path / "driver"), [plan.marker])
     assert os.listdir(tmp_path / "driver") == []
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_task_whose_write_was_aborted_leaves_no_file(tmp_path: Path, is_late: bool) -> None:
+    """Whether the abort came before its last file or after: Spark does not wait for its tasks."""
+    given, plan = options(tmp_path), plan_of(tmp_path)
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"value": ["a"]})
+        if not is_late:
+            abort_write(given, "txn", [plan.marker])
+
+    with suppress(DirectoryNotShared) if is_late else pytest.raises(DirectoryNotShared):
+        stage_rows(given, plan, rows(), txn="txn", task_number=0)
+    if is_late:
+        abort_write(given, "txn", [plan.marker])
+
+    assert list_staged(SYSTEM_FILES, str(tmp_path)) == []
 
 
 def test_the_marker_is_swept_as_a_staged_file_is(tmp_path: Path) -> None:
