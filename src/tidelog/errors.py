@@ -34,6 +34,7 @@ class ErrorCode(IntEnum):
     MESSAGE_TOO_LARGE = 10
     INVALID_TOPIC_EXCEPTION = 17
     RECORD_LIST_TOO_LARGE = 18
+    ILLEGAL_GENERATION = 22
     INVALID_TIMESTAMP = 32
     TOPIC_ALREADY_EXISTS = 36
     INVALID_PARTITIONS = 37
@@ -49,6 +50,7 @@ class ErrorCode(IntEnum):
     KAFKA_STORAGE_ERROR = 56, True
     LOG_DIR_NOT_FOUND = 57
     UNKNOWN_PRODUCER_ID = 59
+    NON_EMPTY_GROUP = 68
     FENCED_LEADER_EPOCH = 74, True
     UNKNOWN_LEADER_EPOCH = 75, True
     UNSUPPORTED_COMPRESSION_TYPE = 76
@@ -291,6 +293,54 @@ class FencedLeaderEpoch(KafkaError):
     """A newer leader epoch than the one given is known; nothing was changed."""
 
     code = ErrorCode.FENCED_LEADER_EPOCH
+
+
+class IllegalGeneration(KafkaError):
+    """A reader's positions are fenced: its group is no longer where it took them up.
+
+    Nothing was committed, neither the positions nor the transaction that they belong to. ``rewind``
+    continues where the group is now. ``began`` and ``committed`` are offsets that the group had
+    committed when the reader took up the partition, and has now; None: none.
+    """
+
+    code = ErrorCode.ILLEGAL_GENERATION
+
+    def __init__(
+        self, group: str, topic: str, partition: int, began: int | None, committed: int | None
+    ) -> None:
+        super().__init__(group, topic, partition, began, committed)
+        self.group = group
+        self.topic = topic
+        self.partition = partition
+        self.began = began
+        self.committed = committed
+
+    def _text(self) -> str:
+        began, now = (
+            "no committed offset" if one is None else f"committed offset {one}"
+            for one in (self.began, self.committed)
+        )
+        return (
+            f"a reader of group {self.group!r} began at {began} of {self.topic}-{self.partition},"
+            f" and another commit was made since ({now} now): nothing was committed; rewind the"
+            " reader, and process the records that follow again"
+        )
+
+
+class NonEmptyGroup(KafkaError):
+    """A group has a reader, so its positions are not set from outside; nothing was changed."""
+
+    code = ErrorCode.NON_EMPTY_GROUP
+
+    def __init__(self, group: str) -> None:
+        super().__init__(group)
+        self.group = group
+
+    def _text(self) -> str:
+        return (
+            f"group {self.group!r} has a reader in the process that holds the directory: close it"
+            " before its positions are set by another program; nothing was committed"
+        )
 
 
 class InvalidTopic(KafkaError):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tidelog.errors import InvalidArgument
+
+_MAX_GROUP_BYTES: Final = 32_767
+"""Kafka's records have no room for more."""
 
 
 def check_text(text: str, what: str, max_bytes: int) -> None:
@@ -21,3 +26,8 @@ def check_text(text: str, what: str, max_bytes: int) -> None:
             f"{text[:32]!r}... is not {what}: it has {size_bytes:,} bytes of UTF-8, and"
             f" {max_bytes:,} are allowed"
         )
+
+
+def check_group(group: str) -> None:
+    """Raise InvalidArgument for what is not the name of a consumer group."""
+    check_text(group, "the name of a group", _MAX_GROUP_BYTES)

@@ -6,13 +6,13 @@ import os
 from typing import TYPE_CHECKING
 
 from tidelog.codec.compression import Codec
+from tidelog.codec.text import check_group
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.commits import DEFAULT_TIMEOUT_MS
 from tidelog.embedded.doors import brief_machine
-from tidelog.embedded.group_reader import append_positions
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.readonly.group_positions import check_group
+from tidelog.readonly.group_positions import Position
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,19 +27,24 @@ def commit_positions(
     *,
     timeout_ms: int = DEFAULT_TIMEOUT_MS,
 ) -> None:
-    """Commit the next offsets that a group reads; durable when this returns.
+    """Commit the next offsets that a group reads, wherever it is; durable when this returns.
 
     ``__consumer_offsets`` is created if it does not exist. ``timeout_ms``: see
     ``commit_when_possible``, whose errors this has.
 
     Raises:
         InvalidArgument: the name of the group is not valid, or there is no such directory.
+        NonEmptyGroup: the process that holds the directory has a reader of the group.
         UnknownTopicOrPartition: a topic does not exist.
     """
     check_group(group)
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
     directory = BusyDirectory(os.path.abspath(path), machine, timeout_ms=timeout_ms)
     topic_ids = {key.topic: directory.topic(key.topic).topic_id for key in offsets}
+    now_ms = machine.clock.now_ms()
+    positions = {
+        key: Position(offset, -1, "", now_ms, topic_ids[key.topic])
+        for key, offset in offsets.items()
+    }
     with directory.transaction(None, codec=Codec.NONE) as txn:
-        known = {key: (offset, -1) for key, offset in offsets.items()}
-        append_positions(txn, group, known, topic_ids, machine.clock.now_ms())
+        txn.add_positions(group, positions, before=None)

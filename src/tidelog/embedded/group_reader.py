@@ -7,32 +7,23 @@ from __future__ import annotations
 
 import itertools
 import logging
-import threading
 from typing import TYPE_CHECKING, Final
-from weakref import WeakSet
 
+from tidelog.codec.text import check_group
 from tidelog.embedded.topic_reads import consumed, end_of
 from tidelog.env.forks import OfOneProcess
-from tidelog.errors import (
-    InvalidArgument,
-    InvalidRecord,
-    OffsetOutOfRange,
-    UnknownTopicOrPartition,
-)
+from tidelog.errors import InvalidArgument, OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.readonly.group_positions import (
     OFFSETS_CONFIG,
     OFFSETS_TOPIC,
     Position,
-    check_group,
     partition_of_group,
-    position_key,
-    position_value,
-    read_committed_position,
 )
 from tidelog.segment.filenames import TopicPartition
+from tidelog.staging.group_step import CommittedAt
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterator, Mapping
+    from collections.abc import Collection, Generator, Iterator
     from typing import Self
     from uuid import UUID
 
@@ -41,6 +32,7 @@ if TYPE_CHECKING:
     from tidelog.embedded.topic_reads import ConsumedRecord
     from tidelog.embedded.transaction import Transaction
     from tidelog.log.log import Log
+    from tidelog.manager.groups import Groups
     from tidelog.records.isolation import Isolation
     from tidelog.records.record import Record
 
@@ -51,147 +43,6 @@ LOOK_AGAIN_MS: Final = 1000
 ROUND_RECORDS: Final = 500
 """Records of one partition that are yielded before the next partition gets its turn."""
 STARTS: Final = ("earliest", "latest", "none")
-
-
-def append_positions(
-    within: Transaction,
-    group: str,
-    offsets: Mapping[TopicPartition, tuple[int, int]],
-    topic_ids: Mapping[str, UUID],
-    now_ms: int,
-) -> None:
-    """Append a group's positions to a transaction, which creates the topic if it does not exist.
-
-    ``offsets`` are as for ``Groups.commit``; ``topic_ids`` holds those of their topics.
-    """
-    if not within.has_topic(OFFSETS_TOPIC):
-        within.create_topic(OFFSETS_TOPIC, 1, OFFSETS_CONFIG)
-    chosen = partition_of_group(group, len(within.topic(OFFSETS_TOPIC).partitions))
-    for key, value in _position_records(group, offsets, topic_ids, now_ms):
-        within.append(OFFSETS_TOPIC, value, key=key, timestamp=now_ms, partition=chosen)
-
-
-def _position_records(
-    group: str,
-    offsets: Mapping[TopicPartition, tuple[int, int]],
-    topic_ids: Mapping[str, UUID],
-    now_ms: int,
-) -> list[tuple[bytes, bytes]]:
-    """Return the records of positions, each as key and value."""
-    return [
-        (
-            position_key(group, key),
-            position_value(Position(offset, epoch, "", now_ms, topic_ids[key.topic])),
-        )
-        for key, (offset, epoch) in sorted(offsets.items())
-    ]
-
-
-class Groups(OfOneProcess):
-    """The committed positions of all groups, as the logs of ``__consumer_offsets`` have them.
-
-    Any thread may use it. What was read of those logs is kept, so a second look reads only what has
-    come since.
-    """
-
-    def __init__(self, logs: Logs) -> None:
-        self._logs = logs
-        self._lock = threading.Lock()
-        self._known: dict[str, dict[TopicPartition, Position]] = {}
-        self._read_to: dict[int, int] = {}
-        self._topic_id: UUID | None = None
-        # Weakly: an interrupt may come before anybody has the reader, who could close it.
-        self._members: dict[str, WeakSet[GroupMember]] = {}
-
-    def positions(self) -> dict[str, dict[TopicPartition, Position]]:
-        """Return the committed positions of every group, also those of topics that are gone."""
-        with self._lock:
-            if OFFSETS_TOPIC in self._logs.topics():
-                for partition in sorted(self._logs.topic(OFFSETS_TOPIC).partitions):
-                    self._catch_up(partition)
-            return {group: dict(positions) for group, positions in self._known.items()}
-
-    def positions_of(self, group: str) -> dict[TopicPartition, Position]:
-        """Return the committed positions of a group, without those of topics deleted since."""
-        with self._lock:
-            topics = self._logs.topics()
-            if OFFSETS_TOPIC not in topics:
-                return {}
-            self._catch_up(partition_of_group(group, len(topics[OFFSETS_TOPIC].partitions)))
-            return {
-                key: position
-                for key, position in self._known.get(group, {}).items()
-                if key.topic in topics and position.topic_id in {None, topics[key.topic].topic_id}
-            }
-
-    def commit(
-        self,
-        group: str,
-        offsets: Mapping[TopicPartition, tuple[int, int]],
-        topic_ids: Mapping[str, UUID],
-        within: Transaction | None,
-    ) -> None:
-        """Commit offsets, each with the leader epoch of the record before it; -1: not known.
-
-        ``topic_ids`` are those of the topics that were read.
-
-        Durable when this returns or, ``within`` a transaction, with its commit. The topic is
-        created if it does not exist.
-        """
-        now_ms = self._logs.manager.machine.clock.now_ms()
-        if within is not None:
-            append_positions(within, group, offsets, topic_ids, now_ms)
-            return
-        records = _position_records(group, offsets, topic_ids, now_ms)
-        topic = self._logs.create_topic(OFFSETS_TOPIC, 1, OFFSETS_CONFIG, exist_ok=True)
-        number = partition_of_group(group, len(topic.partitions))
-        partition = self._logs.partition(OFFSETS_TOPIC, number)
-        partition.append_records([(now_ms, key, value, ()) for key, value in records])
-        partition.log.flush_records()
-
-    def join(self, member: GroupMember) -> None:
-        """Add a reader; raise InvalidArgument if another one of its group reads the same."""
-        with self._lock:
-            others = self._members.setdefault(member.group, WeakSet())
-            if any(other.overlaps(member) for other in others):
-                raise InvalidArgument(
-                    f"group {member.group!r} has a reader of the same partitions: close it, or"
-                    " give each reader partitions of its own"
-                )
-            others.add(member)
-
-    def leave(self, member: GroupMember) -> None:
-        """Remove a reader; nothing if it has left."""
-        with self._lock:
-            self._members.get(member.group, WeakSet()).discard(member)
-
-    def _catch_up(self, partition: int) -> None:
-        """Read what a partition of the topic has got since the last look.
-
-        As in Kafka, a commit that belongs to no transaction counts at once. What lies behind the
-        first record of an open transaction is read again by the next look, in its order.
-        """
-        topic_id = self._logs.topic(OFFSETS_TOPIC).topic_id
-        if topic_id != self._topic_id:  # the topic was deleted and created again
-            self._known, self._read_to, self._topic_id = {}, {}, topic_id
-        log = self._logs.partition(OFFSETS_TOPIC, partition).log
-        start = max(self._read_to.get(partition, 0), log.log_start_offset)
-        decided = max(start, log.last_stable_offset)
-        for record in log.settled_records(start):
-            try:
-                found = read_committed_position(record)
-            except InvalidRecord as error:
-                text = "position-unreadable directory=%s offset=%d reason=%s"
-                _log.warning(text, log.directory, record.offset, error)
-                continue
-            if found is None:
-                continue
-            positions = self._known.setdefault(found.group, {})
-            if found.position is None:
-                positions.pop(found.key, None)
-            else:
-                positions[found.key] = found.position
-        self._read_to[partition] = decided
 
 
 class GroupMember(OfOneProcess):
@@ -226,12 +77,15 @@ class GroupMember(OfOneProcess):
         self.topics: Final = tuple(dict.fromkeys(topics))
         self._logs = logs
         self._groups = groups
-        self._partitions = None if partitions is None else frozenset(partitions)
+        self.partitions: Final = None if partitions is None else frozenset(partitions)
         self._start = start
         self._isolation = isolation
         self._next: dict[TopicPartition, int] = {}
         self._epochs: dict[TopicPartition, int] = {}
-        self._saved: dict[TopicPartition, int] = {}
+        self._before: dict[TopicPartition, CommittedAt | None] = {}
+        """Where the group was when this took a partition up, or has committed it since."""
+        self._within: dict[TopicPartition, tuple[Transaction, int]] = {}
+        """Positions that were given to a transaction, and are committed if that is."""
         self._taken_up: dict[TopicPartition, int] = {}
         self._has_begun = False
         self._topic_ids: dict[str, UUID] = {}
@@ -250,14 +104,6 @@ class GroupMember(OfOneProcess):
             return
         self._is_open = False
         self._groups.leave(self)
-
-    def overlaps(self, other: GroupMember) -> bool:
-        """Return whether both read a partition."""
-        if not set(self.topics) & set(other.topics):
-            return False
-        if self._partitions is None or other._partitions is None:
-            return True
-        return bool(self._partitions & other._partitions)
 
     # Reading
 
@@ -333,8 +179,8 @@ class GroupMember(OfOneProcess):
         return dict(self._next)
 
     def _committed(self) -> dict[TopicPartition, int]:
-        found = self._groups.positions_of(self.group)
-        return {key: position.offset for key, position in found.items()}
+        found = self._groups.committed(self.group)
+        return {key: one.position.offset for key, one in found.items()}
 
     def lag(self) -> dict[TopicPartition, int]:
         """Return how many offsets lie between each position and the end that it can read to."""
@@ -347,6 +193,8 @@ class GroupMember(OfOneProcess):
             raise InvalidArgument(f"{key} is not read by this reader")
         if offset < 0:
             raise InvalidArgument(f"{offset} is not an offset")
+        self._settle(key)
+        self._within.pop(key, None)
         self._next[key], self._epochs[key] = offset, -1
         self._jumps += 1
 
@@ -355,27 +203,56 @@ class GroupMember(OfOneProcess):
         # The offsets of a topic that was created again are those of another log.
         again = {name for name, topic_id in self._topic_ids.items() if ids[name] != topic_id}
         self._taken_up = {key: at for key, at in self._taken_up.items() if key.topic not in again}
-        self._next, self._epochs, self._saved = {}, {}, {}
-        self._topic_ids = {}
+        self._next, self._epochs, self._topic_ids = {}, {}, {}
+        self._before, self._within = {}, {}
         self._jumps += 1
         self._find_partitions()
 
     def _commit(self, within: Transaction | None) -> None:
         self._check_open()
-        moved = {
-            key: (offset, self._epochs.get(key, -1))
-            for key, offset in self._next.items()
-            if self._saved.get(key) != offset
-        }
+        for key, (txn, _) in list(self._within.items()):
+            if txn is not within and not self._settle(key):
+                raise InvalidArgument(
+                    f"transaction {txn.txn!r}, which was given positions of group {self.group!r},"
+                    " has not ended with a commit: rewind, and read again what belonged to it"
+                )
+        now_ms = self._logs.manager.machine.clock.now_ms()
+        moved = {key: offset for key, offset in self._next.items() if self._is_moved(key, offset)}
         if not moved:
             return
         for topic in {key.topic for key in moved}:
             self._checked_topic(topic)
-        for key in moved:  # not known after an error, nor before the end of a transaction
-            self._saved.pop(key, None)
-        self._groups.commit(self.group, moved, self._topic_ids, within)
-        if within is None:
-            self._saved.update({key: offset for key, (offset, _) in moved.items()})
+        positions = {
+            key: Position(offset, self._epochs.get(key, -1), "", now_ms, self._topic_ids[key.topic])
+            for key, offset in moved.items()
+        }
+        before = {key: self._before.get(key) for key in moved}
+        if within is not None:
+            within.add_positions(self.group, positions, before)
+            self._within.update({key: (within, offset) for key, offset in moved.items()})
+            return
+        home = self._logs.create_topic(OFFSETS_TOPIC, 1, OFFSETS_CONFIG, exist_ok=True)
+        number = partition_of_group(self.group, len(home.partitions))
+        partition = self._logs.partition(OFFSETS_TOPIC, number)
+        self._before.update(self._groups.commit(partition, self.group, positions, before))
+
+    def _is_moved(self, key: TopicPartition, offset: int) -> bool:
+        """Return whether a position is not the one that was committed, or is to be."""
+        before = self._before.get(key)
+        return before is None or before.offset != offset or key in self._within
+
+    def _settle(self, key: TopicPartition) -> bool:
+        """Take note of the position that a transaction has committed; return whether it has."""
+        if key not in self._within:
+            return True
+        txn, offset = self._within[key]
+        done = txn.committed
+        record_offset = None if done is None else done.positions.get((self.group, *key))
+        if done is None or done.is_repeat or record_offset is None:
+            return False
+        self._before[key] = CommittedAt(offset, record_offset)
+        del self._within[key]
+        return True
 
     def _find_partitions(self) -> None:
         """Take up partitions that are not read yet, at their committed positions."""
@@ -383,17 +260,18 @@ class GroupMember(OfOneProcess):
             TopicPartition(topic, partition)
             for topic in self.topics
             for partition in sorted(self._checked_topic(topic).partitions)
-            if self._partitions is None or partition in self._partitions
+            if self.partitions is None or partition in self.partitions
         ]
         new = [key for key in wanted if key not in self._next]
         if not new:
             return
-        committed = self._committed()
+        committed = self._groups.committed(self.group)
         is_first, self._has_begun = not self._has_begun, True
         for key in new:
-            offset = committed.get(key, self._taken_up.get(key))
+            offset = self._taken_up.get(key)
             if key in committed:
-                self._saved[key] = committed[key]
+                offset = committed[key].position.offset
+            self._before[key] = None if key not in committed else committed[key].at
             if offset is None:
                 log = self._logs.partition(*key).log
                 start, end = log.log_start_offset, log.high_watermark
@@ -495,6 +373,18 @@ class GroupReader(GroupMember):
         """Commit the positions that have moved, durably.
 
         ``within`` a transaction they are committed with it, and only if it is: after an abort,
-        ``rewind``. Errors as of appends, and UnknownTopicOrPartition if a topic was deleted.
+        ``rewind``.
+
+        They are committed only if the group is still where this reader took it up, or has
+        committed it since: an older reader's transaction, or another program, may have moved it.
+        Then nothing of the transaction is committed either, and ``rewind`` continues where the
+        group is now.
+
+        Raises:
+            IllegalGeneration: the group is elsewhere; of a transaction its ``commit`` raises this.
+            InvalidArgument: this is closed, or a transaction that was given positions before has
+                not ended with a commit; ``rewind``, and read again what belonged to it.
+            UnknownTopicOrPartition: a topic was deleted.
+            KafkaError: as of appends.
         """
         self._commit(within)

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
 from tidelog.codec.compression import Codec
-from tidelog.embedded.group_reader import GroupReader, Groups
+from tidelog.embedded.group_reader import GroupReader
 from tidelog.embedded.topic_reads import (
     TopicFollower,
     all_consumed,
@@ -92,7 +92,7 @@ class Logs(OfOneProcess):
         self._turns = itertools.count()
         self._gathering: set[TopicWriter] = set()
         """Writers that have gathered records."""
-        self.groups: Final = Groups(self)
+        self.groups: Final = manager.staged_commits.groups
 
     def __enter__(self) -> Self:
         return self

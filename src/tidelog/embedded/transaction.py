@@ -26,6 +26,12 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.manager.topics.topic_checks import check_topic
+from tidelog.readonly.group_positions import (
+    OFFSETS_CONFIG,
+    OFFSETS_TOPIC,
+    partition_of_group,
+    position_records,
+)
 from tidelog.records.builder import build_batch
 from tidelog.records.new_record import NewRecord, header_tuple
 from tidelog.records.validation.analyze import analyze
@@ -33,6 +39,7 @@ from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.validate import validate_for_leader
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.finished import read_finished
+from tidelog.staging.group_step import steps_of
 from tidelog.staging.journal import NewTopic, is_committed
 from tidelog.staging.manifest_names import waiting_hashes
 from tidelog.staging.staged_file import check_txn, transaction_hash
@@ -47,9 +54,12 @@ if TYPE_CHECKING:
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
+    from tidelog.readonly.group_positions import Position
     from tidelog.records.builder import RecordFields
     from tidelog.records.record import Header
+    from tidelog.segment.filenames import TopicPartition
     from tidelog.staging.finished import CommittedTransaction
+    from tidelog.staging.group_step import CommittedAt, GroupPartition, GroupStep
 
 _NO_EPOCH: Final = -1
 
@@ -113,6 +123,8 @@ class Transaction(OfOneProcess):
         self._writers: dict[str, TopicWriter] = {}
         self._new: dict[str, NewTopic] = {}
         self._topics: dict[str, Topic] = {}
+        self._positions: dict[str, dict[TopicPartition, Position]] = {}
+        self._steps: dict[GroupPartition, GroupStep] = {}
         self._named: set[str] = set()
         """The topics that it writes or creates."""
         self._bundle = BundleWriter(machine.fs, path, self.txn, rng=machine.rng)
@@ -185,6 +197,23 @@ class Transaction(OfOneProcess):
             birth = birth_values(defaults)
             self._new[name] = NewTopic(name, topic_id, partitions, dict(config or {}), birth)
 
+    def add_positions(
+        self,
+        group: str,
+        positions: Mapping[TopicPartition, Position],
+        before: Mapping[TopicPartition, CommittedAt | None] | None,
+    ) -> None:
+        """Commit a group's positions with the records, instead of those given before.
+
+        ``before`` is as for ``steps_of``: the commit raises IllegalGeneration if the group is
+        elsewhere. The topic of the positions is created if it does not exist.
+        """
+        self._check_usable()
+        self._positions.setdefault(group, {}).update(positions)
+        for step in steps_of(group, positions, before):
+            self._steps.setdefault(step.key, step)
+        self._named.add(OFFSETS_TOPIC)
+
     def has_topic(self, name: str) -> bool:
         """Return whether a topic exists, or is created by this transaction."""
         return name in self._new or name in self._manager.topics()
@@ -195,6 +224,8 @@ class Transaction(OfOneProcess):
         Raises:
             CommitUnfinished: the transaction is committed, but not all is in place yet.
             CommitPending: another transaction writes to one of the partitions; try again.
+            IllegalGeneration: the group of a reader whose positions it commits is no longer where
+                that reader began; nothing was changed.
             TransactionMismatch: the id was committed before, for other topics.
             KafkaStorageError: the disk failed, now or before; nothing was changed.
             KafkaError, InvalidArgument: refused; nothing was changed.
@@ -205,6 +236,7 @@ class Transaction(OfOneProcess):
             self.check_repeat(self._named)
             return self.committed
         try:
+            self._append_positions()
             for writer in self._writers.values():
                 writer.flush()
             staged = Staged(
@@ -214,6 +246,7 @@ class Transaction(OfOneProcess):
                 tuple(self._new.values()),
                 {name: topic.topic_id for name, topic in self._topics.items()},
                 partitions={name: max(one.partitions) + 1 for name, one in self._topics.items()},
+                steps=tuple(self._steps.values()),
             )
             self.committed = self._manager.commit_transaction(self._path, staged)
         except BaseException as error:
@@ -223,6 +256,16 @@ class Transaction(OfOneProcess):
         finally:
             self._is_open = False
         return self.committed
+
+    def _append_positions(self) -> None:
+        # Only now: the topic may have been created since a reader's commit, by another group's.
+        if self._positions and not self.has_topic(OFFSETS_TOPIC):
+            self.create_topic(OFFSETS_TOPIC, 1, OFFSETS_CONFIG)
+        for group, positions in sorted(self._positions.items()):
+            chosen = partition_of_group(group, len(self.topic(OFFSETS_TOPIC).partitions))
+            for timestamp, key, value, _ in position_records(group, positions):
+                record = NewRecord(key, value, (), timestamp, chosen)
+                self.append_record(OFFSETS_TOPIC, record)
 
     def check_repeat(self, topics: Collection[str]) -> None:
         """Raise TransactionMismatch if the id was committed before for other topics than these.

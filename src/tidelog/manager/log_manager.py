@@ -341,8 +341,7 @@ class LogManager(
             self._is_closing = True
             _log.info("Shutting down.")
             self.stop_background()
-            # Within the ``try``: a second interrupt here would leave the directories locked.
-            self._staged.finish_interrupted()
+            self._staged.finish_interrupted()  # here, since a second interrupt must unlock all
             self._reopener.reopen_all()
             with self._registry.change_lock:
                 self._is_closed = self._registry.is_closed = True

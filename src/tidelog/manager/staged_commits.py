@@ -26,6 +26,7 @@ from tidelog.errors import (
 from tidelog.log.directory_guard import PASSING, is_interrupt, lacks_resources
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.directories.log_dirs import parent_of
+from tidelog.manager.groups import Groups
 from tidelog.manager.partition import Hold
 from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.segment.filenames import TopicPartition
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from tidelog.manager.topics.topics import Topics
     from tidelog.staging.directory import CommitPoint, Key
     from tidelog.staging.finished import CommittedTransaction
+    from tidelog.staging.group_step import GroupPartition, GroupStep
     from tidelog.staging.journal import Journal, NewTopic
     from tidelog.staging.staged_run import StagedRun
     from tidelog.staging.transaction import Transaction
@@ -105,6 +107,7 @@ class StagedCommits:
         self.partition_of: Final = partition_of
         self.is_service: Final = is_service
         self.watcher: Final = watcher
+        self.groups: Final = Groups(topics.all, partition_of)
         self.pending: dict[tuple[str, str], tuple[Journal, str]] = {}
         self.on_point: Callable[[CommitPoint], None] = _ignore
         self._interrupted: set[tuple[str, str]] = set()
@@ -494,6 +497,12 @@ class _Directory:
             settings = topic.config, topic.birth
             check_topic(topic.name, topic.partitions, *settings, defaults=known.defaults)
             self._commits.creator.check_free(topic.name, range(topic.partitions))
+
+    def check_steps(self, steps: Sequence[GroupStep]) -> None:
+        self._commits.groups.check(steps)
+
+    def position_records(self, keys: Sequence[GroupPartition]) -> Mapping[GroupPartition, int]:
+        return self._commits.groups.records_of(keys)
 
     def topic_ids(self) -> Mapping[str, UUID]:
         return {name: topic.topic_id for name, topic in self._commits.topics.all().items()}

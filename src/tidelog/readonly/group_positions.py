@@ -13,13 +13,14 @@ from tidelog.codec.messages.message_reader import read_message, split_version
 from tidelog.codec.messages.message_table import KEY, messages_of
 from tidelog.codec.messages.message_writer import with_version, write_message
 from tidelog.codec.metadata_files import ZERO_ID, format_uuid, parse_uuid
-from tidelog.codec.text import check_text
 from tidelog.errors import InvalidRecord
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from uuid import UUID
 
+    from tidelog.records.builder import RecordFields
     from tidelog.records.record import Record
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -55,14 +56,6 @@ class Committed(NamedTuple):
     position: Position | None
 
 
-_MAX_TEXT_BYTES: Final = 32_767
-
-
-def check_group(group: str) -> None:
-    """Raise InvalidArgument for what is not the name of a group."""
-    check_text(group, "the name of a group", _MAX_TEXT_BYTES)
-
-
 def partition_of_group(group: str, partitions: int) -> int:
     """Return the partition of the topic, of this number of partitions, that holds a group.
 
@@ -93,6 +86,16 @@ def position_value(position: Position) -> bytes:
         values["topicId"] = format_uuid(position.topic_id)
     message = messages_of("group")[_NUMBER, _WRITTEN_VERSION]
     return with_version(_WRITTEN_VERSION, write_message(message, values))
+
+
+def position_records(
+    group: str, positions: Mapping[TopicPartition, Position]
+) -> list[RecordFields]:
+    """Return the records of a group's positions, in order of topics and partitions."""
+    return [
+        (one.commit_time_ms, position_key(group, key), position_value(one), ())
+        for key, one in sorted(positions.items())
+    ]
 
 
 def read_committed_position(record: Record) -> Committed | None:

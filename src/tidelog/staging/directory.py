@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
+    from tidelog.staging.group_step import GroupPartition, GroupStep
     from tidelog.staging.journal import Journal, NewTopic
     from tidelog.staging.staged_run import StagedRun
 
@@ -75,6 +76,12 @@ class StagingDirectory(Protocol):
 
         And InvalidArgument unless it has this number of partitions; None: any.
         """
+
+    def check_steps(self, steps: Sequence[GroupStep]) -> None:
+        """Raise IllegalGeneration or NonEmptyGroup unless groups may take these steps."""
+
+    def position_records(self, keys: Sequence[GroupPartition]) -> Mapping[GroupPartition, int]:
+        """Return the log offsets of the records that say where groups are."""
 
     def topic_ids(self) -> Mapping[str, UUID]:
         """Return the id of every topic."""

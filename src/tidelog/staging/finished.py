@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import MAX_FILE_BYTES, replace_file
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
 from tidelog.errors import KafkaStorageError, OldStreamBatch, TransactionMismatch
+from tidelog.staging.group_step import group_partition
 from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.staging.versioned_file import read_versioned
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.env.files import FileSystem
+    from tidelog.staging.group_step import GroupPartition
     from tidelog.staging.journal import Journal
 
 FINISHED_FILE: Final = "tidelog.transactions.json"
-FINISHED_VERSION: Final = 3
-"""The newest form: 2 has batches of streams, 3 the ids of topics."""
+FINISHED_VERSION: Final = 4
+"""The newest form: 2 has batches of streams, 3 the ids of topics, 4 the positions of groups."""
 RETENTION_MS: Final = 7 * 24 * 3_600_000
 """Time in ms for which a transaction that a user named is known, unless a setting says another."""
 MAX_TABLE_BYTES: Final = MAX_FILE_BYTES - (4 << 20)
@@ -43,6 +45,8 @@ class CommittedTransaction:
 
     ``topic_ids`` are those of the topics, as far as they are known: an earlier release kept none.
     ``is_named``: the user chose ``txn`` and may repeat it. ``stream``: it is a batch of a stream.
+    ``positions`` are those that it has committed, each with the log offset of its record: by them a
+    reader knows where its group is now. They are kept as long as somebody may wait for them.
     ``is_repeat``: this commit was skipped, since the transaction had been committed before.
     """
 
@@ -52,6 +56,7 @@ class CommittedTransaction:
     is_named: bool = True
     stream: StreamBatch | None = None
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
+    positions: Mapping[GroupPartition, int] = field(default_factory=dict)
     is_repeat: bool = field(default=False, compare=False)
 
     @property
@@ -216,16 +221,14 @@ def _table(
     retention_ms: int,
 ) -> bytes:
     """Return the table that has a transaction and what is kept of those before it."""
-    kept = [
-        one
-        for one in known.values()
-        if one.stream is None
-        and one.txn != added.txn
-        and (
-            transaction_hash(one.txn) in awaited
-            or (one.is_named and one.time_ms + retention_ms >= added.time_ms)
-        )
-    ]
+    kept = []
+    for one in known.values():
+        if one.stream is not None or one.txn == added.txn:
+            continue
+        if transaction_hash(one.txn) in awaited:
+            kept.append(one)
+        elif one.is_named and one.time_ms + retention_ms >= added.time_ms:
+            kept.append(replace(one, positions={}))
     others = [
         one
         for one in known.values()
@@ -250,6 +253,8 @@ def _as_json(one: CommittedTransaction) -> dict[str, Any]:
     }
     if one.stream is not None:
         entry["stream"] = one.stream.as_json()
+    if one.positions:
+        entry["positions"] = [[*key, record] for key, record in sorted(one.positions.items())]
     if one.topic_ids:
         ids = sorted(one.topic_ids.items())
         entry["topicIds"] = {topic: format_uuid(topic_id) for topic, topic_id in ids}
@@ -260,6 +265,10 @@ def _from_json(entry: Mapping[str, Any]) -> CommittedTransaction:
     records = {str(topic): int(count) for topic, count in entry["records"].items()}
     stream = StreamBatch.from_json(entry["stream"]) if "stream" in entry else None
     ids = {str(topic): parse_uuid(text) for topic, text in entry.get("topicIds", {}).items()}
+    positions = {group_partition(key): int(at) for *key, at in entry.get("positions", ())}
     return CommittedTransaction(
-        str(entry["txn"]), int(entry["timeMs"]), records, bool(entry["named"]), stream, ids
+        *(str(entry["txn"]), int(entry["timeMs"]), records, bool(entry["named"])),
+        stream,
+        ids,
+        positions,
     )

@@ -18,6 +18,7 @@ from tidelog.datadir.birth import OF_OLDER_TOPICS, read_birth
 from tidelog.errors import CorruptFile, KafkaStorageError
 from tidelog.records.batch import NO_TIMESTAMP
 from tidelog.segment.filenames import check_topic_name
+from tidelog.staging.group_step import group_partition
 from tidelog.staging.staged_file import attempt_of, is_attempt, transaction_hash
 from tidelog.staging.staged_run import Placement, StagedRun
 from tidelog.staging.stream_batch import StreamBatch
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.env.files import FileSystem
+    from tidelog.staging.group_step import GroupPartition
 
 JOURNAL_SUFFIX: Final = ".intent"
-JOURNAL_VERSION: Final = 4
+JOURNAL_VERSION: Final = 5
 """The newest form: 2 may name the batch of a stream; 3 names topic ids and attempts; 4 has birth
-values of new topics."""
+values of new topics, 5 positions of groups."""
 _WITH_IDS: Final = 3
 _NAME: Final = re.compile(r"tidelog\.[0-9a-f]{32}\.intent")
 
@@ -148,7 +150,8 @@ class Journal:
     what the transaction wrote, also of topics that were deleted since. ``is_named``: the user chose
     ``txn`` and may repeat it. ``stream``: it is a batch of a stream. ``ids``: the topics of
     ``records``, as far as a journal of an earlier release shows them. ``attempts``: those that
-    staged its files, also the files that ``moves`` no longer names.
+    staged its files, also the files that ``moves`` no longer names. ``positions``: whose positions
+    are among its records.
     """
 
     txn: str
@@ -160,6 +163,7 @@ class Journal:
     stream: StreamBatch | None = None
     ids: Mapping[str, UUID] = field(default_factory=dict)
     attempts: frozenset[str] = frozenset()
+    positions: tuple[GroupPartition, ...] = ()
 
     @property
     def name(self) -> str:
@@ -225,6 +229,8 @@ def write_journal(fs: FileSystem, data_dir: str, journal: Journal) -> None:
         "topics": [topic.as_json() for topic in journal.topics],
         "moves": [move.as_json() for move in journal.moves],
     }
+    if journal.positions:
+        content["positions"] = list(map(list, journal.positions))
     if journal.stream is not None:
         content["stream"] = journal.stream.as_json()
     text = json.dumps(content, indent=1) + "\n"
@@ -266,6 +272,7 @@ def _from_json(content: Any) -> Journal:  # noqa: ANN401 - whatever a file may h
         StreamBatch.from_json(content["stream"]) if "stream" in content else None,
         ids,
         attempts,
+        tuple(map(group_partition, content.get("positions", ()))),
     )
 
 

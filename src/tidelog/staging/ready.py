@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
 
-READY_VERSION: Final = 3
-"""The newest form of a manifest: 3 has new topics, with birth values, 2 numbers of partitions. One
-without either is written as 1, and so is every refusal."""
+READY_VERSION: Final = 4
+"""The newest form of a manifest: 4 has steps of groups, 3 new topics, with birth values, 2 numbers
+of partitions. One without any is written as 1, and so is every refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,8 @@ class ReadyFiles:
     def prepare(self, manifest: ReadyManifest) -> None:
         """Write the manifest, durably, under a name that nobody looks for."""
         transaction = manifest.transaction
-        has_new = bool(transaction.new_topics)
         content = {
-            "version": READY_VERSION if has_new else 2 if transaction.partitions else 1,
+            "version": _version_of(transaction),
             "deadlineMs": manifest.deadline_ms,
             "transaction": transaction.as_json(),
         }
@@ -140,6 +139,15 @@ class ReadyFiles:
         """Delete the files in these states, those that are there. Not durable yet."""
         for state in states:
             delete_if_there(self.fs, self.path(state))
+
+
+def _version_of(transaction: Transaction) -> int:
+    """Return the oldest version whose readers take all of a transaction into account."""
+    if transaction.steps:
+        return READY_VERSION
+    if transaction.new_topics:
+        return 3
+    return 2 if transaction.partitions else 1
 
 
 def _manifest_of(content: Any) -> ReadyManifest:  # noqa: ANN401 - whatever a file may hold

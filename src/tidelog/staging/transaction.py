@@ -35,6 +35,7 @@ from tidelog.staging.finished import (
     read_finished,
     write_finished,
 )
+from tidelog.staging.group_step import GroupStep
 from tidelog.staging.journal import (
     Journal,
     Move,
@@ -70,7 +71,8 @@ class Transaction:
     topics that the runs name; ``new_topics`` are created by the commit. ``stream``: it is a batch
     of a stream, whose ``txn`` it has; with ``skips_old`` it is skipped if a later one is committed.
     ``partitions`` are the numbers of partitions of existing topics by which records were given to
-    partitions; a commit refuses another number, since keys would lie in the wrong ones.
+    partitions; a commit refuses another number, since keys would lie in the wrong ones. ``steps``
+    are those of consumer groups, whose positions are among the records.
     """
 
     txn: str
@@ -81,6 +83,7 @@ class Transaction:
     stream: StreamBatch | None = None
     skips_old: bool = False
     partitions: Mapping[str, int] = field(default_factory=dict)
+    steps: Sequence[GroupStep] = ()
 
     @property
     def topics(self) -> list[str]:
@@ -119,6 +122,8 @@ class Transaction:
             entry["stream"] = {**self.stream.as_json(), "skipsOld": self.skips_old}
         if self.partitions:
             entry["partitions"] = dict(sorted(self.partitions.items()))
+        if self.steps:
+            entry["steps"] = [step.as_json() for step in self.steps]
         return entry
 
     @classmethod
@@ -154,6 +159,7 @@ class Transaction:
             None if stream is None else StreamBatch.from_json(stream),
             stream is not None and bool(stream["skipsOld"]),
             {str(name): _count(one) for name, one in entry.get("partitions", {}).items()},
+            tuple(GroupStep.from_json(step) for step in entry.get("steps", ())),
         )
 
 
@@ -175,6 +181,7 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
         CommitUnfinished: it is committed, or may be, but is not applied yet.
         TransactionMismatch: it was committed before, for other topics.
         OldStreamBatch: its stream has committed a later batch.
+        IllegalGeneration: a group is no longer where the reader began whose positions it commits.
         KafkaStorageError: the table of finished transactions has no room for it.
         KafkaError, InvalidArgument: refused; nothing was changed.
         OSError: the disk failed, or is full; nothing is committed.
@@ -187,6 +194,8 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
     checked = _check(target, transaction)
     new = {topic.name for topic in transaction.new_topics}
     with target.locked([key for key in transaction.keys if key[0] not in new]):
+        # Within the locks, and after the repeat was found: the group then is where that has put it.
+        target.check_steps(transaction.steps)
         journal = _journal(target, transaction, checked)
         check_table(
             *(target.fs, target.path, known, finished_of(journal)),
@@ -313,6 +322,7 @@ def _journal(
         transaction.stream,
         {name: transaction.id_of(name) for name in transaction.topics},
         frozenset(attempt_of(run.name) for run in transaction.runs),
+        tuple(step.key for step in transaction.steps),
     )
 
 
@@ -377,6 +387,7 @@ def finish(
             target.show(journal)
             target.write_high_watermarks(journal)
             target.reached(CommitPoint.VISIBLE)
+            done = replace(done, positions=target.position_records(journal.positions))
             awaited = _awaited(target, known, is_found=is_found)
             write_finished(fs, path, known, done, awaited=awaited, retention_ms=target.retention_ms)
             target.release(journal)

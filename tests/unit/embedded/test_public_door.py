@@ -34,8 +34,8 @@ HELD = [
     tidelog.AsyncReadOnlyLogs,
 ]
 INTERNAL = {
-    *("Buffer", "GroupMember", "Hold", "ReadOnlyTopicFollower", "RecordFields", "Staged"),
-    "_StagedPartition",
+    *("Buffer", "CommittedAt", "GroupMember", "Hold", "ReadOnlyTopicFollower", "RecordFields"),
+    *("Staged", "_StagedPartition"),
 }
 """Types of arguments and results of methods that other parts of tidelog call."""
 WORD = re.compile(r"\b[A-Z]\w+")

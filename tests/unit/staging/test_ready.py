@@ -19,9 +19,10 @@ from tidelog.errors import (
     MessageTooLarge,
     TransactionMismatch,
 )
+from tidelog.staging.group_step import CommittedAt, GroupStep
 from tidelog.staging.journal import NewTopic
 from tidelog.staging.manifest_names import State, find_manifests, new_stem, waiting_hashes
-from tidelog.staging.ready import ReadyFiles, ReadyManifest
+from tidelog.staging.ready import READY_VERSION, ReadyFiles, ReadyManifest
 from tidelog.staging.ready_expiry import LEFTOVER_MS
 from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.stream_batch import StreamBatch
@@ -273,6 +274,7 @@ def write_odd(home: ManagerHome, topic_id: UUID, step: int) -> int:
             topic_ids={"t": topic_id},
             new_topics=[NewTopic(name, UUID(int=number + 10), 2, {"retention.ms": "-1"})],
         )
+        whole = replace(whole, steps=(GroupStep("g", "t", 0, CommittedAt(1, 2)),))
         path = files(home.fs, txn).path(State.READY)
         files(home.fs, txn).write(ReadyManifest(whole, 2**60))
         odd = next(islice(variants(json.loads(home.fs.read(path))), number, None), None)
@@ -314,12 +316,13 @@ def test_a_manifest_of_a_newer_release_is_left_untouched() -> None:
     home = ManagerHome()
     service(home)
     path = files(home.fs).path(State.READY)
-    home.fs.write(path, b'{"version": 4, "new": true}')
+    newer = b'{"version": %d, "new": true}' % (READY_VERSION + 1)
+    home.fs.write(path, newer)
 
     home.clock.set_time_of_day(home.clock.now_ms() + 10 * LEFTOVER_MS)
     home.clock.advance(400_000)
 
-    assert home.fs.read(path) == b'{"version": 4, "new": true}'
+    assert home.fs.read(path) == newer
 
 
 def test_what_is_not_a_file_is_left_untouched() -> None:

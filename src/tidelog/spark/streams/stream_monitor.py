@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from tidelog.codec.text import check_group
 from tidelog.embedded.group_commits import commit_positions
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, TidelogError
 from tidelog.manager.metrics.metric import as_prometheus
-from tidelog.readonly.group_positions import check_group
 from tidelog.spark.options.option_values import local_path
 from tidelog.spark.streams.stream_lag import StreamProgress
 

@@ -1,0 +1,233 @@
+"""Consumer groups: their committed positions, and their readers in this process.
+
+A commit is fenced: it counts only if the group is still where its reader took it up, so neither a
+closed reader nor an older one can move positions back. Kafka: ``GroupMetadataManager``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from weakref import WeakSet
+
+from tidelog.env.forks import OfOneProcess
+from tidelog.errors import IllegalGeneration, InvalidArgument, InvalidRecord, NonEmptyGroup
+from tidelog.readonly.group_positions import (
+    OFFSETS_TOPIC,
+    Position,
+    partition_of_group,
+    position_records,
+    read_committed_position,
+)
+from tidelog.segment.filenames import TopicPartition
+from tidelog.staging.group_step import CommittedAt, steps_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from uuid import UUID
+
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.manager.partition import Partition
+    from tidelog.staging.group_step import GroupPartition, GroupStep
+
+_log = logging.getLogger(__name__)
+
+
+class Member(Protocol):
+    """A reader of a group."""
+
+    @property
+    def group(self) -> str:
+        """Its group's name."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that it reads."""
+
+    @property
+    def partitions(self) -> frozenset[int] | None:
+        """The partitions of each topic that it reads, None: all."""
+
+
+class Committed(NamedTuple):
+    """A group's position in a partition, and the log offset of the record that says it."""
+
+    position: Position
+    record_offset: int
+
+    @property
+    def at(self) -> CommittedAt:
+        """What a fence compares."""
+        return CommittedAt(self.position.offset, self.record_offset)
+
+
+class Groups(OfOneProcess):
+    """The groups of the directories that this process holds.
+
+    Any thread may use it. Positions are as the logs of ``__consumer_offsets`` have them; what was
+    read of those logs is kept, so a second look reads only what has come since. ``_lock`` guards
+    what is kept, and the members; no other lock is taken under it. ``topics`` returns all topics,
+    and ``partition_of`` loads a log if needed.
+    """
+
+    def __init__(
+        self,
+        topics: Callable[[], Mapping[str, Topic]],
+        partition_of: Callable[[str, int], Partition],
+    ) -> None:
+        self._topics = topics
+        self._partition_of = partition_of
+        self._lock = threading.Lock()
+        self._known: dict[str, dict[TopicPartition, Committed]] = {}
+        self._read_to: dict[int, int] = {}
+        self._topic_id: UUID | None = None
+        # Weakly: an interrupt may come before anybody has the reader, who could close it.
+        self._members: dict[str, WeakSet[Member]] = {}
+
+    # Positions
+
+    def positions(self) -> dict[str, dict[TopicPartition, Position]]:
+        """Return the committed positions of every group, also those of topics that are gone."""
+        topic = self._topics().get(OFFSETS_TOPIC)
+        if topic is not None:
+            for number in sorted(topic.partitions):
+                self._catch_up(number, topic)
+        with self._lock:
+            return {
+                group: {key: one.position for key, one in found.items()}
+                for group, found in self._known.items()
+            }
+
+    def committed(self, group: str) -> dict[TopicPartition, Committed]:
+        """Return the committed positions of a group, without those of topics deleted since."""
+        topics = self._topics()
+        topic = topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            return {}
+        self._catch_up(partition_of_group(group, len(topic.partitions)), topic)
+        with self._lock:
+            return {
+                key: one
+                for key, one in self._known.get(group, {}).items()
+                if key.topic in topics
+                and one.position.topic_id in {None, topics[key.topic].topic_id}
+            }
+
+    def check(self, steps: Iterable[GroupStep]) -> None:
+        """Check that steps may be taken; the caller keeps others from committing.
+
+        Raises:
+            IllegalGeneration: a group is no longer where its reader began.
+            NonEmptyGroup: a step that is not checked is one of a group that has a reader.
+        """
+        found: dict[str, dict[TopicPartition, Committed]] = {}
+        for step in steps:
+            group = step.group
+            if not step.is_checked:
+                self._check_empty(group)
+                continue
+            if group not in found:
+                found[group] = self.committed(group)
+            one = found[group].get(TopicPartition(step.topic, step.partition))
+            now = None if one is None else one.at
+            if now != step.before:
+                began = None if step.before is None else step.before.offset
+                at = None if now is None else now.offset
+                raise IllegalGeneration(group, step.topic, step.partition, began, at)
+
+    def records_of(self, keys: Iterable[GroupPartition]) -> dict[GroupPartition, int]:
+        """Return the log offset of the record of each position, of those that are committed."""
+        wanted = sorted(keys)
+        known = {group: self.committed(group) for group in {group for group, *_ in wanted}}
+        found = {}
+        for group, topic, partition in wanted:
+            one = known[group].get(TopicPartition(topic, partition))
+            if one is not None:
+                found[group, topic, partition] = one.record_offset
+        return found
+
+    def commit(
+        self,
+        partition: Partition,
+        group: str,
+        positions: Mapping[TopicPartition, Position],
+        before: Mapping[TopicPartition, CommittedAt | None],
+    ) -> dict[TopicPartition, CommittedAt]:
+        """Commit positions of a group, durably; return where it is from now on.
+
+        ``partition`` is the one of ``__consumer_offsets`` that holds the group, and ``before`` is
+        as for ``steps_of``. Errors as ``check`` and of appends; nothing was committed then.
+        """
+        records = position_records(group, positions)
+        steps = steps_of(group, positions, before)
+        with partition.listeners, partition.lock:
+            # Within the lock: another commit between the check and the append would be undone.
+            self.check(steps)
+            info = partition.append_records(records)
+        partition.log.flush_records()
+        first = info.last_offset + 1 - len(records)
+        return {
+            key: CommittedAt(positions[key].offset, first + number)
+            for number, key in enumerate(sorted(positions))
+        }
+
+    def _catch_up(self, number: int, topic: Topic) -> None:
+        """Read what a partition of the topic has got since the last look.
+
+        As in Kafka, a commit that belongs to no transaction counts at once. What lies after the
+        first record of an open transaction is read again by the next look, in its order.
+        """
+        log = self._partition_of(OFFSETS_TOPIC, number).log
+        with self._lock:
+            if topic.topic_id != self._topic_id:  # the topic was deleted and created again
+                self._known, self._read_to, self._topic_id = {}, {}, topic.topic_id
+            start = max(self._read_to.get(number, 0), log.log_start_offset)
+            decided = max(start, log.last_stable_offset)
+            for record in log.settled_records(start):
+                try:
+                    found = read_committed_position(record)
+                except InvalidRecord as error:
+                    text = "position-unreadable directory=%s offset=%d reason=%s"
+                    _log.warning(text, log.directory, record.offset, error)
+                    continue
+                if found is None:
+                    continue
+                positions = self._known.setdefault(found.group, {})
+                if found.position is None:
+                    positions.pop(found.key, None)
+                else:
+                    positions[found.key] = Committed(found.position, record.offset)
+            self._read_to[number] = decided
+
+    # Members
+
+    def join(self, member: Member) -> None:
+        """Add a reader; raise InvalidArgument if another one of its group reads the same."""
+        with self._lock:
+            others = self._members.setdefault(member.group, WeakSet())
+            if any(_overlap(member, other) for other in others):
+                raise InvalidArgument(
+                    f"group {member.group!r} has a reader of the same partitions: close it, or"
+                    " give each reader partitions of its own"
+                )
+            others.add(member)
+
+    def leave(self, member: Member) -> None:
+        """Remove a reader; nothing if it has left."""
+        with self._lock:
+            self._members.get(member.group, WeakSet()).discard(member)
+
+    def _check_empty(self, group: str) -> None:
+        with self._lock:
+            if self._members.get(group):
+                raise NonEmptyGroup(group)
+
+
+def _overlap(one: Member, other: Member) -> bool:
+    """Return whether both read a partition."""
+    if not set(one.topics) & set(other.topics):
+        return False
+    if one.partitions is None or other.partitions is None:
+        return True
+    return bool(one.partitions & other.partitions)

@@ -1,0 +1,334 @@
+"""A commit of positions counts only if the group is still where its reader took it up."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import suppress
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.cleaner.log_cleaner import Machine
+from tidelog.codec.compression import Codec
+from tidelog.embedded.busy_directory import BusyDirectory
+from tidelog.embedded.logs import Logs
+from tidelog.env.scheduler import InlineScheduler
+from tidelog.errors import (
+    CommitUnfinished,
+    IllegalGeneration,
+    InvalidArgument,
+    NonEmptyGroup,
+)
+from tidelog.readonly.group_positions import Position
+from tidelog.segment.filenames import TopicPartition
+from tidelog.staging.directory import CommitPoint
+from tidelog.staging.finished import read_finished
+from tidelog.staging.group_step import CommittedAt
+from tidelog.staging.staged_file import list_staged
+from tidelog.testing import PowerCut
+from tidelog.testing.manager_home import ManagerHome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tidelog.embedded.group_reader import GroupReader
+    from tidelog.embedded.transaction import Transaction
+    from tidelog.staging.group_step import GroupStep
+
+IN = TopicPartition("in", 0)
+FULL = OSError(errno.ENOSPC, "no space left")
+
+
+class Home(ManagerHome):
+    """A machine whose service has the topics ``in``, with some records, and ``out``."""
+
+    def __init__(self, *values: bytes) -> None:
+        super().__init__(retention_ms=-1)
+        self.logs = Logs(self.open())
+        for topic in ("in", "out"):
+            self.logs.create_topic(topic)
+        self.add(*(values or (b"a", b"b", b"c")))
+
+    def add(self, *values: bytes) -> None:
+        """Append values to ``in``."""
+        for value in values:
+            self.logs.append("in", value)
+
+    def out(self) -> list[bytes | None]:
+        """Return the values in ``out``."""
+        return [record.value for record in self.logs.read("out")]
+
+    def position(self, group: str = "g") -> int | None:
+        """Return where a group is in ``in``."""
+        found = self.logs.group_positions().get(group, {}).get(IN)
+        return None if found is None else found.offset
+
+    def beside(self) -> BusyDirectory:
+        """Return the directory as another process sees it; the service works while that sleeps."""
+        machine = Machine(self.fs, self.clock, InlineScheduler(), Random(5), self.clock.advance)
+        return BusyDirectory("/data", machine)
+
+    def set_from_outside(
+        self, offset: int, before: Mapping[TopicPartition, CommittedAt | None] | None = None
+    ) -> Transaction:
+        """Commit a position of group g as another process; without ``before`` as an operator."""
+        self.clock.advance(1)
+        ids = self.logs.topic("in").topic_id
+        txn = self.beside().transaction(None, codec=Codec.NONE)
+        txn.add_positions("g", {IN: Position(offset, -1, "", 0, ids)}, before)
+        txn.commit()
+        return txn
+
+
+def copied(reader: GroupReader, txn: Transaction, count: int | None = None) -> None:
+    """Copy records to ``out``, and give the position to the transaction."""
+    for number, record in enumerate(reader.read(), 1):
+        txn.append("out", record.value)
+        if number == count:
+            break
+    reader.commit(txn)
+
+
+def left_behind(home: Home, count: int | None = None) -> Transaction:
+    """Return a transaction that a reader of group g, closed now, has left to be committed."""
+    txn = home.logs.transaction()
+    with home.logs.reader("in", group="g") as reader:
+        copied(reader, txn, count)
+    return txn
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["first commit", "later"])
+def test_of_two_readers_that_read_the_same_the_first_to_commit_wins(is_first: bool) -> None:
+    """The other one is fenced whole: neither its records nor its positions are committed."""
+    home = Home()
+    if not is_first:
+        with home.logs.reader("in", group="g") as reader:
+            next(reader.read())
+            reader.commit()
+    old, new = left_behind(home), left_behind(home)
+
+    new.commit()
+    with pytest.raises(IllegalGeneration) as fenced:
+        old.commit()
+
+    began = None if is_first else 1
+    assert (fenced.value.began, fenced.value.committed) == (began, 3)
+    assert home.out() == ([b"a", b"b", b"c"] if is_first else [b"b", b"c"])
+    assert home.position() == 3
+    assert list_staged(home.fs, "/data") == []
+
+
+def test_a_position_does_not_go_back_by_an_older_transaction() -> None:
+    """It was given less by a reader that is closed."""
+    home = Home()
+    old = left_behind(home, 1)
+    with home.logs.reader("in", group="g") as reader:
+        list(reader.read())
+        reader.commit()
+
+        with pytest.raises(IllegalGeneration, match=r"no committed offset of in-0.*offset 3 now"):
+            old.commit()
+
+    assert (home.position(), home.out()) == (3, [])
+
+
+def test_a_transaction_may_end_after_its_reader_was_closed() -> None:
+    """As long as nobody else has committed: it is the order of two ``with`` on one line."""
+    home = Home()
+    with home.logs.transaction() as txn, home.logs.reader("in", group="g") as reader:
+        copied(reader, txn)
+
+    assert (home.position(), home.out()) == (3, [b"a", b"b", b"c"])
+
+
+def test_a_fenced_reader_continues_after_a_rewind() -> None:
+    """An older one's transaction was committed under it; what that has read is not read again."""
+    home = Home()
+    old = left_behind(home, 2)
+    with home.logs.reader("in", group="g") as reader:
+        first = home.logs.transaction()
+        copied(reader, first)
+        old.commit()
+        with pytest.raises(IllegalGeneration):
+            first.commit()
+        with pytest.raises(InvalidArgument, match="has not ended with a commit: rewind"):
+            reader.commit()
+        reader.seek("in", 0, 3)
+        with pytest.raises(IllegalGeneration):
+            reader.commit()
+
+        reader.rewind()
+        with home.logs.transaction() as txn:
+            copied(reader, txn)
+        home.add(b"d")
+        with home.logs.transaction() as txn:
+            copied(reader, txn)
+        home.add(b"e")
+        list(reader.read())
+        reader.commit()
+        reader.seek("in", 0, 4)
+        reader.commit()
+
+    assert home.out() == [b"a", b"b", b"c", b"d"]
+    assert home.position() == 4
+
+
+def test_a_reset_to_the_same_offset_fences_too() -> None:
+    """An operator who sets a group back wants the records processed again, by a new reader."""
+    home = Home()
+    with home.logs.reader("in", group="g") as reader:
+        next(reader.read())
+        reader.commit()
+    old = left_behind(home)
+
+    home.set_from_outside(1)
+    with pytest.raises(IllegalGeneration):
+        old.commit()
+
+    assert (home.position(), home.out()) == (1, [])
+
+
+def test_an_operator_does_not_move_a_group_that_has_a_reader() -> None:
+    """Its next commit would be fenced; the error asks the operator to end it first."""
+    home = Home()
+    with home.logs.reader("in", group="g", partitions=[0]):
+        with pytest.raises(NonEmptyGroup, match="group 'g' has a reader in the process that holds"):
+            home.set_from_outside(2)
+        assert home.position() is None
+    home.set_from_outside(2)
+
+    assert home.position() == 2
+
+
+def test_positions_that_another_process_commits_are_fenced() -> None:
+    """The steps are in its manifest, and it learns where the group is after its commit."""
+    home = Home()
+    first = home.set_from_outside(1, before={})
+    assert first.committed is not None
+    at = CommittedAt(1, first.committed.positions["g", "in", 0])
+    for before in ({}, {IN: at._replace(record_offset=7)}, {IN: at._replace(offset=0)}):
+        with pytest.raises(IllegalGeneration):
+            home.set_from_outside(3, before)
+    second = home.set_from_outside(2, {IN: at})
+
+    assert home.position() == 2
+    assert second.committed is not None
+    assert second.committed.positions == {("g", "in", 0): at.record_offset + 1}
+    assert list_staged(home.fs, "/data") == []
+
+
+def test_a_repeat_is_skipped_and_not_fenced() -> None:
+    """The group is where the first try has put it, which the repeat cannot know."""
+    home = Home()
+    tries = [home.logs.transaction("x") for _ in range(2)]
+    for txn in tries:
+        with home.logs.reader("in", group="g") as reader:
+            copied(reader, txn)
+    for txn in tries:
+        txn.commit()
+    assert tries[1].committed is not None
+    assert tries[1].committed.is_repeat
+
+    late = home.logs.transaction("x")
+    with home.logs.reader("in", group="g") as reader:
+        home.add(b"d")
+        copied(reader, late)
+        late.commit()
+        with pytest.raises(InvalidArgument, match="rewind"):
+            reader.commit()
+        reader.rewind()
+        assert [record.value for record in reader.read()] == [b"d"]
+    assert home.out() == [b"a", b"b", b"c"]
+
+
+def test_what_was_read_for_an_aborted_transaction_is_not_passed_over() -> None:
+    """The next commit asks for a rewind, else these records would be in no output."""
+    home = Home()
+    with home.logs.reader("in", group="g") as reader:
+        dropped = home.logs.transaction()
+        copied(reader, dropped, 2)
+        for _ in ("before it ends", "after that"):
+            with pytest.raises(InvalidArgument, match=f"transaction '{dropped.txn}'.*: rewind"):
+                reader.commit(home.logs.transaction())
+            dropped.abort()
+        reader.rewind()
+        with home.logs.transaction() as txn:
+            copied(reader, txn, 1)
+            copied(reader, txn)
+
+    assert (home.position(), home.out()) == (3, [b"a", b"b", b"c"])
+
+
+def test_a_reader_whose_commit_is_unfinished_doubles_nothing() -> None:
+    """It is committed and not applied: what is read again meanwhile is fenced once it is."""
+    home = Home()
+    with home.logs.reader("in", group="g") as reader:
+        list(reader.read())
+        reader.seek("in", 0, 0)
+        reader.commit()
+        home.fs.fail("pwrite", "out-0/00000000000000000000.log", FULL)
+        with pytest.raises(CommitUnfinished), home.logs.transaction() as txn:
+            copied(reader, txn)
+        with pytest.raises(InvalidArgument, match="rewind"):
+            reader.commit()
+
+        reader.rewind()
+        again = home.logs.transaction()
+        copied(reader, again)
+        home.logs.manager.staged_commits.finish_all()
+        with pytest.raises(IllegalGeneration):
+            again.commit()
+        reader.rewind()
+        assert list(reader.read()) == []
+
+    assert (home.position(), home.out()) == (3, [b"a", b"b", b"c"])
+
+
+def test_the_table_of_finished_transactions_tells_positions_after_a_crash() -> None:
+    """A journal that is found holds whose they are; later commits drop them from the table."""
+    home = Home()
+    txn = home.logs.transaction("x")
+    with home.logs.reader("in", group="g") as reader:
+        copied(reader, txn)
+
+    def cut(point: CommitPoint) -> None:
+        if point is CommitPoint.COMMITTED:
+            raise PowerCut
+
+    home.logs.manager.staged_commits.on_point = cut
+    with suppress(PowerCut):
+        txn.commit()
+    home.restart()
+    logs = Logs(home.open())
+
+    assert read_finished(home.fs, "/data")["x"].positions == {("g", "in", 0): 0}
+    with logs.transaction("y") as other:
+        other.append("out", b"y")
+    assert read_finished(home.fs, "/data")["x"].positions == {}
+
+
+def test_the_group_is_looked_at_while_no_other_commit_can_come_between() -> None:
+    """Another one would be undone, if it came between the check and the append."""
+    home = Home()
+    groups = home.logs.groups
+    with home.logs.reader("in", group="g") as reader:
+        list(reader.read())
+        reader.commit()
+        partition = home.logs.partition("__consumer_offsets", 0)
+        check, are_locked = groups.check, []
+
+        def checked(steps: Iterable[GroupStep]) -> None:
+            check(steps)
+            are_locked.append(partition.lock._is_owned())  # type: ignore[attr-defined]  # no type has it
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(groups, "check", checked)
+            for txn in (None, home.logs.transaction()):
+                home.add(b"d")
+                list(reader.read())
+                reader.commit(txn)
+                if txn is not None:
+                    txn.commit()
+
+    assert are_locked == [True, True]
