@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tidelog.datadir.log_dir_description import LogDirDescription, ReplicaInfo
     from tidelog.embedded.async_logs import AsyncGroupReader, AsyncLogs, AsyncReadOnlyLogs
     from tidelog.embedded.async_logs import open_logs_async as open_async
+    from tidelog.embedded.async_transaction import AsyncTransaction
     from tidelog.embedded.doors import mirror_directory as mirror
     from tidelog.embedded.doors import open_directory_read_only
     from tidelog.embedded.doors import open_log_read_only as open_read_only
@@ -60,6 +61,7 @@ __all__ = [
     "AsyncGroupReader",
     "AsyncLogs",
     "AsyncReadOnlyLogs",
+    "AsyncTransaction",
     "BrokerConfig",
     "Codec",
     "CommittedTransaction",
@@ -115,6 +117,7 @@ __getattr__, __dir__ = lazy_door(
         "AsyncGroupReader": "tidelog.embedded.async_logs",
         "AsyncLogs": "tidelog.embedded.async_logs",
         "AsyncReadOnlyLogs": "tidelog.embedded.async_logs",
+        "AsyncTransaction": "tidelog.embedded.async_transaction",
         "BrokerConfig": "tidelog.config.broker_config",
         "Codec": "tidelog.codec.compression",
         "CommittedTransaction": "tidelog.staging.finished",

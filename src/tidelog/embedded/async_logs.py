@@ -1,8 +1,9 @@
 """Appends and reads for asyncio programs, with the methods of ``Logs`` and ``ReadOnlyLogs``.
 
 Disk and locks are waited for on threads, new records on the event loop. Cancelling a task leaves no
-thread, descriptor or listener behind: it waits for the call that runs, which reads or writes at
-most a megabyte. Kafka has no such interface; aiokafka and httpx are its models.
+thread, descriptor or listener behind: it waits for the call that runs. A call that reads or appends
+records handles at most a megabyte; a commit, a move, retention and compaction are waited for whole.
+Kafka has no such interface; aiokafka and httpx are its models.
 """
 
 from __future__ import annotations
@@ -10,13 +11,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterable
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from tidelog.codec.compression import Codec
+from tidelog.embedded.async_transaction import AsyncTransaction
+from tidelog.embedded.async_twins import Twin, twin
 from tidelog.embedded.doors import open_logs
 from tidelog.embedded.group_reader import LOOK_AGAIN_MS, ROUND_RECORDS, GroupMember
+from tidelog.embedded.logs import Logs
+from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.embedded.topic_reads import TopicFollower
 from tidelog.embedded.topic_writer import readable_ahead
+from tidelog.embedded.transaction import Transaction
 from tidelog.env.event_loop import (
     CHUNK_BYTES,
     CHUNK_ITEMS,
@@ -39,17 +45,13 @@ if TYPE_CHECKING:
         Generator,
         Iterable,
         Iterator,
-        Mapping,
     )
     from typing import Self
 
-    from tidelog.datadir.catalogue import Topic
-    from tidelog.embedded.logs import Appended, Logs
-    from tidelog.embedded.read_only_logs import ReadOnlyLogs
     from tidelog.embedded.topic_reads import ConsumedRecord
-    from tidelog.embedded.transaction import Transaction
+    from tidelog.readonly.read_only_log import Offsets
     from tidelog.records.new_record import GivenRecord
-    from tidelog.records.record import Header, Record
+    from tidelog.records.record import Record
     from tidelog.segment.filenames import TopicPartition
 
 
@@ -76,18 +78,21 @@ async def open_logs_async(
         yield logs
 
 
-class AsyncLogs:
+class AsyncLogs(Twin[Logs]):
     """The topics of an open ``Logs``, for tasks of an event loop.
 
-    Arguments and errors are those of the methods of ``Logs`` with the same names; ``logs`` offers
-    the rest, for ``asyncio.to_thread``. Other threads may use ``logs`` meanwhile. A cancelled call
-    takes its effect all the same.
+    Arguments and errors are those of the methods of ``Logs`` with the same names. ``logs`` offers
+    the rest, for ``asyncio.to_thread``: ``partition`` and ``partitions``, which return what has
+    methods that wait for the disk, and ``writer``, since ``append_all`` takes asynchronous
+    iterables. Other threads may use ``logs`` meanwhile. A cancelled call takes its effect all the
+    same, whole and once.
 
     ``tidelog.open_async`` opens and closes the logs, too. A loop over ``read`` or ``follow`` that
     may end early belongs into ``contextlib.aclosing``, as for any asynchronous generator.
     """
 
     def __init__(self, logs: Logs) -> None:
+        super().__init__(logs)
         self.logs: Final = logs
 
     async def __aenter__(self) -> Self:
@@ -98,33 +103,47 @@ class AsyncLogs:
     ) -> None:
         await in_thread(partial(self.logs.__exit__, kind, error, trace))
 
-    async def create_topic(
-        self,
-        name: str,
-        partitions: int = 1,
-        config: Mapping[str, str] | None = None,
-        *,
-        exist_ok: bool = False,
-    ) -> Topic:
-        """Create a topic, durably."""
-        create = partial(self.logs.create_topic, name, partitions, config, exist_ok=exist_ok)
-        return await in_thread(create)
+    # Topics
+
+    topics = twin(Logs.topics)
+    topic = twin(Logs.topic)
+    config_of = twin(Logs.config_of)
+    create_topic = twin(Logs.create_topic)
+    create_partitions = twin(Logs.create_partitions)
+    alter_topic = twin(Logs.alter_topic)
+    delete_topic = twin(Logs.delete_topic)
+    move_partition = twin(Logs.move_partition)
+    describe_log_dirs = twin(Logs.describe_log_dirs)
+    retain = twin(Logs.retain)
+    compact = twin(Logs.compact)
+    delete_records = twin(Logs.delete_records)
+    metrics = twin(Logs.metrics)
 
     # Writing
 
-    async def append(
-        self,
-        topic: str,
-        value: bytes | None,
-        *,
-        key: bytes | None = None,
-        headers: Iterable[Header] = (),
-        timestamp: int | None = None,
-        partition: int | None = None,
-    ) -> Appended:
-        """Append one record; for many, ``append_all`` is far quicker."""
-        append = partial(self.logs.append, topic, value, key=key, headers=headers)
-        return await in_thread(partial(append, timestamp=timestamp, partition=partition))
+    append = twin(Logs.append)
+    commit_transaction = twin(Logs.commit_transaction)
+    flush = twin(Logs.flush)
+
+    @asynccontextmanager
+    async def transaction(
+        self, txn: str | None = None, path: str | None = None, *, codec: Codec = Codec.NONE
+    ) -> AsyncIterator[AsyncTransaction]:
+        """Begin a transaction: records for several topics, all of them once or none.
+
+        >>> async def main() -> int:
+        ...     async with tidelog.open_async("data") as logs:
+        ...         await logs.create_topic("orders", exist_ok=True)
+        ...         async with logs.transaction("order-7") as txn:
+        ...             await txn.append("orders", b"7 eggs")
+        ...         return txn.committed.total
+        >>> asyncio.run(main())
+        1
+        """
+        begin = partial(self.logs.transaction, txn, path, codec=codec)
+        opened = AsyncTransaction(await in_thread(begin, undo=Transaction.abort))
+        async with opened:
+            yield opened
 
     async def append_all(
         self,
@@ -152,11 +171,23 @@ class AsyncLogs:
         await in_thread(writer.flush)
         return writer.records
 
-    async def flush(self) -> None:
-        """Make all that was appended durable and visible to readers of other processes."""
-        await in_thread(self.logs.flush)
-
     # Reading
+
+    @overload
+    async def offsets(self, topic: str, partition: None = None) -> dict[int, Offsets]: ...
+
+    @overload
+    async def offsets(self, topic: str, partition: int) -> Offsets: ...
+
+    async def offsets(
+        self, topic: str, partition: int | None = None
+    ) -> dict[int, Offsets] | Offsets:
+        """Do as ``Logs.offsets``."""
+        return await in_thread(partial(self.logs.offsets, topic, partition))
+
+    offset_at = twin(Logs.offset_at)
+    count_records = twin(Logs.count_records)
+    group_positions = twin(Logs.group_positions)
 
     def read(
         self,
@@ -220,9 +251,7 @@ class AsyncLogs:
         finally:
             await in_thread(opened.close)
 
-    async def close(self) -> None:
-        """Flush and close all logs, mark the directories as clean; a second call does nothing."""
-        await in_thread(self.logs.close)
+    close = twin(Logs.close)
 
 
 class AsyncGroupReader(GroupMember):
@@ -271,16 +300,18 @@ class AsyncGroupReader(GroupMember):
         """Go back to the committed positions; without one, to where this began in the partition."""
         await in_thread(self._rewind)
 
-    async def commit(self, within: Transaction | None = None) -> None:
+    async def commit(self, within: AsyncTransaction | Transaction | None = None) -> None:
         """Commit the positions that have moved, durably; see ``GroupReader.commit``."""
-        await in_thread(partial(self._commit, within))
+        txn = within.transaction if isinstance(within, AsyncTransaction) else within
+        await in_thread(partial(self._commit, txn))
 
 
-class AsyncReadOnlyLogs:
+class AsyncReadOnlyLogs(Twin[ReadOnlyLogs]):
     """The topics of a ``ReadOnlyLogs`` for tasks of an event loop, beside any writer.
 
-    Arguments and errors are those of the methods of ``ReadOnlyLogs`` with the same names; ``logs``
-    offers the rest, for ``asyncio.to_thread``.
+    Arguments and errors are those of the methods of ``ReadOnlyLogs`` with the same names. ``logs``
+    offers the rest, for ``asyncio.to_thread``: ``open``, ``follower`` and ``topic_follower``, which
+    return what has methods that wait for the disk.
 
     >>> with tidelog.open("data") as logs:
     ...     topic = logs.create_topic("tides")
@@ -294,7 +325,26 @@ class AsyncReadOnlyLogs:
     """
 
     def __init__(self, logs: ReadOnlyLogs) -> None:
+        super().__init__(logs)
         self.logs: Final = logs
+
+    topics = twin(ReadOnlyLogs.topics)
+    topic = twin(ReadOnlyLogs.topic)
+
+    @overload
+    async def offsets(self, topic: str, partition: None = None) -> dict[int, Offsets]: ...
+
+    @overload
+    async def offsets(self, topic: str, partition: int) -> Offsets: ...
+
+    async def offsets(
+        self, topic: str, partition: int | None = None
+    ) -> dict[int, Offsets] | Offsets:
+        """Do as ``ReadOnlyLogs.offsets``."""
+        return await in_thread(partial(self.logs.offsets, topic, partition))
+
+    offset_at = twin(ReadOnlyLogs.offset_at)
+    count_records = twin(ReadOnlyLogs.count_records)
 
     def read(
         self,

@@ -42,6 +42,7 @@ WORD = re.compile(r"\b[A-Z]\w+")
 KNOWN = (builtins, collections.abc, typing, os, uuid, random)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 EXAMPLES = [
+    "AsyncLogs",
     "AsyncReadOnlyLogs",
     "GroupReader",
     "Logs",
