@@ -22,20 +22,15 @@ def offset_target(text: str) -> str | int:
 
 
 def time_ms(text: str) -> int:
-    """Return milliseconds since the Unix epoch, given as such or as an ISO 8601 date and time."""
-    if text.lstrip("-").isdigit():
-        return int(text)
-    from datetime import UTC, datetime  # slow to import, and few commands need it
+    """Return milliseconds since the Unix epoch; see ``env.moments``."""
+    from tidelog.env import moments
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.errors import InvalidArgument
 
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ArgumentTypeError(
-            f"{text}: not a valid time; use milliseconds or a form such as 2026-11-21T14:30"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
+        return moments.time_ms(text, SYSTEM_CLOCK.now_ms)
+    except InvalidArgument as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 def directory_name(text: str) -> str:

@@ -10,7 +10,7 @@ import os
 from argparse import SUPPRESS
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.cli.options import DIRECTORY_VARIABLE
+from tidelog.cli.options import DIRECTORY_VARIABLE, DIRECTORY_WORD
 from tidelog.cli.parser import COMMAND_MODULES, make_parser
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _WORDS: Final = {
     "FORMAT": ("json", "text", "raw", "csv"),
     "WHEN": ("earliest", "latest", "max-timestamp"),
     "URL": ("local[*]",),
-    "[LOGGER=]LEVEL": ("TRACE", "DEBUG", "INFO", "WARNING", "ERROR"),
+    "[LOGGER=]LEVEL": ("ALL", "TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "FATAL", "OFF"),
 }
 """Words that an argument takes besides others, by its metavar."""
 
@@ -137,10 +137,24 @@ class _Line:
     def _positional(self) -> Action | None:
         """Return the argument that the next plain word is for."""
         arguments = [one for one in self._parser.actions if not one.option_strings]
+        if self._is_directory_given():
+            arguments = [one for one in arguments if one.dest != DIRECTORY_WORD]
         if len(self._plain) < len(arguments):
             return arguments[len(self._plain)]
         is_open = bool(arguments) and arguments[-1].nargs in {"*", "+"}
         return arguments[-1] if is_open else None
+
+    def _is_directory_given(self) -> bool:
+        """Return whether ``-d`` or the environment names the directory, instead of a plain word."""
+        if self._directory is not None:
+            return True
+        has_path = any(os.sep in word for word in self._plain)
+        return bool(os.environ.get(DIRECTORY_VARIABLE)) and not has_path
+
+    def _first_word(self) -> int:
+        """Return the place of DIR among the plain words: after those that are choices."""
+        arguments = [one for one in self._parser.actions if not one.option_strings]
+        return sum(one.choices is not None for one in arguments)
 
     def complete(self, last: str) -> Answer:
         """Return what ``last`` may become."""
@@ -171,7 +185,7 @@ class _Line:
         if metavar in {"FILE", "DIR"}:
             return Answer([], FILES if metavar == "FILE" else DIRECTORIES)
         if metavar == "TOPIC":
-            is_first = action.nargs == "*" and not self._plain
+            is_first = len(self._plain) == self._first_word()
             may_be_directory = is_first and self._directory is None
             known = [Candidate(name) for name in sorted(self._partitions())]
             return _starting(last, known, DIRECTORIES if may_be_directory else "")
@@ -210,7 +224,7 @@ class _Line:
         from tidelog.segment.filenames import check_topic_name, parse_topic_partition
 
         given = self._directory or next((word for word in self._plain if os.sep in word), None)
-        first = self._plain[0] if self._plain else None
+        first = next(iter(self._plain[self._first_word() :]), None)
         directory = given or os.environ.get(DIRECTORY_VARIABLE) or first
         found: dict[str, list[int]] = {}
         try:

@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import os
 from argparse import RawDescriptionHelpFormatter
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.arguments import directory_name, key_value, partition_or_all, time_ms
+from tidelog.cli.arguments import (
+    directory_name,
+    key_value,
+    not_negative,
+    offset_or_end,
+    partition_count,
+    partition_or_all,
+    time_ms,
+)
 from tidelog.cli.shown import Shown
 from tidelog.errors import ExitCode
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
-    from argparse import Namespace, _SubParsersAction
-    from collections.abc import Callable, Collection
+    from argparse import Action, Namespace, _SubParsersAction
+    from collections.abc import Callable, Collection, Sequence
 
     from tidelog.cli.argument_parser import CommandParser
 
@@ -28,14 +37,16 @@ DIRECTORY_VARIABLE: Final = "TIDELOG_DIR"
 READ_COMMITTED: Final = Isolation.READ_COMMITTED
 
 _SIGNALS: Final = {ExitCode.INTERRUPTED, ExitCode.TERMINATED}
+DIRECTORY_WORD: Final = "directory_word"
+"""The destination of DIR as the first word of a command."""
 EXIT_CODES: Final = "exit codes: {}; {}".format(
     ", ".join(f"{code} {code.summary}" for code in ExitCode if code not in _SIGNALS),
     ", ".join(f"{code} {code.summary}" for code in sorted(_SIGNALS)),
 )
-TIME_FORMAT: Final = (
-    "TIME: milliseconds since 1970-01-01, or a date and time such as 2026-11-21T14:30;"
-    " UTC unless it names a zone"
-)
+TIME_FORMAT: Final = """\
+TIME: milliseconds since 1970-01-01; a date and time such as 2026-11-21T14:30, in UTC
+unless it names a zone; or a distance such as 90s, 30m, 1h, 2d or 1w: that long ago
+(+1h: from now)."""
 
 
 def new_parser(
@@ -109,21 +120,26 @@ def new_subparser(
 
 
 def add_directory(parser: CommandParser, *, may_be_partition: bool = False) -> None:
-    """Add ``-d DIR``: a data directory or, where ``may_be_partition``, one of its partitions."""
-    _add_directory_option(parser, may_be_partition=may_be_partition)
-    parser.check_with(_take_directory)
+    """Add DIR and ``-d DIR``: a data directory or, where allowed, one of its partitions.
 
-
-def add_lone_directory(parser: CommandParser) -> None:
-    """Add ``-d DIR`` and DIR, for a command that takes nothing else."""
-    parser.add_argument("words", metavar="DIR", nargs="?", help="the same as -d DIR")
-    _add_directory_option(parser, may_be_partition=False)
-    parser.check_with(_take_directory_or_word)
+    Call it before the other positional arguments are added, as the first word may be DIR.
+    """
+    what = "data directory" + (", or one partition's directory" if may_be_partition else "")
+    parser.add_argument(DIRECTORY_WORD, metavar="DIR", nargs="?", help="the same as -d DIR")
+    parser.add_argument(
+        "-d",
+        "--dir",
+        type=directory_name,
+        metavar="DIR",
+        dest="directory",
+        help=f"{what} (default: ${DIRECTORY_VARIABLE})",
+    )
+    parser.check_with(partial(_take_directory, parser))
 
 
 def add_broker_directories(parser: CommandParser, dry_run: str) -> None:
     """Add all options of a command that takes all data directories of a broker."""
-    add_lone_directory(parser)
+    add_directory(parser)
     parser.add_argument(
         "--more",
         action="append",
@@ -135,18 +151,6 @@ def add_broker_directories(parser: CommandParser, dry_run: str) -> None:
     add_server_properties(parser)
     add_dry_run(parser, dry_run)
     add_json(parser)
-
-
-def _add_directory_option(parser: CommandParser, *, may_be_partition: bool) -> None:
-    what = "data directory" + (", or one partition's directory" if may_be_partition else "")
-    parser.add_argument(
-        "-d",
-        "--dir",
-        type=directory_name,
-        metavar="DIR",
-        dest="directory",
-        help=f"{what} (default: ${DIRECTORY_VARIABLE})",
-    )
 
 
 def add_topic(parser: CommandParser, what: str | None = None) -> None:
@@ -161,48 +165,105 @@ def add_optional_topic(parser: CommandParser) -> None:
     )
 
 
-def add_topics(parser: CommandParser, *, may_be_partition: bool = True) -> None:
-    """Add any number of TOPICs and the data directory or, if allowed, one of its partitions."""
+def add_topics(parser: CommandParser) -> None:
+    """Add any number of TOPICs, for a command that acts on all topics if none is named."""
     parser.add_argument(
         "topics",
         metavar="TOPIC",
         nargs="*",
         default=[],
-        help="only these topics (default: all); the first may be DIR instead of -d DIR",
+        help="only these topics (default: all)",
     )
-    _add_directory_option(parser, may_be_partition=may_be_partition)
-    parser.check_with(_take_directory_or_topic)
 
 
-def _take_directory(args: Namespace) -> str | None:
-    """Use the environment variable if ``-d`` is not given; return an error if neither is."""
-    if args.directory is None:
-        args.directory = os.environ.get(DIRECTORY_VARIABLE) or None
-    if args.directory is None:
+def add_logs(parser: CommandParser) -> None:
+    """Add what chooses logs: DIR, TOPICs and ``-p``."""
+    add_directory(parser, may_be_partition=True)
+    add_topics(parser)
+    add_partition(parser)
+
+
+def _take_directory(parser: CommandParser, args: Namespace) -> str | None:
+    """Take the directory from ``-d``, the first word or the environment; return an error if none.
+
+    A word is the directory if it can be nothing else, or if neither ``-d`` nor the environment
+    variable names one. The remaining words are for the arguments that follow.
+    """
+    arguments = [one for one in parser.actions if not one.option_strings and one.choices is None]
+    words = [word for one in arguments for word in _words_of(args, one)]
+    first, is_lone = words[0] if words else "", len(arguments) == 1
+    known = args.directory or os.environ.get(DIRECTORY_VARIABLE) or None
+    if args.directory is not None and first and is_lone:
+        return f"-d {known} and {first}: give one directory"
+    if args.directory is None and first and (known is None or is_lone or _is_path(first)):
+        if not (_is_path(first) or _is_directory(first)):
+            return f"{first} is not a directory: name one with -d DIR or {DIRECTORY_VARIABLE}"
+        known, words = first, words[1:]
+    if known is None:
         return f"no directory given: use -d DIR or set {DIRECTORY_VARIABLE}"
-    return None
+    args.directory = known
+    delattr(args, DIRECTORY_WORD)
+    return _hand_out(args, arguments[1:], words)
 
 
-def _take_directory_or_word(args: Namespace) -> str | None:
-    if args.words is not None:
-        if args.directory is not None:
-            return f"-d {args.directory} and {args.words}: give one directory"
-        args.directory = args.words or None
-    return _take_directory(args)
+def _words_of(args: Namespace, argument: Action) -> list[str]:
+    value = getattr(args, argument.dest)
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _take_directory_or_topic(args: Namespace) -> str | None:
-    """Use the first topic as the directory if it cannot be a topic, or no directory is given."""
-    if args.directory is None and args.topics:
-        is_path = os.sep in args.topics[0] or args.topics[0] in {os.curdir, os.pardir}
-        if is_path or not os.environ.get(DIRECTORY_VARIABLE):
-            args.directory, *args.topics = args.topics
-    return _take_directory(args)
+def _hand_out(args: Namespace, arguments: Sequence[Action], words: list[str]) -> str | None:
+    """Give each argument its words; return an error if some are missing or left over."""
+    for argument in arguments:
+        count = len(words) if argument.nargs in {"*", "+"} else 1
+        taken, words = words[:count], words[count:]
+        if not taken and argument.nargs in {None, "+"}:
+            return f"the following arguments are required: {argument.metavar}"
+        single = taken[0] if taken else None
+        setattr(args, argument.dest, taken if argument.nargs in {"*", "+"} else single)
+    return f"unrecognized arguments: {' '.join(words)}" if words else None
 
 
-def add_partition(parser: CommandParser, text: str = "only this partition") -> None:
+def _is_path(word: str) -> bool:
+    """Return whether a word can only be a directory.
+
+    Groups and transactions may have a slash in their names.
+    """
+    if word in {os.curdir, os.pardir} or word.startswith(("/", "./", "../")):
+        return True
+    return os.sep in word and _is_directory(word)
+
+
+def _is_directory(path: str) -> bool:
+    from tidelog.env.system_files import SYSTEM_FILES  # --help needs no files
+
+    try:
+        return SYSTEM_FILES.stat(path).is_directory
+    except (OSError, ValueError):  # ValueError: a zero byte
+        return False
+
+
+def add_partition(
+    parser: CommandParser, text: str = "only this partition (default: all)", *, required: bool = False
+) -> None:
     """Add ``-p N``: one partition instead of all; the word all stands for all."""
-    parser.add_argument("-p", "--partition", type=partition_or_all, metavar="N", help=text)
+    parser.add_argument(
+        "-p", "--partition", type=partition_or_all, required=required, metavar="N", help=text
+    )
+
+
+def add_partitions(
+    parser: CommandParser, text: str, *, required: bool = False, default: int | None = None
+) -> None:
+    """Add ``-p N`` to a command that makes partitions: how many there are to be."""
+    parser.add_argument(
+        "-p",
+        "--partitions",
+        type=partition_count,
+        required=required,
+        default=default,
+        metavar="N",
+        help=text,
+    )
 
 
 def add_settings(parser: CommandParser) -> None:
@@ -234,14 +295,58 @@ def add_json(parser: CommandParser, text: str = "print JSON instead of text") ->
     parser.add_argument("--json", action="store_true", help=text)
 
 
+def add_time(
+    parser: CommandParser,
+    name: str,
+    text: str,
+    *,
+    metavar: str = "TIME",
+    read: Callable[[str], int | str] = time_ms,
+) -> None:
+    """Add an option that takes a point in time, and say at the end of the help how one is given."""
+    parser.add_argument(name, type=read, metavar=metavar, help=text)
+    if TIME_FORMAT not in str(parser.epilog):
+        parser.epilog = f"{TIME_FORMAT}\n\n{parser.epilog}"
+
+
 def add_now(parser: CommandParser) -> None:
     """Add ``--now``, for commands whose result depends on the time of day."""
+    add_time(parser, "--now", "the current time to assume (default: the system clock)")
+
+
+def add_range(
+    parser: CommandParser, start: str, end: str, *, can_start_at_end: bool = False
+) -> None:
+    """Add ``--from`` and ``--to``, the offsets of a range; ``start`` and ``end`` are their help."""
     parser.add_argument(
-        "--now",
-        type=time_ms,
-        metavar="TIME",
-        help="the current time to assume (default: the system clock): milliseconds since"
-        " 1970-01-01, or a date and time such as 2026-11-21T14:30; UTC unless it names a zone",
+        "--from",
+        type=offset_or_end if can_start_at_end else not_negative,
+        metavar="OFFSET",
+        dest="start_offset",
+        help=start,
+    )
+    parser.add_argument("--to", type=not_negative, metavar="OFFSET", dest="end_offset", help=end)
+
+
+def add_target_directory(parser: CommandParser, text: str, *, required: bool = False) -> None:
+    """Add ``--to DIR``, the data directory that a command writes to; ``text`` is its help."""
+    parser.add_argument(
+        "--to", type=directory_name, metavar="DIR", dest="target", required=required, help=text
+    )
+
+
+def add_txn(parser: CommandParser, text: str) -> None:
+    """Add ``--txn ID``, the id of the transaction that a command commits."""
+    parser.add_argument("--txn", metavar="ID", help=text)
+
+
+def add_compression(parser: CommandParser, text: str, default: str | None = None) -> None:
+    """Add ``--compression``, the codec of the batches that a command writes."""
+    parser.add_argument(
+        "--compression",
+        choices=("none", "gzip", "snappy", "lz4", "zstd"),
+        default=default,
+        help=text,
     )
 
 
@@ -269,6 +374,16 @@ def add_encoding(parser: CommandParser) -> None:
     )
 
 
+def add_isolation(parser: CommandParser, default: Isolation = Isolation.READ_UNCOMMITTED) -> None:
+    """Add ``--isolation``."""
+    parser.add_argument(
+        "--isolation",
+        choices=(str(Isolation.READ_UNCOMMITTED), str(READ_COMMITTED)),
+        default=str(default),
+        help=f"read_committed omits aborted and open transactions (default {default})",
+    )
+
+
 def add_visibility(parser: CommandParser) -> None:
     """Add the options that say which records a reader sees."""
     parser.add_argument(
@@ -278,9 +393,4 @@ def add_visibility(parser: CommandParser) -> None:
         dest="up_to",
         help="where reading ends (default highWatermark)",
     )
-    parser.add_argument(
-        "--isolation",
-        choices=(str(Isolation.READ_UNCOMMITTED), str(READ_COMMITTED)),
-        default=str(Isolation.READ_UNCOMMITTED),
-        help="read_committed omits aborted and open transactions (default read_uncommitted)",
-    )
+    add_isolation(parser)

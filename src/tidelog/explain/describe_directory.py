@@ -20,16 +20,20 @@ if TYPE_CHECKING:
 
 
 def describe_directory(
-    directory: ReadOnlyDirectory, topics: Collection[str] = ()
+    directory: ReadOnlyDirectory, topics: Collection[str] = (), partition: int | None = None
 ) -> LogDirDescription:
-    """Return sizes, lags and disk space; ``topics``: only their logs, of all topics by default.
+    """Return sizes, lags and disk space.
 
+    ``topics``: only their logs, of all topics by default; ``partition``: only those of this number.
     What cannot be read makes it offline, as it would a manager.
     """
     fs, path = directory.fs, directory.path
     try:
         replicas = [
-            replica for replica in _replicas(directory) if not topics or replica.topic in topics
+            replica
+            for replica in _replicas(directory)
+            if not topics or replica.topic in topics
+            if partition in {None, replica.partition}
         ]
         return LogDirDescription.of(path, replicas, (fs.total_bytes(path), fs.free_bytes(path)))
     except (KafkaStorageError, OSError) as error:

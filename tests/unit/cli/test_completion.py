@@ -97,6 +97,8 @@ def test_topics_are_those_of_the_directory(data: Path, monkeypatch: pytest.Monke
     assert words_after("cat", "-d", data, "") == both
     assert words_after("describe", f"--dir={data}", "t") == ["tides"]
     assert words_after("describe", data, "") == both
+    assert words_after("plan", "retention", data, "") == both
+    assert words_after("append", data, "") == both
     assert words_after("describe", "flights", "-d", data, "") == both
     assert words_after("cat", "flights", "-d", data, "-p", "") == ["0", "1"]
     assert words_after("cat", "tides", "-d", data, "--partition", "") == ["0"]
@@ -111,6 +113,8 @@ def test_paths_are_left_to_the_shell(data: Path) -> None:
     """Files for dump and append, directories for ``-d``, and for what may be one."""
     assert complete(["dump", ""]).paths == FILES
     assert complete(["append", "t", "-d", "x", ""]).paths == FILES
+    assert complete(["append", "x", "t", ""]).paths == FILES
+    assert complete(["append", ""]).paths == DIRECTORIES
     assert complete(["cat", "-d", ""]).paths == DIRECTORIES
     assert complete(["metrics", ""]).paths == DIRECTORIES
     assert complete(["describe", ""]).paths == DIRECTORIES

@@ -6,8 +6,14 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from tidelog.cli.arguments import partition_count
-from tidelog.cli.options import add_directory, add_json, add_settings, add_topic, new_parser
+from tidelog.cli.options import (
+    add_directory,
+    add_json,
+    add_partitions,
+    add_settings,
+    add_topic,
+    new_parser,
+)
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -20,8 +26,8 @@ if TYPE_CHECKING:
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog alter`` to the command line."""
     parser = new_parser(commands, "alter", "change a topic's settings, or add partitions", run)
-    add_topic(parser)
     add_directory(parser)
+    add_topic(parser)
     add_settings(parser)
     parser.add_argument(
         "--unset",
@@ -38,11 +44,8 @@ def add_parser(commands: Commands) -> None:
         help="forget how a setting was when the topic was created, so that what is given to a"
         " service or program counts; repeatable",
     )
-    parser.add_argument(
-        "--partitions",
-        type=partition_count,
-        metavar="N",
-        help="add partitions until there are N; keys go to other partitions from then on",
+    add_partitions(
+        parser, "add partitions until there are N; keys go to other partitions from then on"
     )
     add_json(parser)
 

@@ -8,11 +8,13 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Final, Protocol
 
 from tidelog.cli.options import (
+    add_compression,
     add_directory,
     add_encoding,
     add_partition,
     add_settings,
     add_topic,
+    add_txn,
     new_parser,
 )
 from tidelog.errors import (
@@ -71,9 +73,9 @@ def add_parser(commands: Commands) -> None:
         ' "timestamp": ms, "partition": number}\nevery member is optional; text may be null;'
         " the lines that cat prints are such records",
     )
+    add_directory(parser)
     add_topic(parser)
     parser.add_argument("file", metavar="FILE", nargs="?", help="input (default: standard input)")
-    add_directory(parser)
     parser.add_argument(
         "--format",
         choices=("text", "json"),
@@ -82,16 +84,10 @@ def add_parser(commands: Commands) -> None:
     )
     add_encoding(parser)
     add_partition(parser, "append to this partition only")
-    parser.add_argument(
-        "--compression",
-        choices=("none", "gzip", "snappy", "lz4", "zstd"),
-        default="none",
-        help="codec of the batches (default none)",
-    )
-    parser.add_argument(
-        "--txn",
-        metavar="ID",
-        help="append all of the input or, if anything fails, nothing; if ID was committed before,"
+    add_compression(parser, "codec of the batches (default none)", default="none")
+    add_txn(
+        parser,
+        "append all of the input or, if anything fails, nothing; if ID was committed before,"
         " nothing is appended again",
     )
     add_settings(parser)

@@ -6,20 +6,15 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.arguments import (
-    byte_pattern,
-    not_negative,
-    offset_or_end,
-    record_form,
-    time_ms,
-)
+from tidelog.cli.arguments import byte_pattern, not_negative, record_form
 from tidelog.cli.options import (
     READ_COMMITTED,
-    TIME_FORMAT,
     add_directory,
     add_encoding,
     add_optional_topic,
     add_partition,
+    add_range,
+    add_time,
     add_visibility,
     new_parser,
 )
@@ -48,9 +43,9 @@ print bytes as they are, unless --encoding is base64 or hex."""
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog cat`` to the command line."""
     text = "print a topic's records, as JSON lines or in another form"
-    parser = new_parser(commands, "cat", text, run, epilog=f"{TIME_FORMAT}\n\n{_FORMS}")
-    add_optional_topic(parser)
+    parser = new_parser(commands, "cat", text, run, epilog=_FORMS)
     add_directory(parser, may_be_partition=True)
+    add_optional_topic(parser)
     add_partition(parser)
     _add_choice(parser)
     add_visibility(parser)
@@ -84,28 +79,17 @@ def add_parser(commands: Commands) -> None:
 
 def _add_choice(parser: CommandParser) -> None:
     """Add the options that choose records."""
-    parser.add_argument(
-        "--from",
-        type=offset_or_end,
-        metavar="OFFSET",
-        dest="start_offset",
-        help="first offset; 'end' is the end of each partition",
-    )
-    parser.add_argument(
-        "--to", type=not_negative, metavar="OFFSET", dest="end_offset", help="end offset, exclusive"
+    add_range(
+        parser,
+        "first offset; 'end' is the end of each partition",
+        "end offset, exclusive",
+        can_start_at_end=True,
     )
     parser.add_argument(
         "--last", type=not_negative, metavar="N", help="only the last N records of each partition"
     )
-    parser.add_argument(
-        "--since",
-        type=time_ms,
-        metavar="TIME",
-        help="only records with this timestamp or a later one",
-    )
-    parser.add_argument(
-        "--until", type=time_ms, metavar="TIME", help="only records with an earlier timestamp"
-    )
+    add_time(parser, "--since", "only records with this timestamp or a later one")
+    add_time(parser, "--until", "only records with an earlier timestamp")
     parser.add_argument(
         "--key", metavar="KEY", help="only records with this key, written as --encoding says"
     )

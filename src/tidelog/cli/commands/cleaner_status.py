@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import (
     add_json,
+    add_logs,
     add_now,
     add_server_properties,
     add_settings,
-    add_topics,
     new_parser,
 )
 
@@ -38,7 +38,7 @@ def add_parser(commands: Commands) -> None:
     text = "show how far compacted topics are cleaned, and what limits it"
     parser = new_parser(commands, "cleaner", text, run)
     parser.add_argument("operation", choices=("status",))
-    add_topics(parser)
+    add_logs(parser)
     add_now(parser)
     add_settings(parser)
     add_server_properties(parser)
@@ -63,6 +63,7 @@ def run(args: Namespace) -> int:
         SYSTEM_FILES,
         args.directory,
         args.topics,
+        args.partition,
         server_properties=broker_properties(args),
         may_be_empty=True,
     )

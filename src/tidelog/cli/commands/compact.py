@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import (
     add_json,
+    add_logs,
     add_now,
     add_server_properties,
     add_settings,
-    add_topics,
     new_parser,
 )
 
@@ -32,7 +32,7 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog compact`` to the command line."""
     text = "clean compacted topics once, ignoring min.cleanable.dirty.ratio"
     parser = new_parser(commands, "compact", text, run)
-    add_topics(parser)
+    add_logs(parser)
     add_now(parser)
     add_settings(parser)
     add_server_properties(parser)
@@ -50,7 +50,9 @@ def run(args: Namespace) -> int:
     from tidelog.cli.terminal import print_counts
     from tidelog.env.system_files import SYSTEM_FILES
 
-    chosen = choose_to_change(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
+    chosen = choose_to_change(
+        SYSTEM_FILES, args.directory, args.topics, args.partition, may_be_empty=True
+    )
     has_loss = chosen.report_missing(args.command)
     places, missing = chosen.places, len(chosen.missing)
     printer = CompactionPrinter("dropped", is_json=args.json)
@@ -105,6 +107,7 @@ def print_plan(args: Namespace) -> int:
         SYSTEM_FILES,
         args.directory,
         args.topics,
+        args.partition,
         server_properties=broker_properties(args),
         may_be_empty=True,
     )

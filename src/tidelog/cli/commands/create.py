@@ -6,8 +6,14 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from tidelog.cli.arguments import partition_count
-from tidelog.cli.options import add_directory, add_json, add_settings, add_topic, new_parser
+from tidelog.cli.options import (
+    add_directory,
+    add_json,
+    add_partitions,
+    add_settings,
+    add_topic,
+    new_parser,
+)
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -18,16 +24,9 @@ if TYPE_CHECKING:
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog create`` to the command line."""
     parser = new_parser(commands, "create", "create a topic", run)
-    add_topic(parser)
     add_directory(parser)
-    parser.add_argument(
-        "-p",
-        "--partitions",
-        type=partition_count,
-        default=1,
-        metavar="N",
-        help="number of partitions (default 1)",
-    )
+    add_topic(parser)
+    add_partitions(parser, "number of partitions (default 1)", default=1)
     add_settings(parser)
     add_json(parser)
 

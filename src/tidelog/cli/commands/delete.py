@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog delete`` to the command line."""
     parser = new_parser(commands, "delete", "delete topics with all their records", run)
-    parser.add_argument("topics", metavar="TOPIC", nargs="+")
     add_directory(parser)
+    parser.add_argument("topics", metavar="TOPIC", nargs="+")
     add_dry_run(parser)
     add_json(parser)
 

@@ -6,12 +6,13 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tidelog.cli.arguments import deletion_end, partition_or_all
+from tidelog.cli.arguments import deletion_end
 from tidelog.cli.options import (
     add_directory,
     add_dry_run,
     add_json,
     add_now,
+    add_partition,
     add_settings,
     add_topic,
     new_parser,
@@ -28,8 +29,8 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog delete-records`` to the command line."""
     text = "delete a topic's records below an offset"
     parser = new_parser(commands, "delete-records", text, run)
-    add_topic(parser)
     add_directory(parser, may_be_partition=True)
+    add_topic(parser)
     parser.add_argument(
         "--before",
         type=deletion_end,
@@ -37,14 +38,7 @@ def add_parser(commands: Commands) -> None:
         metavar="OFFSET",
         help="the new log start offset, or highWatermark: delete all that readers see",
     )
-    parser.add_argument(
-        "-p",
-        "--partition",
-        type=partition_or_all,
-        required=True,
-        metavar="N",
-        help="the partition whose records are deleted, or all",
-    )
+    add_partition(parser, "the partition whose records are deleted, or all", required=True)
     add_dry_run(parser)
     add_now(parser)
     add_settings(parser)

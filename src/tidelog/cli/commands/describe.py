@@ -7,7 +7,7 @@ from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 from tidelog.cli.offline_directories import offline_directories, report_offline
-from tidelog.cli.options import add_json, add_server_properties, add_topics, new_parser
+from tidelog.cli.options import add_json, add_logs, add_server_properties, new_parser
 from tidelog.cli.terminal import begun_by, table
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog describe`` to the command line."""
     text = "show topics: segments, sizes, offsets, a picture"
     parser = new_parser(commands, "describe", text, run)
-    add_topics(parser)
+    add_logs(parser)
     parser.add_argument(
         "--log-dirs",
         action="store_true",
@@ -70,6 +70,7 @@ def run(args: Namespace) -> int:
         SYSTEM_FILES,
         args.directory,
         args.topics,
+        args.partition,
         server_properties=broker_properties(args),
         may_be_empty=True,
     )
@@ -108,8 +109,10 @@ def _print_directory(args: Namespace) -> int:
     from tidelog.explain.describe_directory import describe_directory
     from tidelog.explain.picture import format_bytes
 
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
-    found = describe_directory(chosen.directory, args.topics)
+    chosen = choose_partitions(
+        SYSTEM_FILES, args.directory, args.topics, args.partition, may_be_empty=True
+    )
+    found = describe_directory(chosen.directory, args.topics, args.partition)
     offline = offline_directories(SYSTEM_FILES, chosen.directory.path)
     report_offline(args.command, offline)
     if args.json:

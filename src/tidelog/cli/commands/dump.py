@@ -7,8 +7,7 @@ import sys
 from errno import EISDIR
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.arguments import not_negative
-from tidelog.cli.options import add_encoding, new_parser
+from tidelog.cli.options import add_encoding, add_range, new_parser
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -44,19 +43,10 @@ def add_parser(commands: Commands) -> None:
         help="print the records of a .log as what Kafka writes into this internal topic (default:"
         " by the name of the file's directory)",
     )
-    parser.add_argument(
-        "--from",
-        type=not_negative,
-        metavar="OFFSET",
-        dest="start_offset",
-        help="omit batches of a .log that end below this offset",
-    )
-    parser.add_argument(
-        "--to",
-        type=not_negative,
-        metavar="OFFSET",
-        dest="end_offset",
-        help="stop before this offset; a batch is printed whole if any of its offsets is in range",
+    add_range(
+        parser,
+        "omit batches of a .log that end below this offset",
+        "stop before this offset; a batch is printed whole if any of its offsets is in range",
     )
     add_encoding(parser)
 

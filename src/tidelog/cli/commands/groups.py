@@ -20,10 +20,10 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog groups`` to the command line."""
     text = "show the committed positions of consumer groups, and how far they are behind"
     parser = new_parser(commands, "groups", text, run)
+    add_directory(parser)
     parser.add_argument(
         "groups", metavar="GROUP", nargs="*", help="only these groups (default: all)"
     )
-    add_directory(parser)
     add_json(parser)
 
 

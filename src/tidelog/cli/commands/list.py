@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.options import add_json, add_topics, new_parser
+from tidelog.cli.options import add_json, add_logs, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -22,7 +22,7 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog list`` to the command line."""
     text = "list partitions, one per line: offsets, segments, size"
     parser = new_parser(commands, "list", text, run)
-    add_topics(parser)
+    add_logs(parser)
     add_json(parser)
 
 
@@ -36,7 +36,9 @@ def run(args: Namespace) -> int:
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.picture import format_bytes
 
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
+    chosen = choose_partitions(
+        SYSTEM_FILES, args.directory, args.topics, args.partition, may_be_empty=True
+    )
     has_loss = chosen.report_missing(args.command)
 
     def facts_of(place: Place) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import math
 import os
 from typing import TYPE_CHECKING
 
-from tidelog.cli.options import add_json, add_lone_directory, new_parser
+from tidelog.cli.options import add_directory, add_json, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -22,7 +22,7 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog metrics`` to the command line."""
     text = "print a running service's metrics in Prometheus' format, or else gauges from the files"
     parser = new_parser(commands, "metrics", text, run)
-    add_lone_directory(parser)
+    add_directory(parser)
     add_json(parser, "print JSON lines instead")
 
 

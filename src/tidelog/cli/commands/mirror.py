@@ -7,11 +7,12 @@ import os
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from tidelog.cli.arguments import directory_name
 from tidelog.cli.options import (
+    add_directory,
     add_dry_run,
     add_json,
     add_server_properties,
+    add_target_directory,
     add_topics,
     new_parser,
 )
@@ -35,13 +36,10 @@ def add_parser(commands: Commands) -> None:
 
 def add_arguments(parser: CommandParser) -> None:
     """Add the arguments of a mirror."""
-    add_topics(parser, may_be_partition=False)
-    parser.add_argument(
-        "--to",
-        type=directory_name,
-        metavar="TARGET",
-        required=True,
-        help="the data directory of the mirror; created if missing",
+    add_directory(parser)
+    add_topics(parser)
+    add_target_directory(
+        parser, "the data directory of the mirror; created if missing", required=True
     )
     add_server_properties(parser)
     add_dry_run(parser, "only print what would be copied")
@@ -83,7 +81,7 @@ def _mirror(args: Namespace, fs: FileSystem) -> list[MirroredPartition]:
             work.show(f"reading {name}", done_bytes, total_bytes)
 
         return mirror_topics(
-            *(source, os.path.abspath(args.to), args.topics),
+            *(source, os.path.abspath(args.target), args.topics),
             fs=fs,
             watcher=ShownWork(),
             is_plan=args.dry_run,

@@ -10,8 +10,14 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from tidelog.cli.arguments import directory_name, rate_or_none
-from tidelog.cli.options import add_directory, add_json, add_partition, new_parser
+from tidelog.cli.arguments import rate_or_none
+from tidelog.cli.options import (
+    add_directory,
+    add_json,
+    add_partition,
+    add_target_directory,
+    new_parser,
+)
 from tidelog.errors import DirectoryLocked, InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
@@ -44,14 +50,10 @@ def add_parser(commands: Commands) -> None:
         "service, --list and --cancel concern those that the next one would continue, for which\n"
         "--to names the directory of the copies.",
     )
-    parser.add_argument("topic", metavar="TOPIC", nargs="?", help="needed to move, and to cancel")
     add_directory(parser)
-    parser.add_argument(
-        "--to",
-        type=directory_name,
-        metavar="DIR",
-        dest="target",
-        help="data directory to move to; a running service must have it in its log.dirs",
+    parser.add_argument("topic", metavar="TOPIC", nargs="?", help="needed to move, and to cancel")
+    add_target_directory(
+        parser, "data directory to move to; a running service must have it in its log.dirs"
     )
     add_partition(parser)
     acts = parser.add_mutually_exclusive_group()

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tidelog.cli.arguments import not_negative, offset_target
+from tidelog.cli.arguments import offset_target
 from tidelog.cli.options import (
     READ_COMMITTED,
-    TIME_FORMAT,
     add_directory,
     add_json,
     add_optional_topic,
     add_partition,
+    add_range,
+    add_time,
     add_visibility,
     new_parser,
 )
@@ -30,31 +31,23 @@ if TYPE_CHECKING:
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog offsets`` to the command line."""
     text = "print the offsets of each partition, or its offset at a time, as JSON lines"
-    parser = new_parser(commands, "offsets", text, run, epilog=TIME_FORMAT)
-    add_optional_topic(parser)
+    parser = new_parser(commands, "offsets", text, run)
     add_directory(parser, may_be_partition=True)
+    add_optional_topic(parser)
     add_partition(parser)
-    parser.add_argument(
+    add_time(
+        parser,
         "--at",
-        type=offset_target,
+        "print one offset: earliest, latest, max-timestamp, or that of a TIME",
         metavar="WHEN",
-        help="print one offset: earliest, latest, max-timestamp, or that of a TIME",
+        read=offset_target,
     )
     text = "count records, aborted records, markers and gaps between two offsets"
     parser.add_argument("--count", action="store_true", help=text)
-    parser.add_argument(
-        "--from",
-        type=not_negative,
-        metavar="OFFSET",
-        dest="start_offset",
-        help="count from here, such as a consumer's position (default: the log start)",
-    )
-    parser.add_argument(
-        "--to",
-        type=not_negative,
-        metavar="OFFSET",
-        dest="end_offset",
-        help="count to here, exclusive (default: where reading ends)",
+    add_range(
+        parser,
+        "count from here, such as a consumer's position (default: the log start)",
+        "count to here, exclusive (default: where reading ends)",
     )
     add_visibility(parser)
     add_json(parser, "accepted for consistency: output is always JSON")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.cli.arguments import columns
 from tidelog.cli.options import (
     add_json,
+    add_logs,
     add_now,
     add_server_properties,
     add_settings,
-    add_topics,
     new_parser,
 )
 
@@ -35,7 +35,7 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog picture`` to the command line."""
     text = "draw logs: segments, batches, offsets, transactions, plans"
     parser = new_parser(commands, "picture", text, run)
-    add_topics(parser)
+    add_logs(parser)
     parser.add_argument(
         "--width",
         type=columns,
@@ -91,6 +91,7 @@ def run(args: Namespace) -> int:
         SYSTEM_FILES,
         args.directory,
         args.topics,
+        args.partition,
         server_properties=broker_properties(args),
         may_be_empty=args.svg is None and not args.overview,
     )

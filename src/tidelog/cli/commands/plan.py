@@ -9,10 +9,10 @@ from tidelog.cli.arguments import percentage
 from tidelog.cli.options import (
     add_full,
     add_json,
+    add_logs,
     add_now,
     add_server_properties,
     add_settings,
-    add_topics,
     new_parser,
 )
 from tidelog.errors import InvalidArgument
@@ -40,7 +40,7 @@ def add_parser(commands: Commands) -> None:
         help="retention of a whole directory: also what tidelog.retention.disk.percent=N of a"
         " service would delete",
     )
-    add_topics(parser)
+    add_logs(parser)
     add_full(parser)
     add_now(parser)
     add_settings(parser)
@@ -52,7 +52,8 @@ def run(args: Namespace) -> int:
     """Print the plan; that of a recovery returns 1 if something would be lost."""
     from tidelog.cli.commands import compact, recover
 
-    if args.disk_percent is not None and (args.operation != "retention" or args.topics):
+    is_part = args.topics or args.partition is not None
+    if args.disk_percent is not None and (args.operation != "retention" or is_part):
         raise InvalidArgument("--disk-percent is for plan retention of a whole data directory")
     if args.operation == "recovery":
         args.dry_run = args.keep = True
@@ -77,6 +78,7 @@ def _plan_retention(args: Namespace) -> int:
         SYSTEM_FILES,
         args.directory,
         args.topics,
+        args.partition,
         server_properties=broker_properties(args),
         may_be_empty=True,
     )

@@ -10,10 +10,10 @@ from tidelog.cli.options import (
     add_dry_run,
     add_full,
     add_json,
+    add_logs,
     add_now,
     add_server_properties,
     add_settings,
-    add_topics,
     new_parser,
 )
 from tidelog.errors import ExitCode, TidelogError
@@ -38,7 +38,7 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog recover`` to the command line."""
     text = "check logs after a crash, and truncate each at its first invalid batch"
     parser = new_parser(commands, "recover", text, run, printed_events=_PRINTED_EVENTS)
-    add_topics(parser)
+    add_logs(parser)
     add_dry_run(parser, "only print what would be truncated; exit with 1 if anything would")
     parser.add_argument(
         "--no-keep",
@@ -63,7 +63,9 @@ def run(args: Namespace) -> int:
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.env.system_files import SYSTEM_FILES
 
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
+    chosen = choose_partitions(
+        SYSTEM_FILES, args.directory, args.topics, args.partition, may_be_empty=True
+    )
     code = _report_missing(chosen, args.command)
     if not chosen.places:
         found = _Found(chosen.directory.path, [], [], 0)
@@ -147,7 +149,7 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
     topics = [topic for topic in args.topics if topic in there]
     watermarks = chosen.directory.checkpoints.high_watermarks
     cleaned = read_offsets(SYSTEM_FILES, os.path.join(chosen.directory.path, CLEANER_OFFSET_FILE))
-    with open_to_act(args, fs, topics) as acting:
+    with open_to_act(args, fs, topics, args.partition) as acting:
         for place in acting.places:
             try:
                 acting.notes.start()

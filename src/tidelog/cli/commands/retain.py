@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from tidelog.cli.options import (
     add_json,
+    add_logs,
     add_now,
     add_server_properties,
     add_settings,
-    add_topics,
     new_parser,
 )
 
@@ -24,7 +24,7 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog retain`` to the command line."""
     text = "delete the segments that have outlived their retention limits"
     parser = new_parser(commands, "retain", text, run)
-    add_topics(parser)
+    add_logs(parser)
     add_now(parser)
     add_settings(parser)
     add_server_properties(parser)
@@ -43,7 +43,9 @@ def run(args: Namespace) -> int:
     from tidelog.cli.terminal import print_message
     from tidelog.env.system_files import SYSTEM_FILES
 
-    chosen = choose_to_change(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
+    chosen = choose_to_change(
+        SYSTEM_FILES, args.directory, args.topics, args.partition, may_be_empty=True
+    )
     has_loss = chosen.report_missing(args.command)
     places, missing = chosen.places, len(chosen.missing)
     if not places:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.cli.options import (
     add_encoding,
     add_json,
-    add_partition,
-    add_topics,
+    add_logs,
     new_parser,
 )
 from tidelog.errors import ExitCode
@@ -29,8 +28,7 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog salvage`` to the command line."""
     text = "list what recoveries cut off and kept, or print the records in it"
     parser = new_parser(commands, "salvage", text, run)
-    add_topics(parser)
-    add_partition(parser)
+    add_logs(parser)
     parser.add_argument(
         "--records",
         action="store_true",

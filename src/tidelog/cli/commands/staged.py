@@ -31,8 +31,8 @@ def add_parser(commands: Commands) -> None:
         "deleted and created again; a repeat of it is then written",
     )
     parser.add_argument("action", choices=("list", "commit", "drop", "forget"))
-    parser.add_argument("txn", metavar="TXN", nargs="?", help="the transaction to drop or forget")
     add_directory(parser)
+    parser.add_argument("txn", metavar="TXN", nargs="?", help="the transaction to drop or forget")
     add_json(parser, "list: print JSON lines instead of text")
 
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import (
     add_json,
+    add_logs,
     add_now,
-    add_partition,
     add_server_properties,
     add_settings,
-    add_topics,
     new_parser,
 )
 
@@ -48,8 +47,7 @@ def add_parser(commands: Commands) -> None:
     text = "print a system table, one row per line"
     parser = new_parser(commands, "table", text, run)
     parser.add_argument("table", metavar="TABLE", choices=TABLES, help=", ".join(TABLES))
-    add_topics(parser)
-    add_partition(parser)
+    add_logs(parser)
     add_now(parser)
     add_settings(parser)
     add_server_properties(parser)

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from tidelog.cli.arguments import not_negative
-from tidelog.cli.options import add_json, add_topics, new_parser
+from tidelog.cli.options import add_json, add_logs, new_parser
 from tidelog.cli.terminal import begun_by, print_counts, print_message
 from tidelog.errors import InvalidArgument
 
@@ -34,7 +34,7 @@ def add_parser(commands: Commands) -> None:
         "as nothing is appended behind it; --execute does so.",
         printed_events={"truncated-below-high-watermark"},
     )
-    add_topics(parser)
+    add_logs(parser)
     _add_abort(parser)
     parser.add_argument(
         "--open",
@@ -71,6 +71,8 @@ def run(args: Namespace) -> int:
     """
     is_abort = args.producer_id is not None or args.undo
     if args.topics[:1] == ["abort"] and is_abort:
+        if args.partition is not None:
+            raise InvalidArgument("txns abort takes TOPIC-PARTITION: leave -p out")
         from tidelog.cli.transaction_abort import run_abort
 
         return run_abort(args)
@@ -85,7 +87,9 @@ def _list(args: Namespace) -> int:
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.readonly.read_only_log import ReadUpTo
 
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
+    chosen = choose_partitions(
+        SYSTEM_FILES, args.directory, args.topics, args.partition, may_be_empty=True
+    )
     has_loss = chosen.report_missing(args.command)
 
     def look(place: Place) -> tuple[Offsets, LogTransactions]:

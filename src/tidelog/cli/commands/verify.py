@@ -8,11 +8,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.cli.options import add_json, add_settings, add_topics, new_parser
+from tidelog.cli.options import add_json, add_logs, add_settings, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import ChosenPartitions, Place
@@ -28,7 +28,7 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog verify`` to the command line."""
     text = "check everything in partition directories, without changing anything"
     parser = new_parser(commands, "verify", text, run)
-    add_topics(parser)
+    add_logs(parser)
     add_settings(parser)
     add_json(parser)
 
@@ -44,8 +44,10 @@ def run(args: Namespace) -> int:
 
     settings = dict(args.options)
     is_compacted = "cleanup.policy" in settings and LogConfig.parse(settings).is_compacted
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
-    around = _around(chosen, args.directory, args.topics)
+    chosen = choose_partitions(
+        SYSTEM_FILES, args.directory, args.topics, args.partition, may_be_empty=True
+    )
+    around = _around(chosen, args)
     damaged: set[TopicPartition | None] = set()
     total = Checked()
     for place, result in _verify_all(chosen, is_compacted=is_compacted):
@@ -73,22 +75,23 @@ def run(args: Namespace) -> int:
     return int(bool(damaged))
 
 
-def _around(chosen: ChosenPartitions, directory: str, topics: Sequence[str]) -> list[Located]:
+def _around(chosen: ChosenPartitions, args: Namespace) -> list[Located]:
     """Return findings about the data directory's own files, for the chosen partitions.
 
-    If the command line names no topic and no partition directory, all findings are returned.
+    If the command line names no topic, partition or partition directory, all are returned.
     """
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.verify.verify_directory import check_directory
 
     data_dir = chosen.directory.path
-    is_whole = os.path.abspath(directory) == data_dir
+    is_whole = os.path.abspath(args.directory) == data_dir
     keys = {place.key for place in chosen.places}
 
     def is_chosen(key: TopicPartition | None) -> bool:
         if key is None or key in keys:
             return True
-        return is_whole and (not topics or key.topic in topics)
+        is_named = not args.topics or key.topic in args.topics
+        return is_whole and is_named and args.partition in {None, key.partition}
 
     return [each for each in check_directory(SYSTEM_FILES, data_dir) if is_chosen(each.key)]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import at_least_one, not_negative
 from tidelog.cli.options import (
+    add_directory,
     add_dry_run,
     add_json,
     add_now,
@@ -34,7 +35,8 @@ def add_job(jobs: Commands) -> CommandParser:
     """Add the job to the command line."""
     text = "clean compacted topics once on Spark, ignoring min.cleanable.dirty.ratio"
     parser = new_subparser(jobs, "compact", text, epilog=EPILOG)
-    add_topics(parser, may_be_partition=False)
+    add_directory(parser)
+    add_topics(parser)
     add_now(parser)
     add_settings(parser)
     add_dry_run(parser, "only print what would be dropped")

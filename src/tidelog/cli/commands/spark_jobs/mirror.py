@@ -38,7 +38,7 @@ def run(args: Namespace, spark: SparkSession) -> int:
     from tidelog.spark.jobs.job_progress import watch_tasks
     from tidelog.spark.jobs.mirror import SparkMirrorWorkers
 
-    source, target = source_of(args), os.path.abspath(args.to)
+    source, target = source_of(args), os.path.abspath(args.target)
     what = "planning to mirror" if args.dry_run else "mirroring"
     with (
         quiet(args.dry_run),

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.arguments import directory_name, partition_count
+from tidelog.cli.arguments import directory_name
 from tidelog.cli.options import (
     READ_COMMITTED,
+    add_compression,
     add_directory,
     add_dry_run,
+    add_isolation,
     add_json,
+    add_partitions,
     add_settings,
     add_topic,
+    add_txn,
     new_subparser,
 )
-from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -35,33 +38,21 @@ def add_job(jobs: Commands) -> CommandParser:
     """Add the job to the command line."""
     text = "write a topic's records to a new topic with another number of partitions"
     parser = new_subparser(jobs, "repartition", text, epilog=EPILOG)
-    add_topic(parser, "the topic to read")
     add_directory(parser)
+    add_topic(parser, "the topic to read")
     parser.add_argument("--to", required=True, metavar="TOPIC", help="the new topic")
-    parser.add_argument(
-        "--partitions",
-        required=True,
-        type=partition_count,
-        metavar="N",
-        help="number of partitions of the new topic",
-    )
+    add_partitions(parser, "number of partitions of the new topic", required=True)
     parser.add_argument(
         "--to-dir",
         type=directory_name,
         metavar="DIR",
         help="the data directory to write to (default: the one that is read)",
     )
-    parser.add_argument(
-        "--txn",
-        metavar="ID",
-        help="the id of the transaction (default: made of the topics and the number of partitions)",
+    add_txn(
+        parser,
+        "the id of the transaction (default: made of the topics and the number of partitions)",
     )
-    parser.add_argument(
-        "--isolation",
-        choices=(str(READ_COMMITTED), str(Isolation.READ_UNCOMMITTED)),
-        default=str(READ_COMMITTED),
-        help="read_committed omits aborted and open transactions (default read_committed)",
-    )
+    add_isolation(parser, READ_COMMITTED)
     parser.add_argument(
         "--keyless",
         choices=("spread", "source"),
@@ -69,10 +60,8 @@ def add_job(jobs: Commands) -> CommandParser:
         help="records without a key: spread them over all partitions, or write each to the number"
         " of its source partition modulo N (default spread)",
     )
-    parser.add_argument(
-        "--compression",
-        choices=("none", "gzip", "snappy", "lz4", "zstd"),
-        help="codec of the new batches, unless the new topic's compression.type sets one",
+    add_compression(
+        parser, "codec of the new batches, unless the new topic's compression.type sets one"
     )
     add_settings(parser)
     add_dry_run(parser, "count what would be written, and write nothing")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.cli.options import add_json, add_topics, new_subparser
+from tidelog.cli.options import add_directory, add_json, add_topics, new_subparser
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -19,6 +19,7 @@ def add_job(jobs: Commands) -> CommandParser:
     """Add the job to the command line."""
     text = "check everything in a data directory, without changing anything"
     parser = new_subparser(jobs, "verify", text)
+    add_directory(parser, may_be_partition=True)
     add_topics(parser)
     add_json(parser)
     return parser
