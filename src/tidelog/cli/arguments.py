@@ -14,6 +14,7 @@ from tidelog.cli.terminal import MAX_COLUMNS
 
 MAX_PERCENT: Final = 100
 _MAX_PORT: Final = 65535
+_INT64_MAX: Final = 2**63 - 1
 
 
 def offset_target(text: str) -> str | int:
@@ -162,4 +163,6 @@ def _at_least(least: int, text: str, rule: str | None = None) -> int:
         raise ArgumentTypeError(f"{text}: not a whole number") from None
     if number < least:
         raise ArgumentTypeError(f"{text}: {rule or f'must be at least {least}'}")
+    if number > _INT64_MAX:
+        raise ArgumentTypeError(f"{text}: must be at most {_INT64_MAX}")
     return number

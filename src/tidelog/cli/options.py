@@ -243,7 +243,10 @@ def _is_directory(path: str) -> bool:
 
 
 def add_partition(
-    parser: CommandParser, text: str = "only this partition (default: all)", *, required: bool = False
+    parser: CommandParser,
+    text: str = "only this partition (default: all)",
+    *,
+    required: bool = False,
 ) -> None:
     """Add ``-p N``: one partition instead of all; the word all stands for all."""
     parser.add_argument(
@@ -364,14 +367,13 @@ def add_full(parser: CommandParser) -> None:
     )
 
 
-def add_encoding(parser: CommandParser) -> None:
-    """Add ``--encoding``."""
-    parser.add_argument(
-        "--encoding",
-        choices=("utf8", "base64", "hex"),
-        default="utf8",
-        help="how keys, values and header values are written as text (default utf8)",
-    )
+def add_encoding(
+    parser: CommandParser,
+    text: str = "how keys, values and header values are printed (default utf8: those that are not"
+    " UTF-8 are in base64, and their row says so)",
+) -> None:
+    """Add ``--encoding``; ``text`` is its help."""
+    parser.add_argument("--encoding", choices=("utf8", "base64", "hex"), default="utf8", help=text)
 
 
 def add_isolation(parser: CommandParser, default: Isolation = Isolation.READ_UNCOMMITTED) -> None:

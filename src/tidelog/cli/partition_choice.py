@@ -340,7 +340,7 @@ def _chosen(
 def _explain(directory: str, places: list[Place], unknown: list[str], partition: int | None) -> str:
     if not places:
         return f"{directory} has no partitions, which are directories named <topic>-<partition>"
-    what = f"topic {', '.join(unknown)}" if unknown else "such partition"
+    what = f"topic {', '.join(unknown)}" if unknown else "topic"
     number = "" if partition is None else f" with a partition {partition}"
     known = ", ".join(sorted({place.topic for place in places}))
     return f"no {what}{number} in {directory}; it has {known}"

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     Write = Callable[[Record], bytes]
 
 FORMS: Final = ("json", "text", "raw", "csv")
-CSV_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+CSV_COLUMNS: Final = (
+    *("topic", "partition", "offset", "timestamp", "key", "value", "headers"),
+    *("keyEncoding", "valueEncoding"),
+)
 DIRECTIVES: Final = "tpoTkvhKV%"
 """The letters after a percent sign; ``s`` and ``S``, as in kcat, are the same as ``v``, ``V``."""
 
@@ -68,15 +71,7 @@ class _Plain:
         self._write = write
 
     def pieces(self, columns: RecordColumns) -> Iterator[bytes]:
-        from tidelog.records.json.json_record import NotText
-
-        written: list[bytes] = []
-        try:
-            written.extend(map(self._write, columns.records()))
-        except NotText:
-            yield b"".join(written)
-            raise
-        yield b"".join(written)
+        yield b"".join(map(self._write, columns.records()))
 
 
 class _Fields:
@@ -116,17 +111,15 @@ class _Fields:
 
     def csv_line(self, record: Record) -> bytes:
         """Return a line of CSV; null is empty, and empty text is quoted."""
-        from tidelog.records.json.json_record import bytes_as_text, headers_as_text
+        from tidelog.records.json.json_record import Encoding, bytes_as_text
 
-        encoding, offset = self._encoding, record.offset
+        (key, of_key), (value, of_value) = (
+            bytes_as_text(data, self._encoding) for data in (record.key, record.value)
+        )
         cells = (
-            self._topic,
-            str(self._partition),
-            str(offset),
-            str(record.timestamp),
-            bytes_as_text(record.key, encoding, offset, "key"),
-            bytes_as_text(record.value, encoding, offset, "value"),
-            json.dumps(headers_as_text(record, encoding), ensure_ascii=False),
+            *(self._topic, str(self._partition), str(record.offset), str(record.timestamp)),
+            *(key, value, self._headers(record).decode()),
+            *(None if used is Encoding.UTF8 else str(used) for used in (of_key, of_value)),
         )
         return (",".join(map(_csv_cell, cells)) + "\n").encode()
 
@@ -140,7 +133,8 @@ class _Fields:
 
         if data is None or self._encoding is Encoding.UTF8:
             return data or b""
-        return (bytes_as_text(data, self._encoding, 0, "") or "").encode()
+        text, _ = bytes_as_text(data, self._encoding)
+        return (text or "").encode()
 
 
 def _csv_cell(text: str | None) -> str:

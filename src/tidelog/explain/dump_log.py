@@ -19,7 +19,7 @@ from tidelog.readonly.read_only_segment import ReadOnlySegment, place_for
 from tidelog.records.batch import INT64_MAX, BatchFlags, TimestampType
 from tidelog.records.control import CONTROL_KEY, ControlType, control_type, parse_marker
 from tidelog.records.file_records import FileRecords
-from tidelog.records.json.json_record import Encoding, bytes_as_text, headers_as_text
+from tidelog.records.json.json_record import Encoding, headers_as_text, parts_as_text
 from tidelog.records.kraft import parse_kraft
 from tidelog.records.legacy import expand
 from tidelog.records.record_columns import decode
@@ -65,13 +65,13 @@ def dump_log(
         records: whether to yield records, not only batches.
         start_offset: inclusive.
         end_offset: exclusive; None for the end of the file.
-        encoding: of keys and values of records.
+        encoding: of keys and values of records, base64 where they are not in this one; a row says
+            which, unless it is text.
         topic: whose records keys and values are, to be shown as objects; None: as text.
 
     Raises:
         CorruptMessage: bytes that are not a valid batch, with path and position; raised after the
             rows before them.
-        NotText: a record cannot be shown in ``encoding``.
     """
     end = INT64_MAX if end_offset is None else end_offset
     form = _Form(encoding, topic) if records else None
@@ -203,8 +203,7 @@ def _record_row(record: Record, form: _Form, *, is_control: bool) -> Row:
     elif form.topic is not None:
         row |= _decoded(form.topic, record)
     else:
-        row["key"] = bytes_as_text(key, encoding, offset, "key")
-        row["value"] = bytes_as_text(value, encoding, offset, "value")
+        row |= parts_as_text(record, encoding)
     row["headers"] = headers_as_text(record, encoding) if headers else []
     return row
 
@@ -214,12 +213,7 @@ def _decoded(topic: InternalTopic, record: Record) -> Row:
     try:
         return decode_record(topic, record)
     except InvalidRecord as invalid:
-        parts = {"key": record.key, "value": record.value}
-        row: Row = {
-            name: bytes_as_text(data, Encoding.BASE64, record.offset, name)
-            for name, data in parts.items()
-        }
-        return row | {"error": str(invalid)}
+        return parts_as_text(record, Encoding.BASE64) | {"error": str(invalid)}
 
 
 def _control_fields(record: Record) -> Row:

@@ -11,7 +11,7 @@ from tidelog.errors import CorruptMessage
 from tidelog.explain.dump_log import dump_log
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import build_batch, pack_batch
-from tidelog.records.json.json_record import Encoding, NotText
+from tidelog.records.json.json_record import Encoding
 from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
@@ -123,14 +123,17 @@ def test_bytes_that_are_not_a_batch_are_an_error_after_the_rows_before(tail: byt
     assert (len(FIRST), PATH) == (caught.value.position, caught.value.path)
 
 
-def test_bytes_that_are_not_text_are_refused() -> None:
-    """As in every command, the error suggests base64 or hex."""
+def test_bytes_that_are_not_text_are_marked() -> None:
+    """As in every command: base64 unless another encoding is chosen, and the row says which."""
     data = build_batch([record(b"\xff")])
 
-    with pytest.raises(NotText, match="base64"):
-        dump(data, records=True)
-    assert dump(data, records=True, encoding=Encoding.BASE64)[1]["value"] == "/w=="
-    assert dump(data, records=True, encoding=Encoding.HEX)[1]["value"] == "ff"
+    found = [dump(data, records=True, encoding=encoding)[1] for encoding in Encoding]
+
+    assert [(row["value"], row["valueEncoding"]) for row in found] == [
+        ("/w==", "base64"),
+        ("/w==", "base64"),
+        ("ff", "hex"),
+    ]
 
 
 def test_an_unknown_codec_is_named_by_its_number() -> None:

@@ -70,7 +70,8 @@ def add_parser(commands: Commands) -> None:
         "append records to a topic, from a file or standard input",
         run,
         epilog='a record as JSON: {"key": text, "value": text, "headers": [[name, text], …],'
-        ' "timestamp": ms, "partition": number}\nevery member is optional; text may be null;'
+        ' "timestamp": ms,\n"partition": number, "keyEncoding": "base64", "valueEncoding": "hex"};'
+        " every member is optional;\ntext may be null; a timestamp may be a date and time;"
         " the lines that cat prints are such records",
     )
     add_directory(parser)
@@ -82,7 +83,11 @@ def add_parser(commands: Commands) -> None:
         default="text",
         help="text (the default): each line is a value; json: each line is a record",
     )
-    add_encoding(parser)
+    add_encoding(
+        parser,
+        "how keys, values and header values are written where a line does not say it"
+        " (default utf8)",
+    )
     add_partition(parser, "append to this partition only")
     add_compression(parser, "codec of the batches (default none)", default="none")
     add_txn(

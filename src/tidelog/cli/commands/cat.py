@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 _FORMS: Final = r"""FORMAT: text prints each value and a line end; raw only the values;
-csv a line of names, then a line a record: null is empty, empty text is quoted.
+csv a line of names, then a line a record: null is empty, empty text is quoted, and
+the last columns say how key and value are written if they are not text.
 In a text, these stand for parts of a record:
   %t topic   %p partition   %o offset   %T timestamp in ms   %k key   %v value
   %h headers as JSON   %K and %V size of key and value in bytes, -1: null

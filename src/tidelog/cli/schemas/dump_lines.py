@@ -13,7 +13,7 @@ from tidelog.cli.schemas.forms import (
     nullable,
     string,
 )
-from tidelog.cli.schemas.parts import PLACE, RECORD, TOPIC
+from tidelog.cli.schemas.parts import MARKS, PLACE, RECORD, TOPIC
 
 if TYPE_CHECKING:
     from tidelog.cli.schemas.forms import Schema
@@ -73,8 +73,8 @@ _RECORD_HEAD: Final[dict[str, Schema]] = {
 }
 _DECODED: Final = {
     "type": ["string", "object", "null"],
-    "description": "Written as `--encoding` says; of an internal topic of Kafka's, an object as"
-    " Kafka's dump tool prints it.",
+    "description": "As text; of an internal topic of Kafka's, an object as Kafka's dump tool prints"
+    " it.",
 }
 _DUMPED_RECORD: Final = _entry(
     "A record of a `.log` file, with `--records`.",
@@ -85,6 +85,7 @@ _DUMPED_RECORD: Final = _entry(
         "headers": RECORD["properties"]["headers"],
     },
     {
+        **MARKS,
         **_ERROR,
         "crc": _number("The record's own checksum; only in old formats."),
         "valid": boolean("Whether it is the checksum of the bytes; only in old formats."),

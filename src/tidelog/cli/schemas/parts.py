@@ -145,6 +145,11 @@ DESCRIBED_LOG: Final[Schema] = line(
     },
 )
 
+ENCODINGS: Final = ("utf8", "base64", "hex")
+MARKS: Final[dict[str, Schema]] = {
+    f"{part}Encoding": string(f"How its {part} is written; only if not as plain text.", *ENCODINGS)
+    for part in ("key", "value")
+}
 RECORD: Final = line(
     "One record.",
     {
@@ -154,27 +159,37 @@ RECORD: Final = line(
         "timestampType": string(
             "What the timestamp is.", "CreateTime", "LogAppendTime", "NoTimestampType"
         ),
-        "key": nullable(string("Its key, written as `--encoding` says.")),
-        "value": nullable(string("Its value, written as `--encoding` says.")),
+        "key": nullable(string("Its key.")),
+        "value": nullable(string("Its value.")),
         "headers": array(
             {"type": "array", "items": {"type": ["string", "null"]}},
-            "Its headers, each a list of name and value.",
+            "Its headers, each a list of name and value, and of how the value is written, if not"
+            " as plain text.",
         ),
         "leaderEpoch": integer("Leader epoch of its batch; -1: none.", least=-1),
     },
+    MARKS,
 )
 NEW_RECORD: Final = line(
     "One record to append.",
     {},
     {
-        "key": nullable(string("Its key, written as `--encoding` says (default: null).")),
-        "value": nullable(string("Its value, written as `--encoding` says (default: null).")),
+        "key": nullable(string("Its key (default: null).")),
+        "value": nullable(string("Its value (default: null).")),
         "headers": nullable(RECORD["properties"]["headers"]),
-        "timestamp": nullable(
-            integer("In ms since 1970-01-01 (default: the time of the append).", least=-1)
-        ),
+        "timestamp": {
+            "type": ["integer", "string", "null"],
+            "description": "In ms since 1970-01-01, or an ISO 8601 date and time, in UTC unless it"
+            " names a zone (default: the time of the append).",
+        },
         "partition": nullable(
             integer("Number of the partition (default: chosen by the key, as Kafka does).")
+        ),
+        "keyEncoding": nullable(
+            string("How the key is written (default: as `--encoding` says).", *ENCODINGS)
+        ),
+        "valueEncoding": nullable(
+            string("How the value is written (default: as `--encoding` says).", *ENCODINGS)
         ),
         **{
             name: {"description": f"Ignored: `{name}` of a record that `cat` has printed."}

@@ -2,8 +2,8 @@
 
 The text between the values, the line template, comes from the caller
 (``records/json/json_lines.py``), whose plain form of a record is the reference. The kernel stops
-before a record that it cannot write, such as one that is not valid UTF-8, and the caller writes it
-in plain code.
+before a record that it cannot write, such as one with a header's name that is not valid UTF-8, and
+the caller writes it in plain code.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.kernels.json.json_text import (
+    BASE64,
     MOST_DIGITS,
     MOST_EXPANSION,
     SPARE_BYTES,
@@ -68,8 +69,11 @@ BEFORE_VALUE: Final = 5
 BEFORE_HEADERS: Final = 6
 BEFORE_EPOCH: Final = 7
 LINE_END: Final = 8
-BASE64_SIGNS: Final = 9
-PIECES: Final = 10
+"""The first of four pieces: for key and value as chosen, the key, the value, and both in base64."""
+MARK: Final = 12
+"""The first of two pieces that follow a header's value: as chosen, and in base64."""
+BASE64_SIGNS: Final = 14
+PIECES: Final = 15
 
 BASE64_LETTERS: Final = 64
 CREATE_TIME: Final = 0
@@ -77,8 +81,8 @@ LOG_APPEND_TIME: Final = 1
 
 _NULL: Final = 0x6C6C756E
 _QUOTE: Final = 0x22
-_HEADER_BYTES: Final = 16
-"""Greatest size of the punctuation around a header's strings."""
+_HEADER_BYTES: Final = 26
+"""Greatest size of the punctuation around a header's strings, and of the mark of an encoding."""
 _NUMBERS_BYTES: Final = 3 * MOST_DIGITS + 2 * _HEADER_BYTES + SPARE_BYTES
 """Greatest size of a record's numbers and of the punctuation around key and value."""
 _SIZE_SHIFT: Final = 31
@@ -110,6 +114,11 @@ class _Template(NamedTuple):
     before_headers: int
     before_epoch: int
     line_end: int
+    line_end_key: int
+    line_end_value: int
+    line_end_both: int
+    mark: int
+    mark_base64: int
 
 
 class _Fields(NamedTuple):
@@ -142,8 +151,28 @@ def _text(target: int, source: int, size: int, encoding: int, context: _Context)
 
 
 @called
-def _headers(target: int, at: int, count: int, context: _Context) -> int:
-    """Write headers as pairs of name and value; return the address after, 0 if not valid text."""
+def _copy(target: int, template: _Template, piece: int) -> int:
+    """Copy a piece of the template; return the address after it."""
+    size = piece >> _SIZE_SHIFT
+    copy_exact(target, template.first + (piece & _START_MASK), size)
+    return target + size
+
+
+@called
+def _header_value(
+    target: int, source: int, size: int, context: _Context, template: _Template
+) -> int:
+    """Write a header's value and how it is written; return the address after it."""
+    end = _text(target, source, size, context.encoding, context)
+    if end == 0:
+        end = _text(target, source, size, number(BASE64), context)
+        return _copy(end, template, template.mark_base64)
+    return end if size < 0 else _copy(end, template, template.mark)
+
+
+@called
+def _headers(target: int, at: int, count: int, context: _Context, template: _Template) -> int:
+    """Write headers as lists; return the address after, 0 if a name is not valid text."""
     for index in range(count):
         name_at, name_size, value_at, value_size = read_header(at, context.end)
         if index:
@@ -156,21 +185,11 @@ def _headers(target: int, at: int, count: int, context: _Context) -> int:
             return 0
         store8(target, 0x2C)
         store8(target + 1, 0x20)
-        target = _text(target + 2, value_at, value_size, context.encoding, context)
-        if target == 0:
-            return 0
+        target = _header_value(target + 2, value_at, value_size, context, template)
         store8(target, 0x5D)
         target += 1
         at = value_at + max(value_size, 0)
     return target
-
-
-@called
-def _copy(target: int, template: _Template, piece: int) -> int:
-    """Copy a piece of the template; return the address after it."""
-    size = piece >> _SIZE_SHIFT
-    copy_exact(target, template.first + (piece & _START_MASK), size)
-    return target + size
 
 
 @inlined
@@ -180,22 +199,30 @@ def _before_key(kind: int, template: _Template) -> int:
     return template.before_key_appended if kind == LOG_APPEND_TIME else template.before_key
 
 
+@inlined
+def _line_end(key_end: int, value_end: int, template: _Template) -> int:
+    """Return the piece that ends a line; the end of a text is 0 if that is written in base64."""
+    if key_end:
+        return template.line_end if value_end else template.line_end_value
+    return template.line_end_key if value_end else template.line_end_both
+
+
 @called
 def _line(at: int, record: _Fields, context: _Context, template: _Template) -> int:
-    """Write one record; return the address after it, 0 if anything in it is not valid text."""
+    """Write one record; return the address after it, 0 if a header's name is not valid text."""
     at = write_number(_copy(at, template, template.before_offset), record.offset)
     at = write_number(_copy(at, template, template.before_timestamp), record.timestamp)
     at = _copy(at, template, _before_key(record.kind, template))
-    at = _text(at, record.key_at, record.key_size, context.encoding, context)
-    if at == 0:
-        return 0
-    at = _copy(at, template, template.before_value)
-    at = _text(at, record.value_at, record.value_size, context.encoding, context)
-    if at == 0:
-        return 0
-    at = _copy(at, template, template.before_headers)
+    key_end = _text(at, record.key_at, record.key_size, context.encoding, context)
+    if key_end == 0:
+        at = _text(at, record.key_at, record.key_size, number(BASE64), context)
+    at = _copy(key_end or at, template, template.before_value)
+    value_end = _text(at, record.value_at, record.value_size, context.encoding, context)
+    if value_end == 0:
+        at = _text(at, record.value_at, record.value_size, number(BASE64), context)
+    at = _copy(value_end or at, template, template.before_headers)
     if record.headers:
-        at = _headers(at, record.headers_at, record.headers, context)
+        at = _headers(at, record.headers_at, record.headers, context, template)
         if at == 0:
             return 0
     at = _copy(at, template, template.before_epoch)
@@ -204,7 +231,7 @@ def _line(at: int, record: _Fields, context: _Context, template: _Template) -> i
         at += 4
     else:
         at = write_number(at, record.epoch)
-    return _copy(at, template, template.line_end)
+    return _copy(at, template, _line_end(key_end, value_end, template))
 
 
 @inlined
@@ -259,6 +286,11 @@ def _template_of(first: int, ends: npt.NDArray[np.int64]) -> _Template:
         _piece(ends, number(BEFORE_HEADERS)),
         _piece(ends, number(BEFORE_EPOCH)),
         _piece(ends, number(LINE_END)),
+        _piece(ends, number(LINE_END + 1)),
+        _piece(ends, number(LINE_END + 2)),
+        _piece(ends, number(LINE_END + 3)),
+        _piece(ends, number(MARK)),
+        _piece(ends, number(MARK + 1)),
     )
 
 

@@ -15,7 +15,7 @@ from tidelog.errors import InvariantError
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.batch import TimestampType
-from tidelog.records.json.json_record import Encoding, NotText, record_as_json
+from tidelog.records.json.json_record import Encoding, record_as_json
 from tidelog.records.record import Record
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _VALUES: Final = re.compile(
     '(?<="offset": )0|(?<="timestamp": )0|(?<="key": )null|(?<="value": )null'
     '|(?<="headers": \\[)|(?<="leaderEpoch": )null'
 )
+_BINARY: Final = b"\xff"
 _ENCODINGS: Final = tuple(Encoding)
 _TYPES: Final = (
     TimestampType.CREATE_TIME,
@@ -48,15 +49,11 @@ class JsonLines:
         self._topic = topic
         self._partition = partition
         self._encoding = encoding
-        self._template, self._ends = _template_of(topic, partition)
+        self._template, self._ends = _template_of(topic, partition, encoding)
         self._out: Bytes | None = None
 
     def pieces(self, columns: RecordColumns) -> Iterator[bytes | memoryview]:
-        """Yield the records as whole lines; a piece is valid until the next is requested.
-
-        Raises:
-            NotText: as ``record_as_json``, after the lines before that record.
-        """
+        """Yield the records as whole lines; a piece is valid until the next is requested."""
         if not len(columns):
             return
         if use_kernels(len(columns) * _ROW_BYTES):
@@ -65,14 +62,10 @@ class JsonLines:
             yield from self._plain(columns)
 
     def _plain(self, columns: RecordColumns) -> Iterator[bytes]:
-        lines: list[str] = []
-        try:
-            for record in columns.records():
-                line = record_as_json(self._topic, self._partition, record, self._encoding)
-                lines.append(line + "\n")
-        except NotText:
-            yield "".join(lines).encode()
-            raise
+        lines = (
+            record_as_json(self._topic, self._partition, record, self._encoding) + "\n"
+            for record in columns.records()
+        )
         yield "".join(lines).encode()
 
     def _compiled(self, columns: RecordColumns) -> Iterator[bytes | memoryview]:
@@ -98,19 +91,23 @@ class JsonLines:
                 row += 1
 
 
-def _template_of(topic: str, partition: int) -> tuple[Bytes, Ints]:
+def _template_of(topic: str, partition: int, encoding: Encoding) -> tuple[Bytes, Ints]:
     """Return the text between values, in the kernel's order, and where each piece ends.
 
     The pieces are cut out of a line that ``json_record`` writes.
     """
-    lines = [
-        record_as_json(topic, partition, Record(0, 0, kind, None, None), Encoding.UTF8)
-        for kind in _TYPES
-    ]
-    cut = [_VALUES.split(line) for line in lines]
+    null = Record(0, 0, _TYPES[0], None, None)
+    records = [null._replace(timestamp_type=kind) for kind in _TYPES]
+    # What a line ends in depends on which parts are not in the chosen encoding.
+    records += [null._replace(key=_BINARY), null._replace(value=_BINARY)]
+    records += [null._replace(key=_BINARY, value=_BINARY)]
+    lines = [record_as_json(topic, partition, record, encoding) for record in records]
+    cut = [_VALUES.split(line) for line in lines[: len(_TYPES)]]
     offset, timestamp, _, value, headers, epoch, end = cut[0]
     keys = [before[2] for before in cut]
-    pieces = [offset, timestamp, *keys, value, headers, epoch, end + "\n", _BASE64]
+    ends = [end, *(line.partition('"leaderEpoch": null')[2] for line in lines[len(_TYPES) :])]
+    pieces = [offset, timestamp, *keys, value, headers, epoch, *(f"{one}\n" for one in ends)]
+    pieces += ["" if encoding is Encoding.UTF8 else f', "{encoding}"', ', "base64"', _BASE64]
     data = [piece.encode() for piece in pieces]
-    ends = np.cumsum([0, *map(len, data)], dtype=np.int64)
-    return np.frombuffer(b"".join(data), np.uint8), ends
+    positions = np.cumsum([0, *map(len, data)], dtype=np.int64)
+    return np.frombuffer(b"".join(data), np.uint8), positions

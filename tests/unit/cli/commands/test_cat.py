@@ -106,16 +106,29 @@ def test_bytes_are_text_in_the_chosen_encoding(topic: Cli) -> None:
     assert topic.values("--encoding", "hex") == ["c3bce29883"]
 
 
-def test_what_is_no_utf8_is_refused(topic: Cli) -> None:
-    """Exit code 2; the records before it are printed, and the error names the option to use."""
-    topic.on("append", "t", "--format", "text", stdin=b"good\n\xff\nlater\n")
+def test_what_is_not_utf8_is_printed_and_appended_again(topic: Cli) -> None:
+    """At the first try and without a loss, whichever encoding each of the commands is given."""
+    record = (
+        '{"key": "k", "value": "AP8=", "valueEncoding": "base64",'
+        ' "headers": [["h", "ww==", "base64"], ["i", "j"]], "timestamp": 5}\n'
+    )
+    assert topic.on("append", "t", "--format", "json", stdin=record).code == 0
 
-    outcome = topic.on("cat", "t")
+    printed = topic.on("cat", "t")
 
-    assert outcome.code == 2
-    assert [row["value"] for row in outcome.rows] == ["good"]
-    assert "tidelog cat: the value at offset 1 is not valid UTF-8" in outcome.err
-    assert "use --encoding base64 or hex" in outcome.err
+    [row] = printed.rows
+    assert (printed.code, printed.err) == (0, "")
+    assert {name: row[name] for name in ("key", "value", "valueEncoding", "headers")} == {
+        "key": "k",
+        "value": "AP8=",
+        "valueEncoding": "base64",
+        "headers": [["h", "ww==", "base64"], ["i", "j"]],
+    }
+    for to, how in (("u", "utf8"), ("v", "base64"), ("w", "hex")):
+        topic.on("create", to)
+        lines = topic.on("cat", "t", "--encoding", how).out
+        assert topic.on("append", to, "--format", "json", stdin=lines).code == 0
+        assert topic.on("cat", to).out == printed.out.replace('"t"', f'"{to}"')
 
 
 def test_one_partitions_directory_can_be_named(topic: Cli) -> None:
@@ -403,11 +416,14 @@ def test_a_choice_that_cannot_be_meant_is_wrong_usage(
         (
             ["--format", "csv"],
             (
-                "topic,partition,offset,timestamp,key,value,headers\n"
-                't,0,0,5,k,ü,"[[""h"", ""x""]]"\nt,0,1,6,,"",[]\nt,0,2,7,"",,[]\n'
+                "topic,partition,offset,timestamp,key,value,headers,keyEncoding,valueEncoding\n"
+                't,0,0,5,k,ü,"[[""h"", ""x""]]",,\nt,0,1,6,,"",[],,\nt,0,2,7,"",,[],,\n'
             ),
         ),
-        (["--format", "csv", "-n", 0], "topic,partition,offset,timestamp,key,value,headers\n"),
+        (
+            ["--format", "csv", "-n", 0],
+            "topic,partition,offset,timestamp,key,value,headers,keyEncoding,valueEncoding\n",
+        ),
     ],
 )
 def test_records_can_be_printed_in_other_forms(
@@ -428,14 +444,12 @@ def test_records_can_be_printed_in_other_forms(
 
 
 def test_bytes_that_are_not_text_are_printed_as_they_are(topic: Cli) -> None:
-    """By text, raw and texts with directives; CSV, like JSON, refuses them."""
+    """By text, raw and texts with directives; CSV, like JSON, says how they are written."""
     topic.on("append", "t", "--format", "text", stdin=b"\xff\n")
 
-    csv = topic.on("cat", "t", "--format", "csv")
-
-    assert csv.code == 2
-    assert "use --encoding base64 or hex" in csv.err
-    assert topic.on("cat", "t", "--format", "csv", "--encoding", "hex").out.endswith(",ff,[]\n")
+    assert topic.on("cat", "t", "--format", "csv").out.endswith(",/w==,[],,base64\n")
+    hexadecimal = topic.on("cat", "t", "--format", "csv", "--encoding", "hex")
+    assert hexadecimal.out.endswith(",ff,[],hex,hex\n")
 
 
 def test_messages_group_the_digits_of_offsets(topic: Cli) -> None:

@@ -15,8 +15,24 @@ from tidelog.kernels.json.record_lines import NOT_PLAIN, write_lines
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WORDS = [b"<", b";", b"C", b"L", b"N", b",", b"[", b"]", b">\n", b"A" * 64]
-DATA = np.frombuffer(b"key\xffvalue\x02h\x04v1", np.uint8)
+WORDS = [
+    b"<",
+    b";",
+    b"C",
+    b"L",
+    b"N",
+    b",",
+    b"[",
+    b"]",
+    b">\n",
+    b"K\n",
+    b"V\n",
+    b"B\n",
+    b"?",
+    b"!",
+    b"+" * 64,
+]
+DATA = b"key\xffvalue\x02h\x04v1"
 
 
 def table(*records: dict[int, int]) -> Any:
@@ -37,11 +53,12 @@ def lines(
     encoding: int = UTF8,
     types: bytes = bytes(9),
     ends: Any = None,
+    data: bytes = DATA,
 ) -> tuple[int, int, bytes]:
     out = np.zeros(room, np.uint8)
     ends_array = np.cumsum([0, *map(len, WORDS)]) if ends is None else np.array(ends)
     status, row, size = run(write_lines)(
-        DATA,
+        np.frombuffer(data, np.uint8),
         records,
         np.frombuffer(types, np.uint8),
         np.array([5, -1]),
@@ -71,17 +88,35 @@ def test_template_and_values_alternate(run: Callable[[Any], Any]) -> None:
     assert found == (
         rows.OK,
         3,
-        b'<12;-1L"key","value"[["h", "v1"]]5>\n<0;0Cnull,null[]null>\n<0;0Nnull,null[]5>\n',
+        b'<12;-1L"key","value"[["h", "v1"?]]5>\n<0;0Cnull,null[]null>\n<0;0Nnull,null[]5>\n',
     )
 
 
-def test_invalid_utf8_is_left_to_plain_code(run: Callable[[Any], Any]) -> None:
-    """The kernel stops before a record that is not UTF-8 and can be resumed behind it."""
-    records = table({}, {rows.KEY_SIZE: 4}, {})
+def test_what_is_not_utf8_is_written_in_base64(run: Callable[[Any], Any]) -> None:
+    """Key, value or both, with another end of the line; a header's value with a mark."""
+    key, value = {rows.KEY_SIZE: 4}, {rows.VALUE_AT: 3, rows.VALUE_SIZE: 1}
+    header = {rows.HEADERS_AT: 12, rows.HEADERS_COUNT: 1}
+    data = b"key\xffvalue\0\0\0\x02h\x02\xff"
 
-    assert lines(run, records) == (NOT_PLAIN, 1, b"<0;0Cnull,null[]5>\n")
+    found = lines(run, table({}, key, value, key | value, header), types=bytes(5), data=data)
+
+    assert found[:2] == (rows.OK, 5)
+    assert found[2].splitlines() == [
+        b"<0;0Cnull,null[]5>",
+        b'<0;0C"++++++==",null[]5K',
+        b'<0;0Cnull,"++=="[]5V',
+        b'<0;0C"++++++==","++=="[]5B',
+        b'<0;0Cnull,null[["h", "++=="!]]5>',
+    ]
+    assert lines(run, table(key), encoding=HEX)[2] == b'<0;0C"6b6579ff",null[]5>\n'
+
+
+def test_a_name_that_is_not_utf8_is_left_to_plain_code(run: Callable[[Any], Any]) -> None:
+    """The kernel stops before that record and can be resumed after it."""
+    records = table({}, {rows.HEADERS_AT: 0, rows.HEADERS_COUNT: 1}, {})
+
+    assert lines(run, records, data=b"\x02\xff\x01") == (NOT_PLAIN, 1, b"<0;0Cnull,null[]5>\n")
     assert lines(run, records, first=2) == (rows.OK, 3, b"<0;0Cnull,null[]5>\n")
-    assert lines(run, records, encoding=HEX)[0] == rows.OK
 
 
 def test_the_least_int64_is_left_to_plain_code(run: Callable[[Any], Any]) -> None:
@@ -120,7 +155,7 @@ def test_positions_outside_the_data_are_refused(
     assert (status, row) == (rows.BAD_ARGUMENT, 1)
 
 
-@pytest.mark.parametrize("ends", [[0], [1, *range(2, 12)], [0] * 10 + [10**9], [0] * 11])
+@pytest.mark.parametrize("ends", [[0], [1, *range(2, 17)], [0] * 15 + [10**9], [0] * 16])
 def test_a_malformed_template_is_rejected(run: Callable[[Any], Any], ends: list[int]) -> None:
     """A template that lacks pieces, base64's letters, or bytes in its buffer is rejected."""
     assert lines(run, table({}), ends=ends)[0] == rows.BAD_ARGUMENT

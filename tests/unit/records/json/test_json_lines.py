@@ -11,7 +11,7 @@ from tidelog.records.batch import TimestampType
 from tidelog.records.builder import build_batch
 from tidelog.records.json import json_lines
 from tidelog.records.json.json_lines import JsonLines
-from tidelog.records.json.json_record import Encoding, NotText, record_as_json
+from tidelog.records.json.json_record import Encoding, record_as_json
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import RecordColumns, decode
 from tidelog.testing.old_batches import build_old
@@ -66,17 +66,15 @@ def test_each_timestamp_type_has_its_name() -> None:
     assert [lines(columns).count(f'"{name}"') for name in names] == [1, 1, 3]
 
 
-def test_invalid_utf8_is_an_error_after_the_lines_before_it() -> None:
-    """NotText names offset and part; nothing of that record is written."""
-    bad = [*RECORDS, (1, b"k", b"\xff", ()), (1, b"k", b"v", ())]
-    columns = columns_of(build_batch(bad))
-    found: list[bytes] = []
+@pytest.mark.parametrize("encoding", Encoding)
+def test_what_is_not_text_is_marked_and_the_rest_follows(encoding: Encoding) -> None:
+    """Wherever it stands, however much of it there is, and whatever its neighbours are."""
+    bad = (1, b"\xff", b"v", (("h", b"\xfe"), ("n", None)))
+    mixed = [*RECORDS, bad, *RECORDS, *[bad] * 9, RECORDS[0], (1, b"k", b"\xff", ()), RECORDS[1]]
+    columns = columns_of(build_batch(mixed))
 
-    with pytest.raises(NotText, match="the value at offset 3"):
-        found.extend(map(bytes, JsonLines("t", 0, Encoding.UTF8).pieces(columns)))
-
-    assert b"".join(found).count(b"\n") == 3
-    assert lines(columns, Encoding.HEX) == one_by_one(columns, Encoding.HEX)
+    assert lines(columns, encoding) == one_by_one(columns, encoding)
+    assert lines(columns, encoding).count("\n") == len(mixed)
 
 
 def test_an_invalid_header_name_is_written_as_in_java() -> None:
