@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tidelog.codec.compression import Codec
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
+    from tidelog.config.sources import SettingValue
     from tidelog.datadir.catalogue import Topic
     from tidelog.datadir.log_dir_description import LogDirDescription, ReplicaInfo
     from tidelog.embedded.async_logs import AsyncGroupReader, AsyncLogs, AsyncReadOnlyLogs
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tidelog.embedded.topic_reads import ConsumedRecord
     from tidelog.embedded.topic_writer import TopicWriter
     from tidelog.embedded.transaction import Transaction
+    from tidelog.env.moments import Moment
     from tidelog.errors import KafkaError, TidelogError
     from tidelog.log.append_info import AppendInfo
     from tidelog.log.listeners import LogListener
@@ -81,6 +83,7 @@ __all__ = [
     "Logs",
     "Metric",
     "MirroredPartition",
+    "Moment",
     "NewRecord",
     "Offsets",
     "Partition",
@@ -93,6 +96,7 @@ __all__ = [
     "RecordColumns",
     "RecordCount",
     "ReplicaInfo",
+    "SettingValue",
     "TidelogError",
     "TimestampedOffset",
     "Topic",
@@ -137,6 +141,7 @@ __getattr__, __dir__ = lazy_door(
         "Logs": "tidelog.embedded.logs",
         "Metric": "tidelog.manager.metrics.metric",
         "MirroredPartition": "tidelog.manager.mirror",
+        "Moment": "tidelog.env.moments",
         "NewRecord": "tidelog.records.new_record",
         "Offsets": "tidelog.readonly.read_only_log",
         "Partition": "tidelog.manager.partition",
@@ -149,6 +154,7 @@ __getattr__, __dir__ = lazy_door(
         "RecordColumns": "tidelog.records.record_columns",
         "RecordCount": "tidelog.log.record_count",
         "ReplicaInfo": "tidelog.datadir.log_dir_description",
+        "SettingValue": "tidelog.config.sources",
         "TidelogError": "tidelog.errors",
         "TimestampedOffset": "tidelog.log.offset_lookup",
         "Topic": "tidelog.datadir.catalogue",

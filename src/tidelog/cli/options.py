@@ -369,8 +369,8 @@ def add_full(parser: CommandParser) -> None:
 
 def add_encoding(
     parser: CommandParser,
-    text: str = "how keys, values and header values are printed (default utf8: those that are not"
-    " UTF-8 are in base64, and their row says so)",
+    text: str = "how keys, values and header values are printed (default utf8; those that are not"
+    " UTF-8 are in base64, and their row names the encoding)",
 ) -> None:
     """Add ``--encoding``; ``text`` is its help."""
     parser.add_argument("--encoding", choices=("utf8", "base64", "hex"), default="utf8", help=text)

@@ -5,7 +5,7 @@ Kafka: ``DynamicBrokerConfig``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tidelog.config.broker_config import TIDELOG_DEFAULTS, BrokerConfig
 from tidelog.config.log_config import LogConfig
@@ -15,6 +15,8 @@ from tidelog.errors import InvalidConfig
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+SettingValue: TypeAlias = "str | int | float | Sequence[str]"
+"""What a program may give as the value of a setting; a bool is an int."""
 VARIABLE_PREFIX: Final = "TIDELOG_"
 """``TIDELOG_LOG_RETENTION_MS`` is ``log.retention.ms``."""
 
@@ -94,11 +96,16 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def from_keywords(keywords: Mapping[str, object]) -> dict[str, str]:
-    """Return keyword arguments as settings: ``retention_ms=5`` is ``retention.ms``.
+    """Return keyword arguments as settings: ``retention_ms=5`` is ``retention.ms``."""
+    return {name.replace("_", "."): value for name, value in from_mapping(keywords).items()}
 
-    Booleans and sequences of text are formatted as in a properties file.
+
+def from_mapping(settings: Mapping[str, SettingValue] | Mapping[str, object]) -> dict[str, str]:
+    """Return settings with their values as text, formatted as in a properties file.
+
+    Text stays as it is; parsing the result reports what is not valid.
     """
-    return {name.replace("_", "."): _as_text(value) for name, value in keywords.items()}
+    return {name: _as_text(value) for name, value in settings.items()}
 
 
 def is_dynamic(name: str) -> bool:
@@ -123,4 +130,6 @@ def _as_text(value: object) -> str:
         return str(value).lower()
     if isinstance(value, (list, tuple)):
         return ",".join(str(part) for part in value)
+    if isinstance(value, float) and value.is_integer():  # such as 7 * 86.4e6
+        return str(int(value))
     return str(value)

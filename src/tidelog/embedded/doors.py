@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tidelog.cleaner.log_cleaner import Machine
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
-from tidelog.config.sources import broker_config, from_keywords
+from tidelog.config.sources import broker_config, from_keywords, from_mapping
 from tidelog.datadir.broker_properties import read_broker_properties
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.partition_directories import is_partition_directory
@@ -34,6 +34,7 @@ from tidelog.readonly.read_only_log import open_read_only
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from tidelog.config.sources import SettingValue
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.log.loading.load_watch import LoadWatcher
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 def open_logs(
     path: str | os.PathLike[str],
     *more: str | os.PathLike[str],
-    config: Mapping[str, str] = NO_SETTINGS,
-    overrides: Mapping[str, str] = NO_SETTINGS,
+    config: Mapping[str, SettingValue] = NO_SETTINGS,
+    overrides: Mapping[str, SettingValue] = NO_SETTINGS,
     server_properties: str | os.PathLike[str] | None = None,
     **settings: object,
 ) -> Logs:
@@ -80,11 +81,11 @@ def open_logs(
         UnsupportedPlatform: this platform lacks the locks that writing needs.
     """
     paths = [_absolute(one) for one in (path, *more)]
-    broker = broker_config({**config, **from_keywords(settings)}, paths)
+    broker = broker_config({**from_mapping(config), **from_keywords(settings)}, paths)
     if server_properties is not None:
         properties = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
         broker = broker.with_server_properties(properties)
-    return start_logs(broker, overrides=overrides)
+    return start_logs(broker, overrides=from_mapping(overrides))
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:

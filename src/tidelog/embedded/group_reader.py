@@ -231,7 +231,9 @@ class GroupMember(OfOneProcess):
             within.add_positions(self.group, positions, before)
             self._within.update({key: (within, offset) for key, offset in moved.items()})
             return
-        home = self._logs.create_topic(OFFSETS_TOPIC, 1, OFFSETS_CONFIG, exist_ok=True)
+        home = self._logs.topics().get(OFFSETS_TOPIC)  # with as many partitions as Kafka made
+        if home is None:
+            home = self._logs.create_topic(OFFSETS_TOPIC, config=OFFSETS_CONFIG, exist_ok=True)
         number = partition_of_group(self.group, len(home.partitions))
         partition = self._logs.partition(OFFSETS_TOPIC, number)
         self._before.update(self._groups.commit(partition, self.group, positions, before))

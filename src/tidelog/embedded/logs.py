@@ -10,24 +10,26 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
 from tidelog.codec.compression import Codec
+from tidelog.config.sources import from_mapping
 from tidelog.embedded.group_reader import GroupReader
 from tidelog.embedded.topic_reads import (
     TopicFollower,
     all_consumed,
     check_partition,
     numbers_to_read,
+    point_in_log,
     total_count,
 )
 from tidelog.embedded.topic_writer import NOT_APPENDED, TopicWriter
 from tidelog.embedded.transaction import Transaction
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
-    InvalidArgument,
     KafkaStorageError,
     TidelogError,
     TopicAlreadyExists,
 )
 from tidelog.log.retention import deletion_end
+from tidelog.manager.topics.topic_checks import check_same
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
 from tidelog.records.new_record import NewRecord
@@ -40,9 +42,11 @@ if TYPE_CHECKING:
 
     from tidelog.cleaner.compaction import CompactionFacts
     from tidelog.config.log_config import LogConfig
+    from tidelog.config.sources import SettingValue
     from tidelog.datadir.catalogue import Topic
     from tidelog.datadir.log_dir_description import LogDirDescription
     from tidelog.embedded.topic_reads import ConsumedRecord
+    from tidelog.env.moments import Moment
     from tidelog.env.scheduler import ThreadScheduler
     from tidelog.log.log import Log
     from tidelog.log.offset_lookup import TimestampedOffset
@@ -126,24 +130,39 @@ class Logs(OfOneProcess):
     def create_topic(
         self,
         name: str,
-        partitions: int = 1,
-        config: Mapping[str, str] | None = None,
+        partitions: int | None = None,
+        config: Mapping[str, SettingValue] | None = None,
         *,
         is_spread: bool = False,
         exist_ok: bool = False,
     ) -> Topic:
-        """Create a topic of empty logs, durably; see ``LogManager.create_topic``.
+        """Create a topic of empty logs, durably.
 
-        ``exist_ok``: return a topic of this name as it is, whatever its partitions and settings.
+        Args:
+            name: 1 to 249 letters, digits, dots, underscores and dashes.
+            partitions: how many, from 1 to 10,000; None: 1.
+            config: the topic's own settings, under Kafka's names; the values are text, numbers or
+                booleans.
+            is_spread: create each partition where the fewest logs are; see ``LogManager``.
+            exist_ok: return the topic if it exists with these settings and ``partitions`` or more;
+                what is not given may differ.
+
+        Raises:
+            TopicAlreadyExists: the topic exists; with ``exist_ok``: with fewer partitions or other
+                settings than those given, which the error names. Nothing was changed.
+            And as ``LogManager.create_topic``.
         """
-        if exist_ok and name in self.manager.topics():
-            return self.manager.topic(name)
+        settings = from_mapping(config or {})
         try:
-            return self.manager.create_topic(name, partitions, config, is_spread=is_spread)
+            if not (exist_ok and name in self.manager.topics()):
+                count = 1 if partitions is None else partitions
+                return self.manager.create_topic(name, count, settings, is_spread=is_spread)
         except TopicAlreadyExists:
-            if exist_ok and name in self.manager.topics():  # another thread has created it
-                return self.manager.topic(name)
-            raise
+            if not exist_ok or name not in self.manager.topics():
+                raise  # with ``exist_ok`` another thread has created it
+        topic = self.manager.topic(name)
+        check_same(topic, partitions, settings, defaults=self.manager.config.log_defaults)
+        return topic
 
     def create_partitions(self, name: str, count: int, *, is_spread: bool = False) -> Topic:
         """Add partitions to a topic until it has ``count``; see ``LogManager``."""
@@ -152,12 +171,12 @@ class Logs(OfOneProcess):
     def alter_topic(
         self,
         name: str,
-        settings: Mapping[str, str],
+        settings: Mapping[str, SettingValue],
         unset: Collection[str] = (),
         follow: Collection[str] = (),
     ) -> Topic:
-        """Change a topic's settings; see ``LogManager.alter_topic``."""
-        return self.manager.alter_topic(name, settings, unset, follow)
+        """Change a topic's settings, given as to ``create_topic``; see ``LogManager``."""
+        return self.manager.alter_topic(name, from_mapping(settings), unset, follow)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; its files are deleted after ``file.delete.delay.ms``, or at ``close``.
@@ -208,7 +227,7 @@ class Logs(OfOneProcess):
         *,
         key: bytes | None = None,
         headers: Iterable[Header] = (),
-        timestamp: int | None = None,
+        timestamp: Moment | None = None,
         partition: int | None = None,
     ) -> Appended:
         """Append one record; for many, ``append_all`` is far quicker.
@@ -218,7 +237,8 @@ class Logs(OfOneProcess):
             value: the record's value.
             key: its key, which also chooses the partition, as Kafka's producers do.
             headers: names and values.
-            timestamp: in ms since the epoch; None: now.
+            timestamp: in ms since the epoch, or a ``datetime``, which without a zone is in local
+                time; None: now.
             partition: where it goes, instead of where the key says; without a key, any.
 
         Raises:
@@ -233,8 +253,7 @@ class Logs(OfOneProcess):
             chosen = numbers[turn] if key is None else partition_for_key(key, numbers[-1] + 1)
         else:
             chosen = partition
-        now_ms = self.manager.machine.clock.now_ms()
-        time = now_ms if timestamp is None else timestamp
+        time = given.timestamp_or(self.manager.machine.clock.now_ms())
         record = (time, given.key, given.value, given.headers)
         info = self.partition(topic, chosen).append_records([record])
         return Appended(chosen, info.last_offset)
@@ -396,8 +415,12 @@ class Logs(OfOneProcess):
             return {number: self.offsets(topic, number) for number in numbers}
         return _offsets(self.partition(topic, partition).log)
 
-    def offset_at(self, topic: str, partition: int, timestamp: int) -> TimestampedOffset | None:
-        """Return the first record with this timestamp in ms or a later one; None if there is none.
+    def offset_at(self, topic: str, partition: int, timestamp: Moment) -> TimestampedOffset | None:
+        """Return the first record with this timestamp or a later one; None if there is none.
+
+        ``timestamp`` is in ms since the epoch, a ``datetime``, which without a zone is in local
+        time, or text as ``tidelog cat --since`` takes it: ``"2026-11-21T14:30"`` (in UTC unless it
+        names a zone), or ``"1h"``, an hour ago.
 
         >>> with tidelog.open("data", retention_ms=-1) as logs:
         ...     topic = logs.create_topic("tides")
@@ -406,9 +429,8 @@ class Logs(OfOneProcess):
         2
         1
         """
-        if timestamp < 0:
-            raise InvalidArgument(f"{timestamp} is not a time in ms since the epoch")
-        return self.partition(topic, partition).log.fetch_offset_by_timestamp(timestamp)
+        target = point_in_log(timestamp, self.manager.machine.clock)
+        return self.partition(topic, partition).log.fetch_offset_by_timestamp(target)
 
     def read(
         self,

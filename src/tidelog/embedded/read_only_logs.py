@@ -12,6 +12,7 @@ from tidelog.embedded.topic_reads import (
     all_consumed,
     check_partition,
     numbers_to_read,
+    point_in_log,
     total_count,
 )
 from tidelog.readonly.log_follower import POLL_MS, LogFollower
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tidelog.embedded.topic_reads import ConsumedRecord
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
+    from tidelog.env.moments import Moment
     from tidelog.log.offset_lookup import TimestampedOffset
     from tidelog.log.record_count import RecordCount
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
@@ -88,13 +90,14 @@ class ReadOnlyLogs:
         with self.open(topic, partition) as log:
             return log.offsets()
 
-    def offset_at(self, topic: str, partition: int, timestamp: int) -> TimestampedOffset | None:
-        """Return the first record with this timestamp in ms or a later one; None if there is none.
+    def offset_at(self, topic: str, partition: int, timestamp: Moment) -> TimestampedOffset | None:
+        """Return the first record with this timestamp or a later one; None if there is none.
 
-        Raises CorruptMessage.
+        ``timestamp`` is as for ``Logs.offset_at``. Raises CorruptMessage.
         """
+        target = point_in_log(timestamp, self._clock)
         with self.open(topic, partition) as log:
-            return log.offset_at(timestamp)
+            return log.offset_at(target)
 
     def count_records(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from numbers import Integral
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.env.moments import time_ms
 from tidelog.errors import InvalidArgument
 from tidelog.log.record_count import RecordCount
 from tidelog.records.batch import NO_SEQUENCE, TimestampType
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from tidelog.embedded.logs import Logs
     from tidelog.env.clock import Clock
+    from tidelog.env.moments import Moment
     from tidelog.log.log import Log
     from tidelog.manager.partition import Partition
     from tidelog.readonly.log_follower import LogFollower
@@ -61,6 +63,14 @@ def check_partition(partition: object) -> None:
     """Raise InvalidArgument for what is not the number of a partition."""
     if not isinstance(partition, Integral) or isinstance(partition, bool):
         raise InvalidArgument(f"{partition!r} is not the number of a partition")
+
+
+def point_in_log(given: Moment, clock: Clock) -> int:
+    """Return a time to look up, in ms since the epoch; raise InvalidArgument for another value."""
+    target = time_ms(given, clock.now_ms)
+    if target < 0:
+        raise InvalidArgument(f"{given} is before 1970, and no record is")
+    return target
 
 
 def numbers_to_read(

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.clock import Clock
+    from tidelog.env.moments import Moment
     from tidelog.records.builder import RecordFields
     from tidelog.records.bulk_builder import RecordSource
     from tidelog.records.new_record import GivenRecord
@@ -155,7 +156,7 @@ class TopicWriter(OfOneProcess):
         *,
         key: bytes | None = None,
         headers: Iterable[Header] = (),
-        timestamp: int | None = None,
+        timestamp: Moment | None = None,
         partition: int | None = None,
     ) -> None:
         """Take one record, and append the batch that it fills.
@@ -167,7 +168,7 @@ class TopicWriter(OfOneProcess):
                 ``NewRecord.of``.
             key: as the others, see ``Logs.append``.
             headers: names and values.
-            timestamp: in ms since the epoch; None: now.
+            timestamp: in ms since the epoch, or a ``datetime``; None: now.
             partition: where it goes, instead of where the key says.
 
         Raises:
@@ -190,7 +191,7 @@ class TopicWriter(OfOneProcess):
         record = given.checked()
         number = self._number_of(record)
         now_ms = self._clock.now_ms()
-        timestamp = now_ms if record.timestamp is None else record.timestamp
+        timestamp = record.timestamp_or(now_ms)
         self._check(record, timestamp, now_ms)
         size = _size_of(record)
         if self._sizes[number] + size > self._room:

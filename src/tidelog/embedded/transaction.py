@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from uuid import uuid4
 
 from tidelog.codec.compression import Codec
+from tidelog.config.sources import from_mapping
 from tidelog.datadir.birth import birth_values
 from tidelog.datadir.catalogue import Topic
 from tidelog.datadir.partition_directories import random_id
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
+    from tidelog.config.sources import SettingValue
+    from tidelog.env.moments import Moment
     from tidelog.readonly.group_positions import Position
     from tidelog.records.builder import RecordFields
     from tidelog.records.record import Header
@@ -157,7 +160,7 @@ class Transaction(OfOneProcess):
         *,
         key: bytes | None = None,
         headers: Iterable[Header] = (),
-        timestamp: int | None = None,
+        timestamp: Moment | None = None,
         partition: int | None = None,
     ) -> None:
         """Add one record; arguments and errors as ``Logs.append``. Its offset is not known yet."""
@@ -178,7 +181,7 @@ class Transaction(OfOneProcess):
             writer.append(record)
 
     def create_topic(
-        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
+        self, name: str, partitions: int = 1, config: Mapping[str, SettingValue] | None = None
     ) -> None:
         """Create a topic as a part of the commit.
 
@@ -192,10 +195,11 @@ class Transaction(OfOneProcess):
         self._named.add(name)
         if not exists:
             defaults = self._manager.config.log_defaults
-            check_topic(name, partitions, config or {}, defaults=defaults)
+            settings = from_mapping(config or {})
+            check_topic(name, partitions, settings, defaults=defaults)
             topic_id = random_id(self._manager.machine.rng)
             birth = birth_values(defaults)
-            self._new[name] = NewTopic(name, topic_id, partitions, dict(config or {}), birth)
+            self._new[name] = NewTopic(name, topic_id, partitions, settings, birth)
 
     def add_positions(
         self,

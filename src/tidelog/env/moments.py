@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    Moment: TypeAlias = "int | str | datetime"
+Moment: TypeAlias = "int | str | datetime"
+"""What ``time_ms`` takes."""
 
 FORMS: Final = (
     "milliseconds since 1970-01-01; a date and time such as 2026-11-21T14:30, in UTC unless it"

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from tidelog.env.moments import time_ms
 from tidelog.errors import InvalidArgument
 from tidelog.records.batch import INT64_MAX, NO_TIMESTAMP
 
 if TYPE_CHECKING:
+    from tidelog.env.moments import Moment
     from tidelog.records.record import Header
 
 _BYTES: Final = (bytes, bytearray, memoryview)
@@ -28,7 +30,8 @@ class NewRecord(NamedTuple):
         value: bytes, or None for null, which is a tombstone in a compacted topic.
         headers: pairs of name (text) and value (bytes, or None for null), in order; names may
             repeat.
-        timestamp: ms since the epoch, -1 for no timestamp; None: the time of the append.
+        timestamp: ms since the epoch, -1 for no timestamp, or a ``datetime``, which without a zone
+            is in local time; None: the time of the append.
         partition: number of the partition, from 0; None: chosen by the key, as Kafka's producers
             do, and without a key by the writer.
     """
@@ -36,7 +39,7 @@ class NewRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...] = ()
-    timestamp: int | None = None
+    timestamp: Moment | None = None
     partition: int | None = None
 
     @classmethod
@@ -78,12 +81,17 @@ class NewRecord(NamedTuple):
         """
         key, value, headers, timestamp, partition = self
         if timestamp is not None:
-            if not isinstance(timestamp, int):
-                raise InvalidArgument(f"a timestamp is int (ms), not {type(timestamp).__name__}")
+            timestamp = self.timestamp_or(NO_TIMESTAMP)
             if not NO_TIMESTAMP <= timestamp <= INT64_MAX:
                 raise InvalidArgument(f"timestamp {timestamp} is outside [-1, {INT64_MAX}]")
         owned = tuple(map(_owned_header, header_tuple(headers)))
         return NewRecord(_owned(key, "key"), _owned(value, "value"), owned, timestamp, partition)
+
+    def timestamp_or(self, now_ms: int) -> int:
+        """Return the timestamp in ms, ``now_ms`` if there is none; raise InvalidArgument."""
+        if self.timestamp is None:
+            return now_ms
+        return self.timestamp if type(self.timestamp) is int else time_ms(self.timestamp)
 
 
 def header_tuple(headers: object) -> tuple[Header, ...]:

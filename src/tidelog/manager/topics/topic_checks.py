@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tidelog.config.log_config import LogConfig
+from tidelog.config.option import options_of
 from tidelog.datadir.catalogue import METADATA_TOPIC, Topic
-from tidelog.errors import InvalidConfig, InvalidPartitions, InvalidTopic, PolicyViolation
+from tidelog.errors import (
+    InvalidConfig,
+    InvalidPartitions,
+    InvalidTopic,
+    PolicyViolation,
+    TopicAlreadyExists,
+)
 from tidelog.segment.filenames import MAX_NAME_LENGTH, check_topic_name, log_directory_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
-
-    from tidelog.config.log_config import LogConfig
 
 _TIERED: Final = "remote.storage.enable"
 MOST_PARTITIONS: Final = 10_000
@@ -69,6 +75,36 @@ def check_topic(
         limit = f"more than {MOST_PARTITIONS:,} are not made at once"
         raise PolicyViolation(f"a topic of {partitions:,} partitions: {limit}")
     _check_settings(config, defaults.with_overrides(birth or {}))
+
+
+def check_same(
+    topic: Topic, partitions: int | None, config: Mapping[str, str], *, defaults: LogConfig
+) -> None:
+    """Raise unless a topic has these settings in force and ``partitions``, or more by now.
+
+    Partitions are added to a topic as it grows, which must not stop the programs that created it.
+
+    Raises:
+        TopicAlreadyExists: names each difference.
+        InvalidConfig: names every setting that is not valid.
+    """
+    there = topic.config_in_force(defaults)
+    wanted = there.with_overrides(config)
+    differences = []
+    count = len(topic.partitions)
+    if partitions is not None and count < partitions:
+        differences.append(f"{count} partition{'s' * (count != 1)}, not {partitions}")
+    for known in options_of(LogConfig):
+        values = getattr(there, known.field), getattr(wanted, known.field)
+        if known.name in topic.unknown_settings and known.name in config:
+            differences.append(f"{known.name} unknown")
+        elif values[0] != values[1]:
+            differences.append("{}={}, not {}".format(known.name, *map(known.kind.format, values)))
+    if differences:
+        raise TopicAlreadyExists(
+            f"topic {topic.name} exists with {'; '.join(differences)}: leave out what it need not"
+            " have, or change the topic with alter_topic or create_partitions"
+        )
 
 
 def altered_config(

@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.config.sources import from_mapping
 from tidelog.embedded.spread_compaction import (
     Failed,
     NumberedEvents,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark import RDD, Broadcast, SparkContext
     from pyspark.sql import SparkSession
 
+    from tidelog.config.sources import SettingValue
     from tidelog.embedded.spread_compaction import (
         CompactedLog,
         CompactionProgress,
@@ -56,7 +58,7 @@ def compact(
     topics: Sequence[str] = (),
     *,
     now_ms: int | None = None,
-    settings: Mapping[str, str] | None = None,
+    settings: Mapping[str, SettingValue] | None = None,
     min_bytes: int = DEFAULT_MIN_BYTES,
     buckets: int | None = None,
     exact_keys: bool = False,
@@ -95,7 +97,7 @@ def compact(
             spark,
             path,
             topics,
-            terms=SpreadTerms(now_ms, dict(settings or {}), min_bytes, exact_keys),
+            terms=SpreadTerms(now_ms, from_mapping(settings or {}), min_bytes, exact_keys),
             buckets=buckets,
             dry_run=dry_run,
             on_progress=on_progress,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tidelog.config.sources import from_mapping
 from tidelog.errors import InvalidArgument
 from tidelog.records.isolation import Isolation
 from tidelog.spark.jobs.job_progress import watch_tasks
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tidelog.config.sources import SettingValue
     from tidelog.staging.finished import CommittedTransaction
 
 
@@ -76,7 +78,7 @@ def repartition(
     txn_id: str | None = None,
     isolation: str = Isolation.READ_COMMITTED,
     keyless: str = KEYLESS[0],
-    config: Mapping[str, str] | None = None,
+    config: Mapping[str, SettingValue] | None = None,
     options: Mapping[str, str] | None = None,
     max_split_bytes: int = DEFAULT_SPLIT_BYTES,
     dry_run: bool = False,
@@ -131,7 +133,7 @@ def repartition(
         keyless=keyless,
         max_split_bytes=max_split_bytes,
     )
-    plan = plan_repartition(request, config or {})
+    plan = plan_repartition(request, from_mapping(config or {}))
     outcome = _outcome(request, plan)
     if plan.committed is not None:
         return replace(outcome, records=plan.committed.records[to], was_done=True)

@@ -198,7 +198,7 @@ def test_what_is_printed_can_be_appended(
     headers: list[tuple[str, bytes | None]],
     encoding: Encoding,
 ) -> None:
-    """Whatever the bytes are and however they were printed, a reader need not be told."""
+    """Whatever the bytes are and however they were printed, a reader need not know how."""
     line = record_as_json("t", 4, make(key, value, tuple(headers)), encoding)
 
     for assumed in Encoding:

@@ -1,0 +1,218 @@
+"""What a program may give where a time, a setting or an existing topic is meant."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tidelog
+from tidelog.embedded.async_logs import AsyncLogs
+from tidelog.embedded.read_only_logs import ReadOnlyLogs
+from tidelog.errors import InvalidArgument, InvalidConfig, TopicAlreadyExists
+from tidelog.records.new_record import NewRecord
+from tidelog.testing.directory_home import DataHome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tidelog.embedded.logs import Logs
+
+HOUR_MS = 3_600_000
+
+
+def date_of(time_ms: int) -> datetime:
+    return datetime.fromtimestamp(time_ms / 1000, UTC)
+
+
+@pytest.fixture
+def home() -> DataHome:
+    return DataHome()
+
+
+@pytest.fixture
+def logs(home: DataHome) -> Iterator[Logs]:
+    with home.open() as opened:
+        yield opened
+
+
+def appended(logs: Logs) -> list[Callable[[Any], Any]]:
+    """Return every way to append a record with a timestamp to topic t."""
+
+    def in_transaction(given: Any) -> None:
+        with logs.transaction() as txn:
+            txn.append("t", b"v", timestamp=given)
+
+    def by_writer(given: Any) -> None:
+        with logs.writer("t") as writer:
+            writer.append(b"v", timestamp=given)
+
+    return [
+        lambda given: logs.append("t", b"v", timestamp=given),
+        lambda given: logs.append_all("t", [(None, b"v", (), given)]),
+        lambda given: logs.append_all("t", [{"value": b"v", "timestamp": given}]),
+        lambda given: logs.append_all("t", [NewRecord(None, b"v", timestamp=given)]),
+        lambda given: asyncio.run(AsyncLogs(logs).append("t", b"v", timestamp=given)),
+        in_transaction,
+        by_writer,
+    ]
+
+
+@pytest.mark.parametrize(
+    "given_of", [int, date_of, lambda ms: date_of(ms).isoformat()], ids=["ms", "date", "text"]
+)
+def test_a_record_takes_its_time_in_every_form(
+    home: DataHome, logs: Logs, given_of: Callable[[int], Any]
+) -> None:
+    """Milliseconds, a datetime, or its text, by every way to append."""
+    logs.create_topic("t")
+    time_ms = home.clock.now_ms() - HOUR_MS
+    ways = appended(logs)
+
+    for append in ways:
+        append(given_of(time_ms))
+
+    assert [record.timestamp for record in logs.read("t")] == [time_ms] * len(ways)
+
+
+@pytest.mark.parametrize("given", [1.5, True, "noon", "1h", b"5", timedelta(hours=1)], ids=str)
+def test_a_time_that_is_none_is_refused_by_every_way_to_append(logs: Logs, given: Any) -> None:
+    """With a typed error, and nothing is appended; a distance from now dates no record."""
+    logs.create_topic("t")
+
+    for append in appended(logs):
+        with pytest.raises(InvalidArgument):
+            append(given)
+
+    assert list(logs.read("t")) == []
+
+
+def test_a_lookup_takes_a_time_in_every_form(home: DataHome, logs: Logs) -> None:
+    """By the owner and beside it; a distance counts from now."""
+    logs.create_topic("t")
+    now_ms = home.clock.now_ms()
+    for hours in (3, 2, 1):
+        logs.append("t", b"v", timestamp=now_ms - hours * HOUR_MS)
+    logs.flush()
+    beside = ReadOnlyLogs(home.path, fs=home.fs, clock=home.clock, wait_ms=home.clock.advance)
+    two_hours_ago = now_ms - 2 * HOUR_MS
+
+    for door in (logs, beside):
+        for given in (two_hours_ago, date_of(two_hours_ago), "2h", "120m"):
+            found = door.offset_at("t", 0, given)
+            assert found is not None
+            assert (found.offset, found.timestamp) == (1, two_hours_ago)
+        assert door.offset_at("t", 0, "30m") is None
+        wrong: Any
+        for wrong in (-1, 1.5, None, "noon", "1969-12-31"):
+            with pytest.raises(InvalidArgument):
+                door.offset_at("t", 0, wrong)
+
+
+def test_settings_are_numbers_booleans_lists_or_text(home: DataHome) -> None:
+    """By every way to give them; they are stored as text, as Kafka has them."""
+    config: dict[str, Any] = {
+        "retention.ms": 5,
+        "preallocate": True,
+        "min.cleanable.dirty.ratio": 0.25,
+    }
+    more: dict[str, Any] = {
+        "cleanup.policy": ["compact", "delete"],
+        "segment.ms": 7 * 86.4e6,
+        "flush.ms": "9",
+    }
+    text = {
+        "retention.ms": "5",
+        "preallocate": "true",
+        "min.cleanable.dirty.ratio": "0.25",
+        "cleanup.policy": "compact,delete",
+        "segment.ms": "604800000",
+        "flush.ms": "9",
+    }
+    with home.open() as logs:
+        assert logs.create_topic("t", config={**config, **more}).config == text
+        logs.create_topic("u")
+        assert logs.alter_topic("u", {**config, **more}).config == text
+        with logs.transaction() as txn:
+            txn.create_topic("v", config={**config, **more})
+        assert logs.topic("v").config == text
+        asyncio.run(AsyncLogs(logs).create_topic("w", config={**config, **more}))
+        assert logs.topic("w").config == text
+
+
+def test_settings_of_a_process_are_numbers_too(tmp_path: Path) -> None:
+    """Of the process, and those that hold for its run only."""
+    with tidelog.open(
+        tmp_path, config={"log.retention.ms": 5, "preallocate": True}, overrides={"flush.ms": 7}
+    ) as logs:
+        logs.create_topic("t")
+        config = logs.config_of("t")
+
+    assert (config.retention_ms, config.preallocate, config.flush_ms) == (5, True, 7)
+
+
+@pytest.mark.parametrize("value", [None, "3d", 1.5, b"5", {}], ids=str)
+def test_a_value_that_is_no_setting_is_named(logs: Logs, value: Any) -> None:
+    """As one of text is; nothing is created."""
+    with pytest.raises(InvalidConfig, match=r": retention\.ms: "):
+        logs.create_topic("t", config={"retention.ms": value})
+
+    assert logs.topics() == {}
+
+
+def test_an_existing_topic_is_returned_if_it_is_as_asked_for(logs: Logs) -> None:
+    """What is not given may differ, and partitions may have been added since.
+
+    A default that is in force counts as set.
+    """
+    topic = logs.create_topic("t", 2, {"retention.ms": 5, "cleanup.policy": "delete"})
+
+    for partitions, config in (
+        *((None, None), (2, {"retention.ms": "5"}), (None, {"cleanup.policy": ["delete"]})),
+        *((2, {"segment.bytes": 1 << 30}), (1, {"retention.bytes": -1})),
+    ):
+        assert logs.create_topic("t", partitions, config, exist_ok=True) == topic
+
+
+@pytest.mark.parametrize(
+    ("partitions", "config", "named"),
+    [
+        (3, None, "2 partitions, not 3"),
+        (None, {"retention.ms": 6}, "retention.ms=5, not 6"),
+        (None, {"cleanup.policy": "compact"}, "cleanup.policy=delete, not compact"),
+        (3, {"segment.ms": 9, "retention.ms": 5}, "3; segment.ms=604800000, not 9"),
+    ],
+)
+def test_a_difference_that_was_given_is_an_error_that_names_it(
+    logs: Logs, partitions: int | None, config: Any, named: str
+) -> None:
+    """A program must not go on with a topic that, say, keeps less than it has asked for."""
+    topic = logs.create_topic("t", 2, {"retention.ms": 5})
+
+    with pytest.raises(TopicAlreadyExists) as caught:
+        logs.create_topic("t", partitions, config, exist_ok=True)
+
+    assert named in str(caught.value)
+    assert "alter_topic" in str(caught.value)
+    assert logs.topic("t") == topic
+
+
+def test_what_holds_for_this_run_only_is_no_difference(home: DataHome) -> None:
+    """Overrides of the opener are not the topic's; its birth values are."""
+    with home.open() as logs:
+        topic = logs.create_topic("t", config={"flush.messages": 1})
+
+    with home.open(overrides={"flush.messages": "7"}) as logs:
+        assert logs.create_topic("t", config={"flush.messages": 1}, exist_ok=True) == topic
+        assert logs.create_topic("t", config={"retention.ms": -1}, exist_ok=True) == topic
+
+
+def test_a_bad_setting_of_an_existing_topic_is_named_too(logs: Logs) -> None:
+    """As it is where the topic is created."""
+    logs.create_topic("t")
+
+    with pytest.raises(InvalidConfig, match="retention_ms: unknown, did you mean"):
+        logs.create_topic("t", config={"retention_ms": 5}, exist_ok=True)
