@@ -89,8 +89,9 @@ def _choice(
 ) -> OffsetChoice:
     for_all, by_time, by_offset = names
     if options.has(for_all):
-        time_ms = options.number(for_all, 0, minimum=0)
-        return OffsetChoice(time_ms, is_time=True, takes_latest=takes_latest, option=for_all)
+        return OffsetChoice(
+            options.moment(for_all), is_time=True, takes_latest=takes_latest, option=for_all
+        )
     if (text := options.text(by_time)) is not None:
         expected = f'option {by_time} must be JSON such as {{"topicA":{{"0":1700000000000}}}}'
         times = _by_partition(text, expected, minimum=0)

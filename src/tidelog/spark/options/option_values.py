@@ -13,6 +13,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.moments import time_ms
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -122,6 +124,17 @@ class OptionMap:
             raise InvalidArgument(f"option {name} must be an integer, not {text!r}") from None
         if minimum is not None and value < minimum:
             raise InvalidArgument(f"option {name} must be at least {minimum}, not {value}")
+        return value
+
+    def moment(self, name: str) -> int:
+        """Return the point in time of an option that is set, in ms since the epoch, from 1970."""
+        text = self.values[name.lower()]
+        try:
+            value = time_ms(text, SYSTEM_CLOCK.now_ms)
+        except InvalidArgument as error:
+            raise InvalidArgument(f"option {name}: {error}") from None
+        if value < 0:
+            raise InvalidArgument(f"option {name} must be at least 0, not {value}")
         return value
 
     def one_of(self, name: str, values: tuple[str, ...]) -> str:

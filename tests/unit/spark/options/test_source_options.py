@@ -101,7 +101,8 @@ def test_assign_names_partitions() -> None:
             {"kafka.isolation.level": "none"},
             "kafka.isolation.level must be read_uncommitted or read_committed",
         ),
-        ({"startingTimestamp": "noon"}, "startingTimestamp must be an integer, not 'noon'"),
+        ({"startingTimestamp": "noon"}, "startingTimestamp: noon: not a valid time; use "),
+        ({"endingTimestamp": "-1"}, "endingTimestamp must be at least 0, not -1"),
         ({"startingOffsetsByTimestamp": "1"}, "startingOffsetsByTimestamp must be JSON such as"),
         (
             {"startingOffsetsByTimestampStrategy": "best"},
@@ -159,6 +160,17 @@ def test_timestamps_override_offsets() -> None:
     assert (both.starting.is_time, both.starting.value) == (True, {("flights", 0): 1700000000000})
     assert (all_three.starting.is_time, all_three.starting.value) == (True, 5)
     assert (ending.ending.is_time, ending.ending.value) == (True, 7)
+
+
+def test_a_timestamp_may_be_a_date_or_a_distance_from_now() -> None:
+    """As on the command line: a date is in UTC unless it names a zone."""
+    hour_ago = read(startingTimestamp="1h").starting.value
+    now = read(endingTimestamp="0s").ending.value
+
+    assert read(startingTimestamp="1970-01-02").starting.value == 86_400_000
+    assert isinstance(now, int)
+    assert isinstance(hour_ago, int)
+    assert 0 <= now - hour_ago - 3_600_000 < 60_000
 
 
 def test_a_start_timestamp_without_a_later_record_is_an_error_by_default() -> None:
