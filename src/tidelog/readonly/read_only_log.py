@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, read_partition_metadata
+from tidelog.env.moments import time_ms
 from tidelog.errors import (
     CorruptMessage,
     InvalidArgument,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.env.files import FileSystem
+    from tidelog.env.moments import Moment
     from tidelog.log.offset_lookup import TimestampedOffset
     from tidelog.log.record_count import RecordCount
     from tidelog.readonly.damaged_range import OnDamage
@@ -284,15 +286,15 @@ class ReadOnlyLog:
         """
         return self._files.ask(lambda snapshot: first_batch_timestamp(snapshot, segment))
 
-    def offset_at(self, target: int, end_offset: int | None = None) -> TimestampedOffset | None:
-        """Return the offset for a time in ms, or an ``OffsetTarget``; None if there is none.
+    def offset_at(self, target: Moment, end_offset: int | None = None) -> TimestampedOffset | None:
+        """Return the offset for a time, or an ``OffsetTarget``; None if there is none.
 
-        For a time: that of the first record with this timestamp or a later one. ``end_offset`` is
-        the exclusive end of what the caller may see, None: the high watermark. Raises
-        InvalidArgument, CorruptMessage, KafkaStorageError, see ``find_offset``.
+        For a time, in ms or as a ``datetime``: that of the first record with this timestamp or a
+        later one. ``end_offset`` is the exclusive end of what the caller may see, None: the high
+        watermark. Raises InvalidArgument, CorruptMessage, KafkaStorageError, see ``find_offset``.
         """
         end = self.high_watermark if end_offset is None else end_offset
-        return find_offset(self._files, target, self.log_start_offset, end)
+        return find_offset(self._files, time_ms(target), self.log_start_offset, end)
 
     def end_offset(self, up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK) -> int:
         """Return the exclusive end for a reader that goes ``up_to`` there."""
@@ -391,7 +393,7 @@ class ReadOnlyLog:
         start_offset: int | None = None,
         end_offset: int | None = None,
         *,
-        since_ms: int | None = None,
+        since_ms: Moment | None = None,
         committed: bool = False,
     ) -> Iterator[Record]:
         """Yield what ``columns`` yields, record by record; slow, for tools and tests.
@@ -422,17 +424,17 @@ class ReadOnlyLog:
         start_offset: int | None = None,
         end_offset: int | None = None,
         *,
-        since_ms: int | None = None,
+        since_ms: Moment | None = None,
         committed: bool = False,
     ) -> Iterator[RecordColumns]:
         """Yield the records with offsets in ``[start, end)``, without control records.
 
-        ``since_ms`` leaves out records with an earlier timestamp, and whole batches without
-        decoding them. Arguments and errors as ``pieces``; a batch that does not decode is damage.
-        What is yielded is valid until the next one is asked for.
+        ``since_ms``, in ms or as a ``datetime``, leaves out records with an earlier timestamp, and
+        whole batches without decoding them. Arguments and errors as ``pieces``; a batch that does
+        not decode is damage. What is yielded is valid until the next one is asked for.
         """
         start, end = self._range(start_offset, end_offset, committed=committed)
-        since = -INT64_MAX if since_ms is None else since_ms
+        since = -INT64_MAX if since_ms is None else time_ms(since_ms)
         for path, piece in self._located_pieces(start, end, committed=committed):
             yield from self._decoded(path, piece, start, end, since)
 

@@ -12,6 +12,7 @@ import tidelog
 from tidelog.embedded.async_logs import AsyncLogs
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.errors import InvalidArgument, InvalidConfig, TopicAlreadyExists
+from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.new_record import NewRecord
 from tidelog.testing.directory_home import DataHome
 
@@ -110,6 +111,25 @@ def test_a_lookup_takes_a_time_in_every_form(home: DataHome, logs: Logs) -> None
         for wrong in (-1, 1.5, None, "noon", "1969-12-31"):
             with pytest.raises(InvalidArgument):
                 door.offset_at("t", 0, wrong)
+
+
+def test_a_log_that_is_only_read_takes_dates(home: DataHome, logs: Logs) -> None:
+    """To look a time up, and to leave out earlier records; anything else is a typed error."""
+    logs.create_topic("t")
+    now_ms = home.clock.now_ms()
+    for hours in (2, 1):
+        logs.append("t", b"v", timestamp=now_ms - hours * HOUR_MS)
+    logs.flush()
+
+    with open_read_only(f"{home.path}/t-0", fs=home.fs) as log:
+        found = log.offset_at(date_of(now_ms - HOUR_MS))
+        later = [one.offset for one in log.records(since_ms=date_of(now_ms - HOUR_MS))]
+        wrong: Any = 1.5
+        for ask in (log.offset_at, lambda given: list(log.records(since_ms=given))):
+            with pytest.raises(InvalidArgument):
+                ask(wrong)
+
+    assert (found and found.offset, later) == (1, [1])
 
 
 def test_settings_are_numbers_booleans_lists_or_text(home: DataHome) -> None:
