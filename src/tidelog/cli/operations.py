@@ -168,6 +168,25 @@ def print_shrunk(log: Mapping[str, Any], verb: str) -> None:
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
     for offsets, size, reason in rows:
         print(f"  {offsets:<{widths[0]}}  {size:>{widths[1]}}  {reason}")
+    if log.get("late") is not None:  # a service of an older version does not report it
+        print(_late_text(log["late"]))
+
+
+def _late_text(late: Mapping[str, Any]) -> str:
+    """Return why records past retention.ms are still there, and until when."""
+    offsets = f"[{late['baseOffset']:,}, {late['endOffset']:,})"
+    text = (
+        f"  waits for {offsets}: its oldest records, of {format_time(late['oldestMs'])}, are past"
+        " retention.ms;\n  a segment is deleted as a whole, once its newest record is, too:"
+        f" after {format_time(late['dueMs'])}"
+    )
+    if late["closingMs"] is None:
+        return text
+    closing = format_time(late["closingMs"])
+    return (
+        f"{text};\n  each append to this active segment makes that later, until one after"
+        f" {closing} (segment.ms),\n  or one that does not fit (segment.bytes), begins the next"
+    )
 
 
 def shrunk_printer(args: Namespace, verb: str) -> Callable[[Mapping[str, Any]], None]:

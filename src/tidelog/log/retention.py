@@ -22,13 +22,17 @@ HIGH_WATERMARK_WORD: Final = "highWatermark"
 
 
 class SegmentFacts(NamedTuple):
-    """What retention asks of a segment; ``end_offset`` is the next base, or the log's end."""
+    """What retention asks of a segment; ``end_offset`` is the next base, or the log's end.
+
+    ``first_timestamp`` returns that of its first batch in ms, a very late one if there is none.
+    """
 
     base_offset: int
     end_offset: int
     size_bytes: int
     is_last: bool
     largest_timestamp: Callable[[], int]
+    first_timestamp: Callable[[], int]
 
 
 class DeletedSegment(NamedTuple):

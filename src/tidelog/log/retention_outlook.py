@@ -56,6 +56,55 @@ class SegmentOutlook(NamedTuple):
     largest_timestamp: int | None = None
 
 
+class LateSegment(NamedTuple):
+    """The oldest segment, some of whose records are past ``retention.ms`` while others are not.
+
+    Times are in ms since the epoch. ``oldest_ms`` is that of its first batch. ``due_ms``: from
+    then on retention deletes the segment, if nothing more is appended to it. An append after
+    ``closing_ms`` closes it, for ``segment.ms``, if it is not full before; None: it is closed.
+    """
+
+    base_offset: int
+    end_offset: int
+    oldest_ms: int
+    due_ms: int
+    closing_ms: int | None
+
+    def as_json(self) -> dict[str, int | None]:
+        """Return it under the names that every command uses in JSON."""
+        return {
+            "baseOffset": self.base_offset,
+            "endOffset": self.end_offset,
+            "oldestMs": self.oldest_ms,
+            "dueMs": self.due_ms,
+            "closingMs": self.closing_ms,
+        }
+
+
+def late_segment(
+    facts: Iterable[SegmentFacts], config: LogConfig, now_ms: int
+) -> LateSegment | None:
+    """Return the segment that retention by time waits for although it has expired records.
+
+    A segment is deleted as a whole, once its newest record has expired. So records outlive
+    ``retention.ms`` by up to ``segment.ms``, as in Kafka. ``facts`` are those of the segments that
+    are kept, oldest first.
+    """
+    oldest = next(iter(facts), None)
+    if oldest is None or not config.is_deleted or config.retention_ms < 0:
+        return None
+    oldest_ms = oldest.first_timestamp()
+    if not oldest.size_bytes or now_ms - oldest_ms <= config.retention_ms:
+        return None
+    return LateSegment(
+        oldest.base_offset,
+        oldest.end_offset,
+        oldest_ms,
+        oldest.largest_timestamp() + config.retention_ms + 1,
+        oldest_ms + config.max_segment_ms if oldest.is_last else None,
+    )
+
+
 def outlook_of(log: Log, config: LogConfig) -> list[SegmentOutlook]:
     """Return the outlook of every segment of a log by the settings ``config``, oldest first."""
     return predict(

@@ -57,6 +57,7 @@ def segment_facts(state: LogState) -> Iterator[SegmentFacts]:
             segment.size_bytes,
             number == last,
             segment.largest_timestamp,
+            segment.first_batch_timestamp,
         )
 
 

@@ -9,12 +9,15 @@ from tidelog.log.retention_outlook import Rule
 
 if TYPE_CHECKING:
     from tidelog.log.retention import DeletedSegment
-    from tidelog.log.retention_outlook import SegmentOutlook
+    from tidelog.log.retention_outlook import LateSegment, SegmentOutlook
 
 
 @dataclass(frozen=True, slots=True)
 class ShrunkLog:
-    """One log after some of its segments were deleted; ``size_bytes`` is what is left."""
+    """One log after some of its segments were deleted; ``size_bytes`` is what is left.
+
+    ``late``: the segment that keeps records past ``retention.ms``, if one does.
+    """
 
     topic: str
     partition: int
@@ -23,6 +26,7 @@ class ShrunkLog:
     size_bytes: int
     deleted: tuple[DeletedSegment, ...]
     kept: tuple[SegmentOutlook, ...] = ()
+    late: LateSegment | None = None
 
     @property
     def freed_bytes(self) -> int:
@@ -60,4 +64,5 @@ class ShrunkLog:
                 }
                 for segment in self.kept
             ],
+            "late": None if self.late is None else self.late.as_json(),
         }

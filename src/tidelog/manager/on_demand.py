@@ -21,7 +21,7 @@ from tidelog.errors import (
 )
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.loading.load_watch import SILENT
-from tidelog.log.retention_outlook import outlook_of
+from tidelog.log.retention_outlook import late_segment, outlook_of
 from tidelog.log.shrunk_log import ShrunkLog
 from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.lifecycle.log_opener import RecoveryRules
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.log import Log
     from tidelog.log.retention import DeletedSegment
-    from tidelog.log.retention_outlook import SegmentOutlook
+    from tidelog.log.retention_outlook import LateSegment, SegmentOutlook
     from tidelog.manager.cleaning import Cleaning
     from tidelog.manager.lifecycle.reopening import LogReopener
     from tidelog.manager.log_truncation import LogTruncation
@@ -122,8 +122,10 @@ class OnDemand:
         with self._cleaning.exclusive(key):
             log = partition.log
             config = self._config_of(key, log, terms)
-            deleted = log.retain(self._now_ms(terms), config)
-            return _shrunk(key, log, deleted, outlook_of(log, config))
+            now_ms = self._now_ms(terms)
+            deleted = log.retain(now_ms, config)
+            late = late_segment(log.retention_facts(), config, now_ms)
+            return _shrunk(key, log, deleted, outlook_of(log, config), late)
 
     def delete_records(self, key: TopicPartition, before: int, terms: Terms) -> ShrunkLog:
         """Raise the start of one log; see ``LogManager.delete_records``."""
@@ -357,9 +359,10 @@ def _shrunk(
     log: Log,
     deleted: Iterable[DeletedSegment],
     kept: Iterable[SegmentOutlook] = (),
+    late: LateSegment | None = None,
 ) -> ShrunkLog:
     offsets = log.log_start_offset, log.log_end_offset
-    return ShrunkLog(*key, *offsets, log.size_bytes, tuple(deleted), tuple(kept))
+    return ShrunkLog(*key, *offsets, log.size_bytes, tuple(deleted), tuple(kept), late)
 
 
 def _ignore(_: CompactionProgress) -> None:

@@ -14,7 +14,7 @@ def segments(*sizes: int, ages_ms: tuple[int, ...] = (), now_ms: int = 1000) -> 
     ages = ages_ms or (0,) * len(sizes)
     last = len(sizes) - 1
     return [
-        SegmentFacts(5 * n, 5 * n + 5, size, n == last, partial(now_ms.__sub__, age))
+        SegmentFacts(5 * n, 5 * n + 5, size, n == last, partial(now_ms.__sub__, age), int)
         for n, (size, age) in enumerate(zip(sizes, ages, strict=True))
     ]
 

@@ -6,11 +6,20 @@ from typing import Any
 
 from tidelog.config.log_config import LogConfig
 from tidelog.log.retention import SegmentFacts
-from tidelog.log.retention_outlook import Rule, predict
+from tidelog.log.retention_outlook import LateSegment, Rule, late_segment, predict
 
 
-def fact(base: int, end: int, time_ms: int, *, size: int = 100, last: bool = False) -> SegmentFacts:
-    return SegmentFacts(base, end, size, last, lambda: time_ms)
+def fact(
+    base: int,
+    end: int,
+    time_ms: int,
+    *,
+    size: int = 100,
+    last: bool = False,
+    first_ms: int | None = None,
+) -> SegmentFacts:
+    first = time_ms if first_ms is None else first_ms
+    return SegmentFacts(base, end, size, last, lambda: time_ms, lambda: first)
 
 
 def look(*facts: SegmentFacts, high_watermark: int = 100, **config: Any) -> list[tuple[Any, ...]]:
@@ -84,3 +93,26 @@ def test_a_transaction_that_is_being_applied_holds_what_lies_behind_its_start() 
         "",
         "a transaction that is committed and not applied yet, from 10 on",
     ]
+
+
+def test_a_segment_is_late_when_some_of_its_records_have_expired() -> None:
+    """It is due once the newest has, too; an active one is closed ``segment.ms`` later."""
+    config = LogConfig(retention_ms=50, segment_ms=70)
+    closed = fact(0, 10, 1000, first_ms=940)
+
+    assert late_segment([closed, fact(10, 20, 1001)], config, 1001) == LateSegment(
+        0, 10, oldest_ms=940, due_ms=1051, closing_ms=None
+    )
+    active = fact(0, 10, 1000, first_ms=940, last=True)
+    assert late_segment([active], config, 1001) == LateSegment(0, 10, 940, 1051, 1010)
+
+
+def test_no_segment_is_late_without_an_expired_record_or_a_limit() -> None:
+    """Nor where nothing is deleted by time, nor an empty one."""
+    config, late = LogConfig(retention_ms=50), fact(0, 10, 1000, first_ms=940)
+
+    assert late_segment([late], config, 990) is None
+    assert late_segment([], config, 1001) is None
+    assert late_segment([late._replace(size_bytes=0)], config, 1001) is None
+    for other in (LogConfig(), LogConfig(retention_ms=50, cleanup_policy=("compact",))):
+        assert late_segment([late], other, 1001) is None

@@ -232,6 +232,24 @@ _KEPT: Final = line(
         "rule": nullable(string("The first rule that will delete it; null: none.", *RULES)),
     },
 )
+_LATE: Final = line(
+    "A segment that keeps records past `retention.ms`, as its newest record is not; null: none.",
+    {
+        "baseOffset": integer("First offset that it may hold."),
+        "endOffset": integer("Base offset of the next segment, or the log end offset."),
+        "oldestMs": integer("Timestamp of its first batch, in ms since 1970-01-01.", least=None),
+        "dueMs": integer(
+            "When it can be deleted, if nothing is appended to it, in ms since 1970-01-01.",
+            least=None,
+        ),
+        "closingMs": nullable(
+            integer(
+                "An append after this time, in ms since 1970-01-01, closes it; null: it is closed.",
+                least=None,
+            )
+        ),
+    },
+)
 SHRUNK_LOG: Final = line(
     "One partition.",
     {
@@ -242,6 +260,7 @@ SHRUNK_LOG: Final = line(
         "freedBytes": integer("Size of the `.log` files that are deleted, in bytes."),
         "deleted": array(_DELETED, "The segments that are deleted, oldest first."),
         "kept": array(_KEPT, "The segments that stay, oldest first; empty if not asked for."),
+        "late": nullable(_LATE),
     },
 )
 

@@ -19,7 +19,7 @@ from tidelog.log.retention import (
     count_expired,
     deletion_target,
 )
-from tidelog.log.retention_outlook import predict
+from tidelog.log.retention_outlook import late_segment, predict
 from tidelog.log.shrunk_log import ShrunkLog
 from tidelog.readonly.snapshot_log import answer_at_once
 from tidelog.staging.journal import journals
@@ -161,7 +161,10 @@ def _plan(log: SnapshotLog, *, pinned_from: int | None, with_times: bool) -> Shr
         with_times=with_times,
     )
     offsets = start, log.log_end_offset
-    return ShrunkLog(log.topic, log.partition, *offsets, size_bytes, tuple(deleted), tuple(kept))
+    late = late_segment(facts, config, now_ms)
+    return ShrunkLog(
+        log.topic, log.partition, *offsets, size_bytes, tuple(deleted), tuple(kept), late
+    )
 
 
 def _segment_facts(log: SnapshotLog) -> list[SegmentFacts]:
@@ -173,6 +176,7 @@ def _segment_facts(log: SnapshotLog) -> list[SegmentFacts]:
             segment.size_bytes,
             segment is log.segments.active,
             segment.largest_timestamp,
+            segment.first_batch_timestamp,
         )
         for segment in log.segments
     ]
@@ -180,7 +184,7 @@ def _segment_facts(log: SnapshotLog) -> list[SegmentFacts]:
 
 def _empty_segment(offset: int, now_ms: int) -> SegmentFacts:
     """Return the segment that is rolled when all others are deleted."""
-    return SegmentFacts(offset, offset, 0, is_last=True, largest_timestamp=lambda: now_ms)
+    return SegmentFacts(offset, offset, 0, True, lambda: now_ms, lambda: now_ms)
 
 
 def _size_bytes(facts: list[SegmentFacts]) -> int:

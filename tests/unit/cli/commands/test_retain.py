@@ -258,3 +258,47 @@ def test_where_all_partitions_are_missing_nothing_is_done(
     assert (outcome.code, outcome.rows, outcome.counts["missing"]) == (1, [], 1)
     assert "t-0 is listed in tidelog.topics.json, but its directory is missing" in outcome.err
     assert not (cli.data / "t-0").exists()
+
+
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize("days", [9, 5])
+def test_what_outlives_its_retention_is_named_with_its_segment(cli: Cli, days: int) -> None:
+    """Keep 3 days keeps 9, as segments roll after 7: which is waited for, and until when.
+
+    A closed segment is due once its newest record has expired; the active one is closed first.
+    """
+    cli.on("create", "t", "-o", f"retention.ms={3 * DAY_MS}")
+    for day in range(days + 1):
+        line = f'{{"value": "v", "timestamp": {day * DAY_MS}}}\n'
+        assert cli.on("append", "t", "--format", "json", stdin=line).code == 0
+    now = ("--now", days * DAY_MS + 60_000)
+
+    [row] = cli.on("plan", "retention", *now, "--json").rows
+    text = cli.on("plan", "retention", *now).out
+
+    is_closed = days == 9
+    assert row["deleted"] == []
+    assert row["late"] == {
+        "baseOffset": 0,
+        "endOffset": 8 if is_closed else 6,
+        "oldestMs": 0,
+        "dueMs": (10 if is_closed else 8) * DAY_MS + 1,
+        "closingMs": None if is_closed else 7 * DAY_MS,
+    }
+    due = "1970-01-11" if is_closed else "1970-01-09"
+    assert "  waits for [0, " in text
+    assert "its oldest records, of 1970-01-01 00:00:00 UTC, are past retention.ms" in text
+    assert f"once its newest record is, too: after {due}" in text
+    assert ("until one after 1970-01-08 00:00:00 UTC (segment.ms)" in text) is not is_closed
+
+
+def test_a_log_without_expired_records_waits_for_none(cli: Cli) -> None:
+    """Neither in the plan nor in what retention has done."""
+    cli.on("create", "t", "-o", f"retention.ms={3 * DAY_MS}")
+    cli.append("a")
+
+    for command in (("plan", "retention"), ("retain",)):
+        assert cli.on(*command, "--json").rows[0]["late"] is None
+        assert "waits for" not in cli.on(*command).out
