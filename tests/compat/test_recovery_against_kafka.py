@@ -6,32 +6,20 @@ Cases are made from seeds. ``RECOVERY_SEED=5000 SCALE=10 pytest -m compat`` on t
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
 import os
 import shutil
-import struct
-import subprocess
-import traceback
-import zlib
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.compat.two_logs import KafkaLog, OwnLog, checksum, files_of, is_same_answer, opening
 
 import tidelog
-from tidelog.config.log_config import LogConfig
-from tidelog.env.scheduler import InlineScheduler
-from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import CorruptSnapshot, TidelogError
-from tidelog.log.log import Log
-from tidelog.log.producers.producer_snapshot import unpack_snapshot
-from tidelog.records.isolation import Isolation
-from tidelog.testing import ManualClock
+from tidelog.errors import TidelogError
 from tidelog.testing.damage import bases
 from tidelog.testing.odd_logs import StoredLog
 from tidelog.testing.recovery_case import CHANGED_S, RecoveryCase, make_case
@@ -41,10 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.compat.conftest import Java
+    from tests.compat.two_logs import Answer, OneLog
     from tests.conftest import Enumerated
-
-    from tidelog.log.offset_lookup import TimestampedOffset
-    from tidelog.records.record import Record
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow]
 
@@ -75,168 +61,51 @@ def stored_logs() -> list[StoredLog]:
     return found
 
 
-class Opener:
-    """Kafka's log in a Java of its own: it opens one directory after the other."""
-
-    def __init__(self, java: Java) -> None:
-        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
-        command = java.command("LogOpener")
-        self._process = subprocess.Popen(
-            [command[0], quiet, *command[1:]],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def open(self, case: RecoveryCase, directory: Path) -> dict[str, Any]:
-        """Open the directory and use the log as the case says; return what it answered."""
-        asked = {
-            "directory": str(directory),
-            "config": case.log.settings,
-            "now": case.log.now_ms,
-            "isClean": case.is_clean,
-            "recoveryPoint": case.recovery_point,
-            "logStartOffset": case.log_start_offset,
-            "highWatermark": case.high_watermark,
-            "times": case.times,
-            "append": [base64.b64encode(batch).decode() for batch in case.append],
-            "closes": case.closes,
-        }
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return answer
-
-    def stop(self) -> None:
-        """End the Java."""
-        self._process.kill()
-        self._process.communicate()
-
-
 @pytest.fixture(scope="module")
-def opener(java: Java) -> Iterator[Opener]:
+def kafka_log(java: Java) -> Iterator[KafkaLog]:
     """One Java for all cases of a worker."""
-    made = Opener(java)
+    made = KafkaLog(java)
     yield made
     made.stop()
 
 
-def checksum(record: Record) -> int:
-    """Sum up a record as ``LogOpener`` does."""
-    epoch = -1 if record.leader_epoch is None else record.leader_epoch
-    data = struct.pack(">qqq", record.timestamp, int(record.timestamp_type), epoch)
-    texts = [record.key, record.value]
-    for name, value in record.headers:
-        texts += [name.encode(), value]
-    for text in texts:
-        data += struct.pack(">q", -1 if text is None else len(text)) + (text or b"")
-    return zlib.crc32(data)
+def use(log: OneLog, case: RecoveryCase, directory: Path) -> dict[str, Any]:
+    """Open the directory and use the log as the case says; return what it answered."""
+    how = opening(
+        directory,
+        case.log.settings,
+        case.log.now_ms,
+        is_clean=case.is_clean,
+        log_start_offset=case.log_start_offset,
+        recovery_point=case.recovery_point,
+        verifies=True,
+    )
+    answer = log.ask("open", **how)
+    if "error" in answer:
+        return answer
+    opened = answer["state"]
+    asked = log.ask("update high watermark", offset=case.high_watermark)["state"]
+    end = opened["logEndOffset"]
+    found = {
+        **log.ask("update high watermark", offset=end)["state"],
+        "recoveryPoint": opened["recoveryPoint"],
+        "checkpointedHighWatermark": asked["highWatermark"],
+        "checkpointedStableOffset": asked["lastStableOffset"],
+        "uncommitted": log.ask("consume", isolation="HIGH_WATERMARK"),
+        "committed": log.ask("consume", isolation="TXN_COMMITTED"),
+        "found": [log.ask("find", time=time) for time in case.times],
+    }
+    del found["firstUnstableOffset"]
+    found["appended"] = [append(log, batch, found["epochs"]) for batch in case.append]
+    ends = [("flush", {"force": True}), ("close", {})] if case.closes else [("crash", {})]
+    errors = [answer["error"] for act, how in ends if "error" in (answer := log.ask(act, **how))]
+    return found | ({"closeError": errors[0]} if errors else {})
 
 
-def open_here(case: RecoveryCase, directory: Path) -> dict[str, Any]:
-    """Do what ``LogOpener`` does, with our log."""
-    answer: dict[str, Any] = {}
-    try:
-        log = Log.open(
-            str(directory),
-            fs=SYSTEM_FILES,
-            clock=ManualClock(case.log.now_ms),
-            scheduler=InlineScheduler(),
-            rng=Random(0),
-            config=LogConfig.parse(case.log.settings),
-            log_start_offset=case.log_start_offset,
-            recovery_point=case.recovery_point,
-            clean_shutdown=case.is_clean,
-        )
-    except TidelogError as error:
-        return {"error": type(error).__name__, "errorMessage": traceback.format_exc()}
-    tell_offsets(log, case, answer)
-    tell_state(log, answer)
-    answer["uncommitted"] = consume(log, Isolation.READ_UNCOMMITTED)
-    answer["committed"] = consume(log, Isolation.READ_COMMITTED)
-    answer["found"] = [find(log, time) for time in case.times]
-    answer["appended"] = [append(log, batch) for batch in case.append]
-    if case.closes:
-        log.flush(force=True)
-        log.close()
-    else:
-        log.close_handlers()
-    return answer
-
-
-def tell_offsets(log: Log, case: RecoveryCase, answer: dict[str, Any]) -> None:
-    """Note the offsets, with the high watermark of the checkpoint and with the log's end."""
-    answer["logStartOffset"] = log.log_start_offset
-    answer["recoveryPoint"] = log.recovery_point
-    answer["logEndOffset"] = log.log_end_offset
-    topic_id = log.topic_id
-    text = None if topic_id is None else base64.urlsafe_b64encode(topic_id.bytes).decode()
-    answer["topicId"] = text and text.rstrip("=")
-    log.update_high_watermark(case.high_watermark)
-    answer["checkpointedHighWatermark"] = log.high_watermark
-    answer["checkpointedStableOffset"] = log.last_stable_offset
-    log.update_high_watermark(log.log_end_offset)
-    answer["highWatermark"] = log.high_watermark
-    answer["lastStableOffset"] = log.last_stable_offset
-
-
-def tell_state(log: Log, answer: dict[str, Any]) -> None:
-    """Note epochs, producers and segments."""
-    answer["epochs"] = [list(entry) for entry in log.epochs.entries]
-    answer["producers"] = [
-        [
-            entry.producer_id,
-            entry.producer_epoch,
-            entry.coordinator_epoch,
-            entry.last_timestamp,
-            -1 if entry.txn_first_offset is None else entry.txn_first_offset,
-            [
-                [
-                    batch.first_sequence,
-                    batch.last_sequence,
-                    batch.first_offset,
-                    batch.last_offset,
-                    batch.timestamp,
-                ]
-                for batch in entry.batches
-            ],
-        ]
-        for _, entry in sorted(log.producers.producers.items())
-    ]
-    answer["segments"] = [[each.base_offset, each.size_bytes] for each in log.segments]
-
-
-def consume(log: Log, isolation: Isolation) -> dict[str, Any]:
-    """Read all records, up to an error."""
-    records: list[list[int]] = []
-    try:
-        records.extend([each.offset, checksum(each)] for each in log.records(isolation=isolation))
-    except TidelogError as error:
-        return {"records": records, "error": type(error).__name__}
-    return {"records": records}
-
-
-def find(log: Log, time: int) -> str:
-    """Look a time up."""
-    try:
-        found: TimestampedOffset | None = log.fetch_offset_by_timestamp(time)
-    except TidelogError as error:
-        return f"error {type(error).__name__}"
-    if found is None:
-        return "none"
-    epoch = "null" if found.leader_epoch is None else found.leader_epoch
-    return f"{found.offset} {found.timestamp} {epoch}"
-
-
-def append(log: Log, batch: bytes) -> str:
-    """Append a batch as a leader; return its last offset, or the error."""
-    try:
-        return str(log.append_as_leader(batch, log.latest_epoch or 0).last_offset)
-    except TidelogError as error:
-        return type(error).__name__
+def append(log: OneLog, batch: bytes, epochs: list[list[int]]) -> Answer:
+    """Append a batch as a leader of the latest epoch."""
+    epoch = epochs[-1][0] if epochs else 0
+    return log.ask("lead", data=batch, epoch=epoch, origin="CLIENT", transactionVersion=-1)
 
 
 def lay(case: RecoveryCase, directory: Path) -> Path:
@@ -248,27 +117,11 @@ def lay(case: RecoveryCase, directory: Path) -> Path:
     return directory
 
 
-def files_of(directory: Path, *, is_closed: bool) -> dict[str, object]:
-    """Return what lies in a directory: snapshots by meaning, all else by the byte.
-
-    Files that wait for deletion or replacement are left out: when they go is a matter of time. The
-    epochs are compared by meaning elsewhere, since Kafka writes the file anew at each start.
-    Of a log that was not closed the room behind an index's entries is left out.
-    """
-    found: dict[str, object] = {}
-    for path in directory.iterdir():
-        data = path.read_bytes()
-        if path.suffix in {".deleted", ".tmp"} or path.name == "leader-epoch-checkpoint":
-            continue
-        found[path.name] = data
-        if path.suffix == ".snapshot":
-            try:
-                found[path.name] = sorted(unpack_snapshot(data))
-            except CorruptSnapshot:
-                continue
-        elif not is_closed and path.suffix in {".index", ".timeindex", ".log"}:
-            found[path.name] = data.rstrip(b"\0")
-    return {name: data for name, data in found.items() if is_closed or data != b""}
+def files_left(directory: Path, case: RecoveryCase) -> dict[str, object]:
+    """Return the files to compare; epochs are compared by meaning, as Kafka writes them anew."""
+    found = files_of(directory, is_closed=case.closes)
+    found.pop("leader-epoch-checkpoint", None)
+    return found
 
 
 @dataclass(frozen=True)
@@ -304,14 +157,10 @@ class Outcome:
 
 def same(name: str, theirs: Any, ours: Any) -> bool:
     """Compare one answer; errors count as equal whatever they are called."""
+    if name in {"found", "appended"}:
+        return all(map(is_same_answer, theirs, ours))
     if name in {"uncommitted", "committed"}:
-        return theirs["records"] == ours["records"] and ("error" in theirs) == ("error" in ours)
-    if name == "found":
-        pairs = zip(theirs, ours, strict=True)
-        return all(one == two or ("error" in one and "error" in two) for one, two in pairs)
-    if name == "appended":
-        pairs = zip(theirs, ours, strict=True)
-        return all(one == two or not (one.isdigit() or two.isdigit()) for one, two in pairs)
+        return is_same_answer(theirs, ours)
     return bool(theirs == ours)
 
 
@@ -347,7 +196,7 @@ def both(*rules: Callable[[Outcome], bool]) -> Callable[[Outcome], bool]:
 
 def append_fails(outcome: Outcome) -> bool:
     """Whether an append was refused."""
-    return not all(each.isdigit() for each in outcome.here.get("appended", []))
+    return any("error" in each for each in outcome.here.get("appended", []))
 
 
 def meets_damage(outcome: Outcome) -> bool:
@@ -383,7 +232,7 @@ WANTED: dict[str, Callable[[Outcome], bool]] = {
 """What may differ from Kafka, each as ``docs/differences.md`` says and gives the reason for."""
 
 
-def run(case: RecoveryCase, opener: Opener, folder: Path) -> Outcome:
+def run(case: RecoveryCase, kafka_log: KafkaLog, folder: Path) -> Outcome:
     """Let Kafka and us open the same files."""
     theirs, ours = (lay(case, folder / side / case.log.name) for side in ("kafka", "here"))
     events: list[str] = []
@@ -396,16 +245,16 @@ def run(case: RecoveryCase, opener: Opener, folder: Path) -> Outcome:
     logger = logging.getLogger("tidelog")
     logger.addHandler(handler)
     try:
-        here = open_here(case, ours)
+        here = use(OwnLog(), case, ours)
     finally:
         logger.removeHandler(handler)
-    kafka = opener.open(case, theirs)
+    kafka = use(kafka_log, case, theirs)
     outcome = Outcome(
         case,
         kafka,
         here,
-        files_of(theirs, is_closed=case.closes),
-        files_of(ours, is_closed=case.closes),
+        files_left(theirs, case),
+        files_left(ours, case),
         events,
     )
     shutil.rmtree(folder)
@@ -414,7 +263,7 @@ def run(case: RecoveryCase, opener: Opener, folder: Path) -> Outcome:
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_a_damaged_log_ends_as_kafkas_own_recovery_leaves_it(
-    block: int, opener: Opener, tmp_path: Path, enumerated: Enumerated
+    block: int, kafka_log: KafkaLog, tmp_path: Path, enumerated: Enumerated
 ) -> None:
     """Records, offsets, lookups, epochs, producers and files are equal, or the reason is known."""
     unexpected = []
@@ -422,7 +271,7 @@ def test_a_damaged_log_ends_as_kafkas_own_recovery_leaves_it(
     enumerated("damaged logs", len(seeds), at_least=1)
     for seed in seeds:
         case = make_case(seed, stored_logs())
-        outcome = run(case, opener, tmp_path / str(seed))
+        outcome = run(case, kafka_log, tmp_path / str(seed))
         if outcome.differences and not any(rule(outcome) for rule in WANTED.values()):
             unexpected.append("\n  ".join([str(case), *outcome.differences]))
 
@@ -449,7 +298,7 @@ def read_without_opening(directory: Path) -> tuple[list[list[int]], Exception | 
 
 
 def test_whoever_only_reads_a_damaged_log_sees_what_recovery_will_keep(
-    opener: Opener, tmp_path: Path, enumerated: Enumerated
+    kafka_log: KafkaLog, tmp_path: Path, enumerated: Enumerated
 ) -> None:
     """All records before the damage, as Kafka's recovery of the same directory leaves them.
 
@@ -463,13 +312,13 @@ def test_whoever_only_reads_a_damaged_log_sees_what_recovery_will_keep(
         if is_left_half or case.has_odd_offsets:
             continue
         theirs, ours = (lay(case, tmp_path / str(seed) / side / case.log.name) for side in "ab")
-        kafka = opener.open(case, theirs)
+        kafka = use(kafka_log, case, theirs)
         if "error" in kafka or "error" in kafka["uncommitted"]:
             continue
 
         records, error = read_without_opening(ours)
 
-        kept = kafka["uncommitted"]["records"]
+        kept = kafka["uncommitted"]["result"]
         goes_on = error is not None and ".index" in str(case)
         assert records == (kept[: len(records)] if goes_on else kept), f"{case}: {error}"
         compared += 1
