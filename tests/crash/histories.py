@@ -195,11 +195,11 @@ def without_lost_ends(held: Held, seen: Seen, durable: int, *, is_compacted: boo
 
 def matched(held: Held, seen: Seen, how: How, *, is_compacted: bool) -> Held | None:
     """Return what of ``held`` the log holds; None if it holds something else."""
-    # The offsets of what compaction has dropped are no longer counted after a restart.
-    last = max((each[0] for each in held.records(held.start)), default=held.start - 1)
-    least = min(held.end, last + 1) if is_compacted else held.end
-    if how.durable is not None:
-        least = min(least, how.durable)
+    least = held.end if how.durable is None else min(held.end, how.durable)
+    if is_compacted:
+        # The offsets of what compaction has dropped are no longer counted after a restart.
+        there = (each[0] for each in held.records(held.start) if each[0] < least)
+        least = max(there, default=held.start - 1) + 1
     if not least <= seen.end <= held.end or seen.start < held.start:
         return None
     if seen.start > held.start and not how.is_retained:
