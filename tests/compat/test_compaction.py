@@ -6,9 +6,10 @@ import shutil
 import threading
 from contextlib import contextmanager
 from random import Random
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import pytest
+from tests.compat.two_logs import batches_of
 
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
@@ -24,8 +25,6 @@ from tidelog.log.log import Log
 from tidelog.log.producers.producer_state import ProducerStateConfig
 from tidelog.records.builder import BatchSpec, build_batch
 from tidelog.records.control import build_marker
-from tidelog.records.memory import walk
-from tidelog.records.record_columns import iterate
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing.long_varints import with_long_key_lengths
 from tidelog.testing.scale import scaled
@@ -47,7 +46,7 @@ SETTINGS = {
     "min.cleanable.dirty.ratio": "0.01",
 }
 RETENTION_MS = 86_400_000
-HORIZON, CODEC = 0x40, 0x07
+HORIZON = 0x40
 
 
 @contextmanager
@@ -140,24 +139,6 @@ def wait_until_cleaned(kafka: Kafka, offset: int) -> None:
     pytest.fail(f"Kafka did not clean up to {offset}")
 
 
-def listed(directory: Path) -> list[tuple[Any, ...]]:
-    """Return of each batch the file, the header, the records, and the bytes if they lie plain."""
-    found = []
-    for path in sorted(directory.glob("*.log")):
-        data = path.read_bytes()
-        batches, _, error = walk(data, check_crc=True)
-        assert error is None
-        for index in range(len(batches)):
-            header = batches.header(index)._asdict()
-            raw = data[batches.position[index] : batches.end[index]]
-            records = list(iterate(data, batches.slice(index, index + 1), control=True))
-            if header["attributes"] & CODEC:
-                del header["length"], header["crc"]
-                raw = b""
-            found.append((path.name, header, records, raw))
-    return found
-
-
 def cleaned_by_kafka(kafka: Kafka, source: Path, end: int) -> Path:
     """Let Kafka clean a copy of a log up to ``end``; return where that lies."""
     with kafka.properties.open("a", encoding="utf-8") as properties:
@@ -191,13 +172,13 @@ def test_kafka_and_tidelog_clean_a_log_to_the_same_batches(
         end = log.segments.active.base_offset
     theirs = cleaned_by_kafka(kafka, ours, end)
 
-    expected = listed(theirs)
+    expected = batches_of(theirs)
     horizons = {h["base_timestamp"] for _, h, _, _ in expected if h["attributes"] & HORIZON}
     assert len(horizons) == 1
     with open_log(ours) as log:
         clean_here(log, end, horizons.pop() - RETENTION_MS)
 
-    found = listed(ours)
+    found = batches_of(ours)
     assert expected == found
     for name in {name for name, *_ in found}:
         for suffix in (".txnindex", ".timeindex"):
@@ -224,7 +205,7 @@ def test_lengths_longer_than_need_be_differ_in_rewritten_batches_only(
     with open_log(ours) as log:
         clean_here(log, end, SYSTEM_CLOCK.now_ms())
 
-    mine, kafkas = listed(ours), listed(theirs)
+    mine, kafkas = batches_of(ours), batches_of(theirs)
     assert [row[2] for row in mine] == [row[2] for row in kafkas]
     assert mine[1:] == kafkas[1:]
     first, shorter = mine[0], kafkas[0]

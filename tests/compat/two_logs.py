@@ -26,6 +26,8 @@ from tidelog.log.log import Log
 from tidelog.log.producers.producer_snapshot import unpack_snapshot
 from tidelog.log.producers.producer_state import ProducerStateConfig
 from tidelog.records.isolation import Isolation
+from tidelog.records.memory import walk
+from tidelog.records.record_columns import iterate
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import ManualClock
 from tidelog.testing.manual_time import ManualScheduler
@@ -47,6 +49,8 @@ ISOLATIONS = {
     "TXN_COMMITTED": Isolation.READ_COMMITTED,
 }
 DAY_MS = 86_400_000
+CODEC = 0x07
+"""The bits of a batch's attributes that name its codec."""
 
 
 class OneLog(Protocol):
@@ -54,6 +58,9 @@ class OneLog(Protocol):
 
     def ask(self, act: str, **how: Any) -> Answer:
         """Do an act; return what came of it."""
+
+    def stop(self) -> None:
+        """End the process."""
 
 
 def opening(
@@ -141,6 +148,11 @@ class OwnLog:
         if self.log is not None:
             answer["state"] = state_of(self.log)
         return answer
+
+    def stop(self) -> None:
+        """End the process, if the log is still open."""
+        if self.log is not None:
+            self.ask("crash")
 
     def _run_due(self, ms: int) -> list[str]:
         """Let time pass; return the errors of tasks."""
@@ -361,3 +373,21 @@ def files_of(directory: Path, *, is_closed: bool) -> dict[str, object]:
         elif not is_closed and path.suffix in {".index", ".timeindex", ".log"}:
             found[path.name] = data.rstrip(b"\0")
     return {name: data for name, data in found.items() if is_closed or data != b""}
+
+
+def batches_of(directory: Path) -> list[tuple[Any, ...]]:
+    """Return of each batch the file, the header, the records, and the bytes if they lie plain."""
+    found = []
+    for path in sorted(directory.glob("*.log")):
+        data = path.read_bytes()
+        batches, _, error = walk(data, check_crc=True)
+        assert error is None
+        for index in range(len(batches)):
+            header = batches.header(index)._asdict()
+            raw = data[batches.position[index] : batches.end[index]]
+            records = list(iterate(data, batches.slice(index, index + 1), control=True))
+            if header["attributes"] & CODEC:
+                del header["length"], header["crc"]
+                raw = b""
+            found.append((path.name, header, records, raw))
+    return found
