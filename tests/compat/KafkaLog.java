@@ -25,6 +25,7 @@ import java.util.function.Supplier;
 import java.util.zip.CRC32;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.message.FetchResponseData;
+import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.record.internal.ControlRecordType;
 import org.apache.kafka.common.record.internal.FileRecords;
 import org.apache.kafka.common.record.internal.MemoryRecords;
@@ -41,7 +42,7 @@ import org.apache.kafka.storage.internals.utils.Throttler;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /**
- * Kafka's own log and cleaner, by hand: a line of JSON says what to do, another tells what came of it and
+ * Kafka's own log and cleaner, by hand: a line of JSON names an act, another gives its result and
  * what state the log is in. Its clock moves only when asked, and its tasks run when that makes them due.
  */
 public class KafkaLog {
@@ -69,6 +70,8 @@ public class KafkaLog {
         } catch (Throwable error) {
             answer.put("error", error.getClass().getSimpleName());
             answer.put("errorMessage", String.valueOf(error.getMessage()));
+            boolean isOfRecords = error instanceof RecordValidationException;
+            answer.put("errorCode", Errors.forException(isOfRecords ? ((RecordValidationException) error).invalidException() : error).code());
             if (!asked.get("act").asText().equals("consume")) {
                 answer.remove("result");
             }
@@ -89,10 +92,10 @@ public class KafkaLog {
         switch (asked.get("act").asText()) {
             case "open" -> open(asked);
             case "configure" -> log.updateConfig(config(asked));
-            case "lead" -> told(log.logEndOffset(), log.appendAsLeader(
+            case "lead" -> report(log.logEndOffset(), log.appendAsLeader(
                 records(asked), asked.get("epoch").asInt(), AppendOrigin.valueOf(asked.get("origin").asText()),
                 RequestLocal.noCaching(), VerificationGuard.SENTINEL, (short) asked.get("transactionVersion").asInt()), answer);
-            case "follow" -> told(log.logEndOffset(), log.appendAsFollower(records(asked), asked.get("epoch").asInt()), answer);
+            case "follow" -> report(log.logEndOffset(), log.appendAsFollower(records(asked), asked.get("epoch").asInt()), answer);
             case "update high watermark" -> answer.put("result", log.updateHighWatermark(offset));
             case "raise start" -> answer.put("result",
                 log.maybeIncrementLogStartOffset(offset, LogStartOffsetIncrementReason.ClientRecordDeletion));
@@ -163,14 +166,14 @@ public class KafkaLog {
         }
     }
 
-    /** Tells offsets and times; a batch that was in the log already has here the time of what was sent again. */
-    private static void told(long endBefore, LogAppendInfo info, ObjectNode answer) {
+    /** Gives offsets and times; of a batch that was in the log already Kafka has the time of the repeated one. */
+    private static void report(long endBefore, LogAppendInfo info, ObjectNode answer) {
         answer.putArray("result").add(info.firstOffset()).add(info.lastOffset())
             .add(info.lastOffset() < endBefore ? -1 : info.maxTimestamp())
             .add(info.logAppendTime()).add(info.logStartOffset());
     }
 
-    /** Cleans what a cleaner thread would clean, unless there is nothing; tells what was to be and what was cleaned. */
+    /** Cleans as a cleaner thread does, unless nothing is dirty; gives the sizes by which it chooses, and where it ended. */
     private void clean(JsonNode asked, ArrayNode result) throws Exception {
         JsonNode checkpoint = asked.get("checkpoint");
         long now = time.milliseconds();

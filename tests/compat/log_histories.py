@@ -1,4 +1,4 @@
-"""Long random histories of one log, told to Kafka's own log and to ours at once.
+"""Long random histories of one log, step by step in Kafka's own log and in ours.
 
 After each step results, offsets, epochs, producers and segments are compared, now and then all
 records and files, and after each close all files by the byte.
@@ -65,7 +65,9 @@ class Both:
         names = {name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)}
         if any("taskErrors" in side for side in (self.ours, self.theirs)):
             names.add("taskErrors")
-        return names | (set() if is_same_answer(self.theirs, self.ours) else {"answer"})
+        is_same = is_same_answer(self.theirs, self.ours)
+        has_same_code = self.theirs.get("errorCode") == self.ours.get("errorCode")
+        return names if is_same and has_same_code else names | {"answer"}
 
     def differences(self, but: Collection[str] = ()) -> list[str]:
         """Return what differs, Kafka's first; leave out the names in ``but``."""
@@ -73,7 +75,7 @@ class Both:
 
     def _of(self, name: str) -> str:
         if name == "answer":
-            keys = "result", "error", "errorMessage"
+            keys = "result", "error", "errorCode", "errorMessage"
             said = [{key: side.get(key) for key in keys} for side in (self.theirs, self.ours)]
             return f"{said[0]} != {said[1]}"
         ours, theirs = (self.ours, self.theirs) if name == "taskErrors" else self.states
@@ -83,7 +85,7 @@ class Both:
 class LogHistory:
     """One log in Kafka and here; ``events`` lists what has happened.
 
-    ``is_over``: Kafka's log has broken, or was told to do what ours refuses to do likewise.
+    ``is_over``: Kafka's log has broken, or holds from now on what ours does not, as intended.
     """
 
     def __init__(self, seed: int, kafka: KafkaLog, folder: Path) -> None:
@@ -101,7 +103,7 @@ class LogHistory:
         return self._own.opened
 
     def run(self, steps: int) -> list[str]:
-        """Go on until something differs; return what, nothing if all steps were the same."""
+        """Take steps until something differs; return what, nothing if none did."""
         try:
             return self._run(steps)
         finally:
@@ -169,7 +171,7 @@ class LogHistory:
         return differences or self._differing_files(is_closed=act == "close")
 
     def _end_cleaned(self) -> list[str]:
-        """Clean a log with compressed batches; compare what is left, but for compressed bytes."""
+        """Clean a log with compressed batches; compare all that is left except compressed bytes."""
         self._both("roll", {})
         self._both("update high watermark", {"offset": self.log.log_end_offset})
         if not has_all_aborted(self.log):

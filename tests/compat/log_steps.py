@@ -223,7 +223,7 @@ class Writer:
         return self.lead(log, marker, origin="COORDINATOR", transactionVersion=version)
 
     def follow(self, log: Log) -> Step:
-        """Append batches with their offsets, now and then behind a gap or of a wrong epoch."""
+        """Append batches with their offsets, now and then after a gap or of a wrong epoch."""
         rng, end = self.rng, log.log_end_offset
         far = rng.choice([1000, 2**31 - 2, 2**31, 2**31 + 5, 2**33]) if self.kind.is_wild else 7
         base = end + rng.choice([0, 0, 0, 0, 1, rng.randint(1, 50), far])

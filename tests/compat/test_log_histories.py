@@ -48,7 +48,7 @@ def kafka_log(java: Java) -> Iterator[KafkaLog]:
 
 
 def run(kafka_log: KafkaLog, seeds: range, folder: Path, enumerated: Enumerated) -> None:
-    """Run a history for each seed; each goes on to its end, but for few that Kafka cannot."""
+    """Run a history for each seed; most come to their end, where Kafka's log stays intact."""
     unexpected, steps, ended = [], 0, 0
     for seed in seeds:
         history = LogHistory(seed, kafka_log, folder / str(seed))
@@ -216,8 +216,8 @@ def test_an_append_that_an_index_has_no_room_for_makes_the_index_sparser(two: Tw
 def test_a_high_watermark_in_a_gap_of_offsets_stays_where_it_is(two: Two) -> None:
     """Kafka moves it to the next batch when somebody reads."""
     two.open()
-    behind_a_gap = build_batch([record(b"value")], base_offset=7, leader_epoch=0)
-    two.ask("follow", data=behind_a_gap, epoch=0)
+    after_a_gap = build_batch([record(b"value")], base_offset=7, leader_epoch=0)
+    two.ask("follow", data=after_a_gap, epoch=0)
     how = {"offset": 0, "maxBytes": 100, "isolation": "HIGH_WATERMARK", "minOneBatch": True}
 
     read = two.ask("read", **how)

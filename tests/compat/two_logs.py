@@ -1,8 +1,8 @@
-"""Kafka's own log, and ours, told to do the same: each answers with what came of an act.
+"""Kafka's own log, and ours, act by act: each answers with the result of an act.
 
 An act is a name and some values; ``KafkaLog.java`` lists them. An answer may have a ``result``, an
-``error`` with its ``errorMessage``, ``taskErrors``, and while the log is open its ``state``. Tasks
-that are due have run before the answer.
+``error`` with its ``errorMessage`` and the ``errorCode`` that a client gets, ``taskErrors``, and
+while the log is open its ``state``. Tasks that are due have run before the answer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidelog.cleaner.pick import examine
 from tidelog.cleaner.throttle import CleanerIo
 from tidelog.config.log_config import LogConfig
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import CorruptSnapshot, TidelogError
+from tidelog.errors import CorruptSnapshot, KafkaError, TidelogError
 from tidelog.log.log import Log
 from tidelog.log.producers.producer_snapshot import unpack_snapshot
 from tidelog.log.producers.producer_state import ProducerStateConfig
@@ -54,7 +54,7 @@ CODEC = 0x07
 
 
 class OneLog(Protocol):
-    """A log that does what it is told."""
+    """A log that does one act after the other."""
 
     def ask(self, act: str, **how: Any) -> Answer:
         """Do an act; return what came of it."""
@@ -141,7 +141,9 @@ class OwnLog:
         try:
             self._act(act, how, answer)
         except TidelogError as error:
-            answer |= {"error": type(error).__name__, "errorMessage": traceback.format_exc()}
+            code = int(error.code) if isinstance(error, KafkaError) else -1
+            message = traceback.format_exc()
+            answer |= {"error": type(error).__name__, "errorCode": code, "errorMessage": message}
         errors = self._run_due(how["ms"] if act == "advance" else 0)
         if errors:
             answer["taskErrors"] = errors
@@ -228,11 +230,11 @@ def _lead(log: Log, how: dict[str, Any]) -> list[int]:
         origin=AppendOrigin[how["origin"]],
         transaction_version=how["transactionVersion"],
     )
-    return _told(info)
+    return _result(info)
 
 
-def _told(info: AppendInfo) -> list[int]:
-    """Return what Kafka tells of an append, too; of a repeated one its timestamps say nothing."""
+def _result(info: AppendInfo) -> list[int]:
+    """Return the offsets and times of an append; of a repeated one the greatest is not known."""
     greatest = -1 if info.is_duplicate else info.max_timestamp
     offsets = info.first_offset, info.last_offset
     return [*offsets, greatest, info.log_append_time, info.log_start_offset]
@@ -287,7 +289,7 @@ def is_same_answer(theirs: Answer, ours: Answer) -> bool:
 ACTS: dict[str, Callable[[Log, dict[str, Any]], object]] = {
     "configure": _configure,
     "lead": _lead,
-    "follow": lambda log, how: _told(log.append_as_follower(how["data"], how["epoch"])),
+    "follow": lambda log, how: _result(log.append_as_follower(how["data"], how["epoch"])),
     "update high watermark": lambda log, how: log.update_high_watermark(how["offset"]),
     "raise start": lambda log, how: log.maybe_increment_log_start_offset(how["offset"]),
     "retain": lambda log, _: log.delete_old_segments(),
@@ -357,7 +359,7 @@ def files_of(directory: Path, *, is_closed: bool) -> dict[str, object]:
     """Return what lies in a directory: snapshots by meaning, all else by the byte.
 
     Files that wait for deletion or replacement are left out: when they go is a matter of time.
-    Of a log that was not closed the room behind an index's entries is left out.
+    Of a log that was not closed the room after an index's entries is left out.
     """
     found: dict[str, object] = {}
     for path in directory.iterdir():
