@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 from pages import cell, write_or_check
 
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.kafka_names import FOREIGN, REMOVED
 from tidelog.config.log_config import HOUR_MS, MINUTE_MS, LogConfig
 from tidelog.config.option import options_of
 from tidelog.config.sources import is_dynamic
 
 if TYPE_CHECKING:
+    from tidelog.config.kafka_names import Foreign
     from tidelog.config.option import Option, Synonym
 
 ROOT = Path(__file__).parents[1]
@@ -93,11 +95,39 @@ BROKER_HEADER = """
 """
 
 
+FOREIGN_HEADER = """
+## Kafka's other settings
+
+These are in many a `server.properties`. A service ignores them, and one log line names those that
+its file has.
+
+| About | Settings | Here |
+|---|---|---|
+"""
+
+REMOVED_HEADER = """
+Kafka has removed these; they are refused, with this reason:
+
+| Setting | Instead |
+|---|---|
+"""
+
+
 def render() -> str:
     """Return the page."""
     topics = "".join(topic_row(option) for option in options_of(LogConfig))
     brokers = "".join(broker_row(option) for option in options_of(BrokerConfig))
-    return HEADER + TOPIC_HEADER + topics + BROKER_HEADER + brokers
+    foreign = "".join(foreign_row(one) for one in FOREIGN)
+    removed = "".join(f"| `{name}` | {text} |\n" for name, text in REMOVED.items())
+    ours = TOPIC_HEADER + topics + BROKER_HEADER + brokers
+    return HEADER + ours + FOREIGN_HEADER + foreign + REMOVED_HEADER + removed
+
+
+def foreign_row(one: Foreign) -> str:
+    """Return the row of settings that concern something else than storage."""
+    families = (f"{name}*" for name in one.families)
+    names = ", ".join(f"`{name}`" for name in sorted((*families, *one.names)))
+    return f"| {one.what} | {names} | {cell(one.here)} |\n"
 
 
 def topic_row(option: Option) -> str:

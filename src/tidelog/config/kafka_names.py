@@ -5,101 +5,130 @@ A ``server.properties`` is full of the former. Kafka: ``KafkaConfig.configNames`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_FAMILIES: Final = (
-    "advertised.",
-    "alter.log.dirs.",
-    "authorizer.",
-    "auto.",
-    "broker.",
-    "client.quota.",
-    "config.providers",
-    "connection.",
-    "connections.",
-    "controlled.",
-    "controller.",
-    "delegation.token.",
-    "fetch.",
-    "follower.fetch.",
-    "group.",
-    "kafka.metrics.",
-    "leader.imbalance.",
-    "listener.",
-    "max.connection",
-    "metadata.",
-    "metric.",
-    "metrics.",
-    "offset.metadata.",
-    "offsets.",
-    "process.roles",
-    "queued.",
-    "quota.",
-    "remote.fetch.",
-    "remote.list.",
-    "remote.log.index.",
-    "remote.log.manager.",
-    "remote.log.metadata.",
-    "remote.log.reader.",
-    "remote.log.storage.",
-    "replication.quota.",
-    "sasl.",
-    "security.",
-    "share.",
-    "socket.",
-    "ssl.",
-    "telemetry.",
-    "transaction.state.log.",
-    "unstable.",
-    "zookeeper.",
-)
-"""No setting of storage begins with one of these."""
 
-_SINGLE: Final = frozenset(
-    {
-        "add.partitions.to.txn.retry.backoff.max.ms",
-        "add.partitions.to.txn.retry.backoff.ms",
-        "alter.config.policy.class.name",
-        "create.topic.policy.class.name",
-        "default.replication.factor",
-        "delete.records.purgatory.purge.interval.requests",
-        "delete.topic.enable",
-        "early.start.listeners",
-        "initial.broker.registration.timeout.ms",
-        "inter.broker.listener.name",
-        "internal.metadata.delete.delay.millis",
-        "internal.metadata.log.segment.bytes",
-        "internal.metadata.max.batch.size.in.bytes",
-        "listeners",
-        "max.incremental.fetch.session.cache.slots",
-        "max.request.partition.size.limit",
-        "node.id",
-        "num.io.threads",
-        "num.network.threads",
-        "num.partitions",
-        "num.replica.alter.log.dirs.threads",
-        "num.replica.fetchers",
-        "principal.builder.class",
-        "producer.purgatory.purge.interval.requests",
-        "replica.fetch.backoff.ms",
-        "replica.fetch.max.bytes",
-        "replica.fetch.min.bytes",
-        "replica.fetch.response.max.bytes",
-        "replica.fetch.wait.max.ms",
-        "replica.lag.time.max.ms",
-        "replica.selector.class",
-        "replica.socket.receive.buffer.bytes",
-        "replica.socket.timeout.ms",
-        "request.timeout.ms",
-        "server.max.startup.time.ms",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        "transaction.remove.expired.transaction.cleanup.interval.ms",
-        "transaction.two.phase.commit.enable",
-        "unclean.leader.election.interval.ms",
-    }
+class Foreign(NamedTuple):
+    """Settings of a broker that concern something else than its storage.
+
+    ``families`` are beginnings of names; no setting of storage begins with one of these.
+    """
+
+    what: str
+    here: str
+    """What there is instead."""
+    families: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def has(self, name: str) -> bool:
+        """Return whether a setting is one of these."""
+        return name in self.names or name.startswith(self.families)
+
+
+FOREIGN: Final = (
+    Foreign(
+        "Network and requests",
+        "nothing listens for clients: programs and commands open the directory",
+        (
+            *("advertised.", "connection.", "connections.", "fetch.", "listener."),
+            *("max.connection", "queued.", "socket."),
+        ),
+        (
+            *("delete.records.purgatory.purge.interval.requests", "early.start.listeners"),
+            *("inter.broker.listener.name", "listeners"),
+            *("max.incremental.fetch.session.cache.slots", "max.request.partition.size.limit"),
+            *("num.io.threads", "num.network.threads"),
+            *("producer.purgatory.purge.interval.requests", "request.timeout.ms"),
+            "server.max.startup.time.ms",
+        ),
+    ),
+    Foreign(
+        "Security",
+        "the permissions of the directory's files decide who reads and writes",
+        ("authorizer.", "delegation.token.", "sasl.", "security.", "ssl."),
+        ("principal.builder.class",),
+    ),
+    Foreign(
+        "Controller and cluster",
+        "there is no controller; a `__cluster_metadata` of Kafka's is read and never changed",
+        (
+            *("broker.", "controlled.", "controller.", "metadata.", "unstable."),
+            "zookeeper.",
+        ),
+        (
+            *("initial.broker.registration.timeout.ms", "internal.metadata.delete.delay.millis"),
+            *("internal.metadata.log.segment.bytes", "node.id", "process.roles"),
+            "internal.metadata.max.batch.size.in.bytes",
+        ),
+    ),
+    Foreign(
+        "Replication",
+        "a log has one replica, whose high watermark is its log end",
+        ("auto.leader.", "follower.fetch.", "leader.imbalance."),
+        (
+            *("default.replication.factor", "num.replica.fetchers", "replica.fetch.backoff.ms"),
+            *("replica.fetch.max.bytes", "replica.fetch.min.bytes"),
+            *("replica.fetch.response.max.bytes", "replica.fetch.wait.max.ms"),
+            *("replica.lag.time.max.ms", "replica.selector.class"),
+            *("replica.socket.receive.buffer.bytes", "replica.socket.timeout.ms"),
+            "unclean.leader.election.interval.ms",
+        ),
+    ),
+    Foreign(
+        "Topics of clients",
+        "`tidelog create` and `create_topic` make topics, of one partition unless they are given a"
+        " number; nothing else does",
+        ("auto.create.",),
+        (
+            *("alter.config.policy.class.name", "create.topic.policy.class.name"),
+            *("delete.topic.enable", "num.partitions"),
+        ),
+    ),
+    Foreign(
+        "Groups and transactions",
+        "`__consumer_offsets` has the settings of its topic, and positions never expire; a"
+        " transaction is committed by a journal at once, and has no coordinator",
+        ("group.", "offset.metadata.", "offsets.", "share.", "transaction.state.log."),
+        (
+            "add.partitions.to.txn.retry.backoff.max.ms",
+            "add.partitions.to.txn.retry.backoff.ms",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+            "transaction.remove.expired.transaction.cleanup.interval.ms",
+            "transaction.two.phase.commit.enable",
+        ),
+    ),
+    Foreign(
+        "Quotas",
+        "moves between directories are limited by"
+        " `replica.alter.log.dirs.io.max.bytes.per.second`, the cleaner by its own settings;"
+        " nothing else is",
+        ("alter.log.dirs.", "client.quota.", "quota.", "replication.quota."),
+        (
+            *("follower.replication.throttled.rate", "leader.replication.throttled.rate"),
+            "num.replica.alter.log.dirs.threads",
+        ),
+    ),
+    Foreign(
+        "Metrics",
+        "`tidelog metrics`, `run --http` and `tidelog.metrics.interval.ms`",
+        ("auto.include.", "kafka.metrics.", "metric.", "metrics.", "telemetry."),
+    ),
+    Foreign(
+        "Tiered storage",
+        "there is none: a topic with `remote.storage.enable=true` is refused",
+        (
+            *("remote.fetch.", "remote.list.", "remote.log.index.", "remote.log.manager."),
+            *("remote.log.metadata.", "remote.log.reader.", "remote.log.storage."),
+        ),
+    ),
+    Foreign(
+        "Values from elsewhere",
+        "a value such as `${file:...}` is taken as it is written",
+        ("config.providers",),
+    ),
 )
 
 REMOVED: Final = {
@@ -139,4 +168,4 @@ WITHOUT_EFFECT: Final = (
 
 def foreign_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return those of ``names`` that are settings of a broker but not of its storage, sorted."""
-    return tuple(sorted(n for n in names if n in _SINGLE or n.startswith(_FAMILIES)))
+    return tuple(sorted(name for name in names if any(one.has(name) for one in FOREIGN)))

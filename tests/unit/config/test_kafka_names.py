@@ -24,6 +24,7 @@ SAMPLE = (
     *("offsets.topic.replication.factor", "transaction.state.log.replication.factor"),
     *("transaction.state.log.min.isr", "group.initial.rebalance.delay.ms"),
     *("zookeeper.connect", "broker.id"),
+    *("leader.replication.throttled.rate", "follower.replication.throttled.rate"),
 )
 """What the files that come with Kafka set beside storage."""
 
