@@ -127,6 +127,32 @@ class OldStreamBatch(InvalidArgument):
         )
 
 
+class MissingStreamBatches(InvalidArgument):
+    """A stream's batch does not follow the last one that was committed; nothing was written.
+
+    The data directory was restored from an older copy, or the stream wrote elsewhere meanwhile.
+    ``last_batch_id`` was committed at ``time_ms``, in ms since the epoch.
+    """
+
+    def __init__(self, query_id: str, batch_id: int, last_batch_id: int, time_ms: int) -> None:
+        super().__init__(query_id, batch_id, last_batch_id, time_ms)
+        self.query_id = query_id
+        self.batch_id = batch_id
+        self.last_batch_id = last_batch_id
+        self.time_ms = time_ms
+
+    def __str__(self) -> str:
+        last = self.last_batch_id
+        return (
+            f"batch {self.batch_id} of stream {self.query_id} does not follow batch {last}, the"
+            f" last one in this data directory, committed at {self.time_ms} ms: the directory was"
+            " restored from an older copy, or the stream wrote elsewhere since. To write what is"
+            f" missing, stop the stream and delete the files above {last} in the folders offsets"
+            " and commits of its checkpoint; to go without it, set acceptMissingBatches=true for"
+            " one run"
+        )
+
+
 class DirectoryNotShared(InvalidArgument):
     """An executor does not see the data directory that the driver sees; nothing was written."""
 

@@ -22,7 +22,7 @@ from tidelog.errors import (
     KafkaStorageError,
     TidelogError,
 )
-from tidelog.staging.finished import find_repeated, read_finished
+from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import has_journal, is_committed
 from tidelog.staging.manifest_names import State, new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
@@ -255,7 +255,7 @@ class CommitWait:
         """Return what was committed under the transaction's id, None if it was not."""
         one = self._transaction
         known = read_finished(self._fs, self._data_dir)
-        done = find_repeated(known, one.txn, one.stream, skips_old=one.skips_old)
+        done = one.find_in(known)
         if done is not None:
             done.check_topics(one.topics, self._topic_ids())
         return done

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import MAX_FILE_BYTES, replace_file
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
-from tidelog.errors import KafkaStorageError, OldStreamBatch, TransactionMismatch
+from tidelog.errors import (
+    KafkaStorageError,
+    MissingStreamBatches,
+    OldStreamBatch,
+    TransactionMismatch,
+)
 from tidelog.staging.group_step import group_partition
 from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.stream_batch import StreamBatch
@@ -29,7 +34,8 @@ if TYPE_CHECKING:
 
 FINISHED_FILE: Final = "tidelog.transactions.json"
 FINISHED_VERSION: Final = 4
-"""The newest form: 2 has batches of streams, 3 the ids of topics, 4 the positions of groups."""
+"""The newest form: 2 has batches of streams, 3 the ids of topics, 4 the positions of groups, and
+batches of streams without records."""
 RETENTION_MS: Final = 7 * 24 * 3_600_000
 """Time in ms for which a transaction that a user named is known, unless a setting says another."""
 MAX_TABLE_BYTES: Final = MAX_FILE_BYTES - (4 << 20)
@@ -47,7 +53,9 @@ class CommittedTransaction:
     ``is_named``: the user chose ``txn`` and may repeat it. ``stream``: it is a batch of a stream.
     ``positions`` are those that it has committed, each with the log offset of its record: by them a
     reader knows where its group is now. They are kept as long as somebody may wait for them.
-    ``is_repeat``: this commit was skipped, since the transaction had been committed before.
+    ``follows_all``: the next batch of the stream follows this one, also if it has no records; an
+    earlier release did not keep those. ``is_repeat``: this commit was skipped, since the
+    transaction had been committed before.
     """
 
     txn: str
@@ -57,6 +65,7 @@ class CommittedTransaction:
     stream: StreamBatch | None = None
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
     positions: Mapping[GroupPartition, int] = field(default_factory=dict)
+    follows_all: bool = True
     is_repeat: bool = field(default=False, compare=False)
 
     @property
@@ -118,16 +127,25 @@ def find_repeated(
     stream: StreamBatch | None,
     *,
     skips_old: bool = False,
+    accepts_gap: bool = False,
 ) -> CommittedTransaction | None:
     """Return what was committed under an id before, None if the transaction is new.
 
-    A batch of a stream is new if it is later than the last one. Raises OldStreamBatch for one that
-    is earlier; with ``skips_old`` the last one is returned instead.
+    A batch of a stream is new if it follows the last one. Raises OldStreamBatch for one that is
+    earlier; with ``skips_old`` the last one is returned instead. Raises MissingStreamBatches for
+    one that is later than the next one, unless that ``accepts_gap``.
     """
     if stream is None:
         return known.get(txn)
     last = last_of_stream(known, stream)
-    if last is None or _batch_id(last) < stream.batch_id:
+    if last is None:  # whether others came before, and where they are, is not known
+        return None
+    if _batch_id(last) < stream.batch_id:
+        has_gap = last.follows_all and _batch_id(last) + 1 < stream.batch_id
+        if has_gap and not accepts_gap:
+            raise MissingStreamBatches(
+                stream.query_id, stream.batch_id, _batch_id(last), last.time_ms
+            )
         return None
     if _batch_id(last) > stream.batch_id and not skips_old:
         raise OldStreamBatch(
@@ -252,7 +270,7 @@ def _as_json(one: CommittedTransaction) -> dict[str, Any]:
         "records": dict(sorted(one.records.items())),
     }
     if one.stream is not None:
-        entry["stream"] = one.stream.as_json()
+        entry["stream"] = {**one.stream.as_json(), "followsAll": one.follows_all}
     if one.positions:
         entry["positions"] = [[*key, record] for key, record in sorted(one.positions.items())]
     if one.topic_ids:
@@ -264,6 +282,7 @@ def _as_json(one: CommittedTransaction) -> dict[str, Any]:
 def _from_json(entry: Mapping[str, Any]) -> CommittedTransaction:
     records = {str(topic): int(count) for topic, count in entry["records"].items()}
     stream = StreamBatch.from_json(entry["stream"]) if "stream" in entry else None
+    follows_all = stream is None or bool(entry["stream"].get("followsAll", False))
     ids = {str(topic): parse_uuid(text) for topic, text in entry.get("topicIds", {}).items()}
     positions = {group_partition(key): int(at) for *key, at in entry.get("positions", ())}
     return CommittedTransaction(
@@ -271,4 +290,5 @@ def _from_json(entry: Mapping[str, Any]) -> CommittedTransaction:
         stream,
         ids,
         positions,
+        follows_all,
     )

@@ -69,7 +69,8 @@ class Transaction:
 
     ``is_named``: the user chose ``txn`` and may repeat it. ``topic_ids`` are those of the existing
     topics that the runs name; ``new_topics`` are created by the commit. ``stream``: it is a batch
-    of a stream, whose ``txn`` it has; with ``skips_old`` it is skipped if a later one is committed.
+    of a stream, whose ``txn`` it has; with ``skips_old`` it is skipped if a later one is committed,
+    and with ``accepts_gap`` it is committed if those before it are not.
     ``partitions`` are the numbers of partitions of existing topics by which records were given to
     partitions; a commit refuses another number, since keys would lie in the wrong ones. ``steps``
     are those of consumer groups, whose positions are among the records.
@@ -84,6 +85,7 @@ class Transaction:
     skips_old: bool = False
     partitions: Mapping[str, int] = field(default_factory=dict)
     steps: Sequence[GroupStep] = ()
+    accepts_gap: bool = False
 
     @property
     def topics(self) -> list[str]:
@@ -104,6 +106,11 @@ class Transaction:
             records[run.topic] += run.records
         return dict(records)
 
+    def find_in(self, known: Mapping[str, CommittedTransaction]) -> CommittedTransaction | None:
+        """Return what was committed as this before, None: nothing; errors as ``find_repeated``."""
+        how = {"skips_old": self.skips_old, "accepts_gap": self.accepts_gap}
+        return find_repeated(known, self.txn, self.stream, **how)
+
     def id_of(self, topic: str) -> UUID:
         """Return the id of a topic, existing or new."""
         new = {one.name: one.topic_id for one in self.new_topics}
@@ -119,7 +126,8 @@ class Transaction:
             "topicIds": {name: format_uuid(one) for name, one in sorted(self.topic_ids.items())},
         }
         if self.stream is not None:
-            entry["stream"] = {**self.stream.as_json(), "skipsOld": self.skips_old}
+            how = {"skipsOld": self.skips_old, "acceptsGap": self.accepts_gap}
+            entry["stream"] = {**self.stream.as_json(), **how}
         if self.partitions:
             entry["partitions"] = dict(sorted(self.partitions.items()))
         if self.steps:
@@ -160,6 +168,7 @@ class Transaction:
             stream is not None and bool(stream["skipsOld"]),
             {str(name): _count(one) for name, one in entry.get("partitions", {}).items()},
             tuple(GroupStep.from_json(step) for step in entry.get("steps", ())),
+            stream is not None and bool(stream.get("acceptsGap", False)),
         )
 
 
@@ -181,14 +190,14 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
         CommitUnfinished: it is committed, or may be, but is not applied yet.
         TransactionMismatch: it was committed before, for other topics.
         OldStreamBatch: its stream has committed a later batch.
+        MissingStreamBatches: batches of its stream before it are not committed.
         IllegalGeneration: a group is no longer where the reader began whose positions it commits.
         KafkaStorageError: the table of finished transactions has no room for it.
         KafkaError, InvalidArgument: refused; nothing was changed.
         OSError: the disk failed, or is full; nothing is committed.
     """
     known = read_finished(target.fs, target.path)
-    txn, stream = transaction.txn, transaction.stream
-    done = find_repeated(known, txn, stream, skips_old=transaction.skips_old)
+    done = transaction.find_in(known)
     if done is not None:
         return skip_repeat(target.fs, target.path, transaction, done, target.topic_ids())
     checked = _check(target, transaction)

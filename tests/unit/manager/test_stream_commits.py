@@ -6,13 +6,20 @@ import json
 import logging
 import pickle
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tidelog.config.log_config import LogConfig
-from tidelog.errors import CommitPending, CommitUnfinished, CorruptFile, OldStreamBatch
+from tidelog.errors import (
+    CommitPending,
+    CommitUnfinished,
+    CorruptFile,
+    MissingStreamBatches,
+    OldStreamBatch,
+)
 from tidelog.records.builder import build_batch
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.directory import CommitPoint
@@ -55,6 +62,7 @@ def staged(
     query: str = "q",
     topic: str = "t",
     skips_old: bool = False,
+    accepts_gap: bool = False,
 ) -> Transaction:
     """Stage a batch of a stream."""
     stream = StreamBatch(query, batch_id)
@@ -62,7 +70,8 @@ def staged(
     for value in values:
         bundle.append(topic, 0, build_batch([(1, b"k", value, ())]))
     ids = {topic: logs.topic(topic).topic_id}
-    return Transaction(stream.txn, True, bundle.finish(), (), ids, stream, skips_old)
+    batch = Transaction(stream.txn, True, bundle.finish(), (), ids, stream, skips_old)
+    return replace(batch, accepts_gap=accepts_gap)
 
 
 def commit(home: DataHome, logs: Logs, transaction: Transaction) -> CommittedTransaction:
@@ -80,9 +89,9 @@ def test_each_batch_of_a_stream_is_committed_once(caplog: pytest.LogCaptureFixtu
     home = home_with_topic()
     with home.open(defaults=KEEP) as logs:
         commit(home, logs, staged(home, logs, 0, b"a"))
-        first = commit(home, logs, staged(home, logs, 3, b"b", b"c"))
+        first = commit(home, logs, staged(home, logs, 1, b"b", b"c"))
     with caplog.at_level(logging.INFO), home.open(defaults=KEEP) as logs:
-        again = commit(home, logs, staged(home, logs, 3, b"other", topic="u"))
+        again = commit(home, logs, staged(home, logs, 1, b"other", topic="u"))
 
         assert (first.is_repeat, again.is_repeat) == (False, True)
         assert again == first
@@ -107,6 +116,55 @@ def test_an_earlier_batch_than_the_last_is_an_error() -> None:
         assert seen(logs) == [b"a"]
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (str(copy), copy.last_batch_id, copy.records) == (str(caught.value), 7, 1)
+
+
+def test_a_batch_that_does_not_follow_the_last_one_is_an_error() -> None:
+    """The directory was restored from an older copy; with accepts_gap it is committed."""
+    home = home_with_topic()
+    with home.open(defaults=KEEP) as logs:
+        commit(home, logs, staged(home, logs, 4, b"a"))  # the first one that is known here
+        with pytest.raises(MissingStreamBatches, match=r"batch 7 of stream q.*batch 4") as caught:
+            commit(home, logs, staged(home, logs, 7, b"b"))
+        assert seen(logs) == [b"a"]
+        commit(home, logs, staged(home, logs, 7, b"c", accepts_gap=True))
+        commit(home, logs, staged(home, logs, 8, b"d"))
+        with pytest.raises(MissingStreamBatches):
+            commit(home, logs, staged(home, logs, 10, b"e"))
+
+        assert seen(logs) == [b"a", b"c", b"d"]
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (str(copy), copy.last_batch_id, copy.batch_id) == (str(caught.value), 4, 7)
+
+
+def test_a_batch_without_records_is_followed_by_the_next() -> None:
+    """Its number is kept, and nothing is written; a repeat of it is skipped."""
+    home = home_with_topic()
+    with home.open(defaults=KEEP) as logs:
+        for batch_id in (0, 1, 2):
+            commit(home, logs, replace(staged(home, logs, batch_id), topic_ids={}))
+        assert commit(home, logs, staged(home, logs, 2, b"a")).is_repeat
+        commit(home, logs, staged(home, logs, 3, b"b"))
+
+        assert seen(logs) == [b"b"]
+        assert list_journals(home.fs, home.path) == []
+
+
+def test_an_entry_of_an_earlier_release_may_be_followed_by_any_later_batch() -> None:
+    """That kept no batch without records, so numbers are missing where no record is."""
+    home = home_with_topic()
+    with home.open(defaults=KEEP) as logs:
+        for query in ("q", "r"):
+            commit(home, logs, staged(home, logs, 1, b"a", query=query))
+    table = json.loads(home.text(FINISHED_FILE))
+    for entry in table["transactions"]:
+        del entry["stream"]["followsAll"]
+    home.write(FINISHED_FILE, json.dumps(table | {"version": 3}))
+
+    with home.open(defaults=KEEP) as logs:
+        for query in ("q", "r"):
+            commit(home, logs, staged(home, logs, 5, b"b", query=query))
+            with pytest.raises(MissingStreamBatches):
+                commit(home, logs, staged(home, logs, 7, b"c", query=query))
 
 
 def test_streams_do_not_disturb_each_other() -> None:

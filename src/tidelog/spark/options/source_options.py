@@ -106,8 +106,10 @@ _WRITE_OPTIONS: Final = (
 )
 _TXN_ID: Final = "txnId"
 _SKIP_OLD_BATCHES: Final = "skipOldBatches"
+_ACCEPT_MISSING_BATCHES: Final = "acceptMissingBatches"
 _OF_BATCH_WRITES: Final = (_TXN_ID,)
-_OF_STREAM_WRITES: Final = (_SKIP_OLD_BATCHES, "checkpointLocation", "queryName")
+_STREAM_RULES: Final = (_SKIP_OLD_BATCHES, _ACCEPT_MISSING_BATCHES)
+_OF_STREAM_WRITES: Final = (*_STREAM_RULES, "checkpointLocation", "queryName")
 """Spark passes its own two on to the sink."""
 ONLY_OF_READS: Final = frozenset({*_READ_OPTIONS} - {*_WRITE_OPTIONS})
 ONLY_OF_WRITES: Final = frozenset({*_WRITE_OPTIONS, *_OF_BATCH_WRITES} - {*_READ_OPTIONS})
@@ -342,6 +344,7 @@ class WriteOptions:
     commit_timeout_ms: int | None = None
     txn_id: str | None = None
     skip_old_batches: bool = False
+    accept_missing_batches: bool = False
     is_stream: bool = False
 
     @classmethod
@@ -369,8 +372,8 @@ class WriteOptions:
                 f"option {_TXN_ID} is not supported for a stream: the id of a batch is made of the"
                 " query's id and the batch's number"
             )
-        if not is_stream and checked.has(_SKIP_OLD_BATCHES):
-            raise InvalidArgument(f"option {_SKIP_OLD_BATCHES} is for streams only")
+        for name in () if is_stream else filter(checked.has, _STREAM_RULES):
+            raise InvalidArgument(f"option {name} is for streams only")
         txn_id = checked.text(_TXN_ID)
         if txn_id is not None:
             check_txn(txn_id)
@@ -392,6 +395,7 @@ class WriteOptions:
             commit_timeout_ms=checked.optional_number("commitTimeoutMs", minimum=0),
             txn_id=txn_id,
             skip_old_batches=checked.flag(_SKIP_OLD_BATCHES),
+            accept_missing_batches=checked.flag(_ACCEPT_MISSING_BATCHES),
             is_stream=is_stream,
         )
 

@@ -89,6 +89,7 @@ class StagedWrite:
             topic_ids={name: one for name, one in ids.items() if one is not None},
             stream=self.stream,
             skips_old=self.options.skip_old_batches,
+            accepts_gap=self.options.accept_missing_batches,
             partitions={
                 name: self.topics[name].partitions for name in names if ids[name] is not None
             },

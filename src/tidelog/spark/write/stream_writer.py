@@ -95,13 +95,16 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
 
     @plain_errors()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Commit the micro-batch, unless it was committed before; write nothing without rows."""
+        """Commit the micro-batch, unless it was committed before.
+
+        One without rows writes nothing, and is known as committed, too: Spark numbers batches
+        without a gap, so one that is missing is found by the next.
+        """
         tasks = staged_tasks(messages)
+        stream = _batch_of(tasks, batchId)
         runs = [run for task in tasks for run in task.runs]
-        if runs:
-            stream = _batch_of(tasks, batchId)
-            topics = {name: topic for task in tasks for name, topic in task.topics.items()}
-            commit_write(StagedWrite(self._options, stream.txn, stream, runs, topics))
+        topics = {name: topic for task in tasks for name, topic in task.topics.items()}
+        commit_write(StagedWrite(self._options, stream.txn, stream, runs, topics))
         delete_attempts(self._options.path, _markers(tasks))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name

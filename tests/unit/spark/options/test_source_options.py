@@ -365,8 +365,9 @@ def test_a_stream_has_the_ids_of_its_batches_and_a_batch_write_that_of_the_user(
     assert WriteOptions.parse(base | {"txnid": "x"}).txn_id == "x"
     with pytest.raises(InvalidArgument, match="txnId is not supported for a stream"):
         WriteOptions.parse_stream(base | {"txnId": "x"})
-    with pytest.raises(InvalidArgument, match="skipOldBatches is for streams only"):
-        WriteOptions.parse(base | {"skipOldBatches": "true"})
+    for name in ("skipOldBatches", "acceptMissingBatches"):
+        with pytest.raises(InvalidArgument, match=f"{name} is for streams only"):
+            WriteOptions.parse(base | {name: "true"})
     for bad in (
         {"txnId": " "},
         {"txnId": "x" * 256},

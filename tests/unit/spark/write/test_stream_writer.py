@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 from random import Random
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+import tidelog
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import MissingStreamBatches
 from tidelog.records.builder import build_batch
 from tidelog.spark.options.source_options import WriteOptions
 from tidelog.spark.write.stream_writer import LogStreamWriter, markers_of_batch
-from tidelog.spark.write.write_plan import marker_note
+from tidelog.spark.write.task_write import stage_rows
+from tidelog.spark.write.write_plan import make_plan, marker_note
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.marker import MAX_MARKER_BYTES, MarkerVisits, make_marker
 from tidelog.staging.staged_file import attempt_of, list_staged
@@ -80,6 +85,45 @@ def test_a_marker_that_no_task_has_visited_is_deleted_if_it_is_the_only_one(tmp_
 
     marker(tmp_path, 2, None)
     assert markers_of_batch(str(tmp_path), "m", 5) == []
+
+
+def test_a_batch_that_is_missing_is_found_by_the_next_also_after_batches_without_rows(
+    tmp_path: Path,
+) -> None:
+    """As Spark calls the sink: for each number, with the messages of its tasks."""
+    data = tmp_path / "data"
+
+    def offered(batch_id: int, *rows: bytes, **more: str) -> None:
+        given = {"path": str(data), "topic": "t", "checkpointLocation": "c"} | more
+        options = WriteOptions.parse_stream(given)
+        plan = make_plan(options, VALUES, "markers")
+        stream = StreamBatch("q", batch_id)
+        batches = [pa.RecordBatch.from_pydict({"value": [row]}) for row in rows]
+        task = stage_rows(
+            *(options, plan, iter(batches)),
+            txn=stream.txn,
+            task_number=0,
+            stream=stream,
+        )
+        LogStreamWriter.for_commit(options, given).commit([task], batch_id)
+
+    for batch_id in (0, 1):
+        offered(batch_id)
+    offered(2, b"a")
+    shutil.copytree(data, tmp_path / "copy")
+    for batch_id, rows in ((3, [b"b"]), (4, [])):
+        offered(batch_id, *rows)
+    shutil.rmtree(data)
+    (tmp_path / "copy").rename(data)
+
+    for rows in ([b"c"], []):
+        with pytest.raises(MissingStreamBatches, match=r"batch 5 of stream q .* batch 2"):
+            offered(5, *rows)
+    offered(5, b"c", acceptMissingBatches="true")
+    offered(6, b"d")
+
+    with tidelog.open_read_only(data / "t-0") as log:
+        assert [record.value for record in log.records()] == [b"a", b"c", b"d"]
 
 
 def test_a_note_is_smaller_than_a_batch() -> None:
