@@ -144,6 +144,13 @@ class Partition:
         return DATA / self.case.removeprefix(f"{ADOPTED}/") / file_name if is_elsewhere else path
 
 
+def as_printed(record: Row) -> Row:
+    """Return a listed record as commands print it with ``--encoding base64``."""
+    headers = [[*one, "base64"] if one[1] is not None else one for one in record["headers"]]
+    encodings = {"keyEncoding": "base64", "valueEncoding": "base64"}
+    return {**record, "headers": headers, **encodings}
+
+
 def in_base64(data: bytes | None) -> str | None:
     """Return bytes as the listings have them."""
     return None if data is None else base64.b64encode(data).decode()

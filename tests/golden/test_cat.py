@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.golden.conftest import as_printed
 
 import tidelog
 from tidelog.cli.main import main
@@ -24,7 +25,10 @@ def test_cat_prints_the_records_that_kafka_gives(
 ) -> None:
     """A line is the record as Kafka's consumer got it, its members in the one order used here."""
     place = {"topic": partition.topic, "partition": partition.number}
-    expected = [json.dumps({**place, **record}, ensure_ascii=False) for record in partition.records]
+    expected = [
+        json.dumps({**place, **as_printed(record)}, ensure_ascii=False)
+        for record in partition.records
+    ]
 
     code = main(["cat", "-d", str(partition.directory), "--encoding", "base64"])
 
@@ -182,7 +186,7 @@ def test_cat_leaves_out_what_is_not_committed(
     """With read_committed the records are those that such a consumer of Kafka got."""
     place = {"topic": transactional.topic, "partition": transactional.number}
     rows = transactional.committed
-    expected = [json.dumps({**place, **record}, ensure_ascii=False) for record in rows]
+    expected = [json.dumps({**place, **as_printed(record)}, ensure_ascii=False) for record in rows]
     where = ["-d", str(transactional.directory), "--encoding", "base64"]
 
     code = main(["cat", *where, "--isolation", "read_committed"])

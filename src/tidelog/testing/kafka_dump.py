@@ -87,7 +87,7 @@ def _record_line(row: Row, batch: Row) -> str:
     if batch["magic"] < 2:
         line += f" isValid: {_java(row['valid'])} crc: {row['crc']}}}"
     else:
-        names = ",".join(name for name, _ in row["headers"])
+        names = ",".join(name for name, *_ in row["headers"])
         line += f" sequence: {row['sequence']} headerKeys: [{names}]"
     if batch["control"]:
         return line + _control_part(row, batch)
