@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.cli.commands import run
 from tidelog.cli.lock_wait import LockWait
+from tidelog.embedded import doors
 from tidelog.errors import DirectoryLocked, StartAborted
 from tidelog.testing import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import NoReturn
+
+    from tests.unit.cli.conftest import Cli
+
+    from tidelog.config.broker_config import BrokerConfig
 
 WRITER = 4711
 LOCK = "/data/.lock"
@@ -42,14 +49,17 @@ class Held:
             raise DirectoryLocked(LOCK, self.pid)
         return "started"
 
-    def opened(self) -> str:
-        """Start, or wait."""
-        wait = LockWait(
+    def wait(self) -> LockWait:
+        """Return what waits for it."""
+        return LockWait(
             *(self.clock, self.clock.advance, self.holder_of),
             program_of=lambda pid: self._program if pid == self.pid else "",
             should_stop=self.should_stop,
         )
-        return wait.opened(self.start)
+
+    def opened(self) -> str:
+        """Start, or wait."""
+        return self.wait().opened(self.start)
 
 
 def test_a_service_waits_for_a_short_lived_writer_and_names_it(
@@ -93,3 +103,25 @@ def test_a_stop_ends_the_wait() -> None:
         held.opened()
 
     assert held.clock.now_ms() - began_ms == 500
+
+
+def test_the_service_opens_its_directories_by_that_wait(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a command that holds one for a moment does not end it."""
+    held = Held(3_000)
+    starts: list[str] = []
+
+    def waiting(should_stop: Callable[[], bool]) -> LockWait:
+        held.should_stop = should_stop
+        return held.wait()
+
+    def start(config: BrokerConfig, **_: object) -> NoReturn:
+        starts.append(held.start())
+        raise StartAborted(f"{config.log_dirs} were free")
+
+    monkeypatch.setattr(run, "_lock_wait", waiting)
+    monkeypatch.setattr(doors, "start_logs", start)
+
+    assert cli.on("run").code == 0
+    assert (starts, held.starts) == (["started"], 2)
