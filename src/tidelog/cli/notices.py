@@ -31,6 +31,7 @@ SENTENCES: Final = {
     "cleaner-failures-not-written": "{path} could not be written: {reason}",
     "cleaner-failures-unreadable": "{path} cannot be read and is ignored: {reason}",
     "cleaning-failed": "{topic}-{partition} was not cleaned: {error}",
+    "contradiction-kept": "{path}: damaged at byte {position:,}, and left as it is: {reason}",
     "cut-kept": "{path}: {bytes:,} bytes that were cut off are kept in {kept_in}; tidelog salvage"
     " shows them",
     "cut-not-described": "{path} keeps what was cut off, without a description: {reason}",

@@ -238,6 +238,8 @@ class Mirror:
     def _range(self, topic: ReadOnlyTopic, number: int) -> tuple[MirroredPartition, MirrorRange]:
         """Find out what is new of a partition."""
         with self._source.open(topic.name, number) as log:
+            if log.damage is not None:
+                raise log.damage  # else the mirror would end there, as if that were the end
             start, end = log.log_start_offset, log.high_watermark
             target = self._target(topic.name, number)
             found = 0 if target is None else target.log_end_offset

@@ -120,7 +120,7 @@ def recovered_log(
     high_watermark: int | None = None,
     cleaned_to: int = 0,
 ) -> RecoveredLog:
-    """Return what became of a log by what ``notes`` were told.
+    """Return what became of a log, by what ``notes`` have taken down.
 
     ``high_watermark`` is the line of the checkpoint before, and ``cleaned_to`` that of the cleaner:
     holes below it are left by compaction.

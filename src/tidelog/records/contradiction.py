@@ -47,7 +47,7 @@ def find_contradiction(
 ) -> Contradiction | None:
     """Return the first contradiction of the batches of a segment; None if all offsets rise.
 
-    An offset more than an int32 above ``base_offset`` is no contradiction by itself, since old
+    An offset more than an int32 above ``base_offset`` alone contradicts nothing, since old
     versions of Kafka wrote such segments, which can be split. A segment cannot be split where
     offsets contradict each other, so there such an offset is damage.
 

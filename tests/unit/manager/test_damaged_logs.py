@@ -10,6 +10,7 @@ import pytest
 from tidelog.errors import CorruptMessage, DamagedLog, KafkaStorageError
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.manager.lifecycle.log_opener import RecoveryRules
+from tidelog.manager.metrics.health import degraded_reasons
 from tidelog.manager.recovered_log import RecoveredLog
 from tidelog.manager.requests.request_files import Answer, Request
 from tidelog.testing.directory_home import DataHome, record
@@ -82,6 +83,18 @@ def test_its_directory_is_not_clean_before_it_is_recovered() -> None:
     manager.shutdown()
 
     assert home.is_marked()
+
+
+def test_a_service_counts_it() -> None:
+    """Its health says what to do."""
+    home = killed()
+    manager = home.open()
+
+    before = degraded_reasons(manager.metrics())
+    manager.recover_log("t", 0)
+
+    assert before == ["1 partitions take no appends: recover the damaged logs"]
+    assert degraded_reasons(manager.metrics()) == []
 
 
 def ask_to_recover(home: ManagerHome, *, keep: bool = True) -> Answer:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from tidelog.errors import (
     CorruptIndex,
     CorruptMessage,
+    InvalidRecord,
     InvariantError,
     KafkaStorageError,
     SegmentOffsetOverflow,
@@ -137,7 +138,7 @@ class LogLoader:
         except BaseException as error:
             for segment in self._segments:
                 segment.close_handlers()
-            if isinstance(error, CorruptMessage):
+            if isinstance(error, CorruptMessage | InvalidRecord):
                 reason = f"{error}; a recovery of {self._context.name} would cut the log there"
                 raise KafkaStorageError(reason) from error
             raise
@@ -393,7 +394,7 @@ class LogLoader:
         try:
             start = active.tail_start()
             bad = active.bad_end(start)
-        except CorruptMessage:
+        except (CorruptMessage, InvalidRecord):
             start, bad = 0, active.bad_end(0)
         is_torn = bad is not None and ends_here(active.view().file, bad.position)
         if is_torn and active.bad_end(0) == bad:

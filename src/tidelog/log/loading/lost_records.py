@@ -65,10 +65,11 @@ class ReadableContent:
         return counted
 
     def _add(self, piece: Piece) -> None:
-        first, last = int(piece.batches.base_offset[0]), int(piece.batches.last_offset[-1])
+        # A damaged batch may state an offset above those of the sound ones behind it.
+        first, last = int(piece.batches.base_offset.min()), int(piece.batches.last_offset.max())
         self.batches += len(piece.batches)
-        self.first_offset = first if self.first_offset is None else self.first_offset
-        self.last_offset = last
+        self.first_offset = first if self.first_offset is None else min(first, self.first_offset)
+        self.last_offset = int(piece.batches.last_offset[-1])
         try:
             counted = count_records([piece], min(first, 0), max(last, first) + 1)
         except (InvalidRecord, CorruptMessage):

@@ -173,6 +173,8 @@ def _manager_metrics(sources: MetricSources) -> Iterator[Metric]:
     yield Metric("tidelog", "LogManager", "PartitionsWithLossCount", (), lost)
     failed = len(sources.registry.failed)
     yield Metric("tidelog", "LogManager", "PartitionsNotLoadedCount", (), failed)
+    damaged = sum(log.contradiction is not None for log in logs)
+    yield Metric("tidelog", "LogManager", "PartitionsDamagedCount", (), damaged)
     sizes: dict[str, int] = {one.path: 0 for one in sources.log_dirs}
     for log in logs:
         sizes[parent_of(log)] = sizes.get(parent_of(log), 0) + log.size_bytes

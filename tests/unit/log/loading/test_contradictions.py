@@ -66,7 +66,7 @@ def read(log: Log, start: int = 0) -> tuple[list[int], CorruptMessage | None]:
 
 
 def test_a_killed_log_is_not_cut_for_one_damaged_batch() -> None:
-    """The sound records behind it stay, and are found; a reader is told where the damage is."""
+    """The sound records behind it stay and are found; an error names the place of the damage."""
     home = home_of()
     flip(home, 4, 3)
     before = logs_of(home)
@@ -200,7 +200,7 @@ def test_bytes_that_were_never_written_still_end_the_log() -> None:
 
 
 def test_below_the_recovery_point_it_is_believed() -> None:
-    """What was flushed is not questioned: the log takes appends, and readers are told."""
+    """What was flushed is not questioned: the log takes appends; readers meet the damage."""
     home = home_of(flushed=8)
     flip(home, 4, 3)
     before = logs_of(home)
@@ -213,7 +213,7 @@ def test_below_the_recovery_point_it_is_believed() -> None:
 
 
 def test_a_damaged_last_batch_counts_by_its_offsets() -> None:
-    """The log ends behind it, so that a reader that begins there is told, too."""
+    """The log ends behind it, so that a reader that begins there gets the error, too."""
     home = home_of()
     flip(home, 9, 3)
 

@@ -43,6 +43,15 @@ def test_batches_behind_a_bad_one_still_read() -> None:
     assert not found.is_all_zeros
 
 
+@pytest.mark.parametrize("stated", [1, 40])
+def test_records_of_a_batch_with_a_wrong_offset_count(stated: int) -> None:
+    """It is cut off with the sound ones behind it, whatever offset it states."""
+    found = lost(batch(2) + batch(stated) + batch(6), 0)
+
+    assert (found.batches, found.records) == (3, 6)
+    assert (found.first_offset, found.last_offset) == (min(stated, 2), 7)
+
+
 @pytest.mark.parametrize("garbage", [b"\xff" * 300, batch(0)[:-1], b"\x01"])
 def test_bytes_without_a_batch_are_unreadable(garbage: bytes) -> None:
     """Where no next batch can be found, all the rest counts as unreadable."""
