@@ -198,3 +198,22 @@ def test_a_session_of_any_kind_keeps_the_target(
                 spark.sql(f"DROP TABLE IF EXISTS {table}")
         tried += 1
     enumerated("settings", tried, at_least=2)
+
+
+def test_a_table_keeps_the_location_that_it_was_created_with(
+    spark: SparkSession, tables: str, tmp_path: Path
+) -> None:
+    """Spark accepts others without passing them on; dropping the table deletes no record."""
+    elsewhere = str(tmp_path / "elsewhere")
+    rows = spark.range(7).selectExpr("cast(id AS string) value")
+    rows.write.format("tidelog").mode("append").save(elsewhere, topic="dst")
+
+    spark.sql(f"ALTER TABLE dst SET LOCATION '{elsewhere}'")
+    spark.sql("ALTER TABLE dst SET TBLPROPERTIES ('subscribe' = 'src', 'topic' = 'src')")
+    spark.sql("INSERT INTO dst (value) VALUES (X'01')")
+
+    assert spark.table("dst").count() == 4
+    spark.sql("DROP TABLE dst")
+    source = spark.read.format("tidelog")
+    counts = [source.load(path, subscribe="dst").count() for path in (tables, elsewhere)]
+    assert counts == [4, 7]

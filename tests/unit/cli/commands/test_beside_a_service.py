@@ -111,3 +111,16 @@ def plain(outcome: Outcome, data: Path) -> tuple[int, str, str]:
     """Return an outcome without the id of a topic and the name of the directory."""
     out, err = (ID.sub("id", text).replace(str(data), "DIR") for text in outcome[1:])
     return outcome.code, out, err
+
+
+def test_a_topic_is_born_with_the_defaults_of_the_command_that_creates_it(topic: Cli) -> None:
+    """Not with what the program brings that holds the directory, and that would delete."""
+    with tidelog.open(topic.data, retention_ms=1, cleanup_policy="compact") as logs:
+        logs.delete_topic("t")
+        assert topic.on("create", "t").code == 0
+        beside = dict(logs.topic("t").birth or {})
+    assert topic.on("create", "alone").code == 0
+
+    with tidelog.open(topic.data, retention_ms=1) as logs:
+        assert logs.topic("alone").birth == beside
+    assert (beside["retention.ms"], beside["cleanup.policy"]) == ("-1", "delete")
