@@ -533,6 +533,7 @@ class Logs(OfOneProcess):
 
     def group_positions(self) -> dict[str, dict[TopicPartition, Position]]:
         """Return the committed positions of all consumer groups, those of Kafka's among them."""
+        self.manager.staged_commits.finish_interrupted()
         return self.groups.positions()
 
     def count_records(

@@ -234,7 +234,7 @@ class LogManager(
             creator=self._creator,
             checkpointing=self._checkpointing,
             reserve=self._reserve,
-            partition_of=self.partition,
+            partition_of=self._online,
             is_service=self._is_service,
             watcher=watcher,
         )
@@ -247,7 +247,7 @@ class LogManager(
             lambda: self._config,
             cleaning=self._cleaning,
             topics=self._topics,
-            partition_of=self.partition,
+            partition_of=self._online,
             check_open=self._check_open,
         )
         self.tasks = BackgroundTasks(
@@ -423,11 +423,15 @@ class LogManager(
             KafkaStorageError: its directory is offline, or this is closed.
         """
         self._staged.finish_interrupted()
+        return self._online(topic, partition)
+
+    def _online(self, topic: str, partition: int) -> Partition:
+        """As ``partition``, for the steps of a commit, which may hold locks of partitions."""
         key = TopicPartition(topic, partition)
         found = self._registry.partition(key)
         if found is not None:
             return self._reopener.online(found)
-        if partition not in self.topic(topic).partitions:
+        if partition not in self._topics.get(topic).partitions:
             raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}")
         # Where an interrupt has broken off its creation, the first use completes that.
         if self._is_service and (key in self._registry.failed or key not in self._registry.new):
@@ -442,10 +446,12 @@ class LogManager(
 
     def topics(self) -> dict[str, Topic]:
         """Return every topic by name."""
+        self._staged.finish_interrupted()  # it may create some: a group's positions, for one
         return self._topics.all()
 
     def topic(self, name: str) -> Topic:
         """Return one topic; raise UnknownTopicOrPartition where there is none."""
+        self._staged.finish_interrupted()
         return self._topics.get(name)
 
     def config_of(self, topic: str) -> LogConfig:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from tidelog.embedded.logs import Logs
 from tidelog.errors import CommitPending, CommitUnfinished, KafkaStorageError
 from tidelog.log.listeners import LogListener
+from tidelog.readonly.group_positions import OFFSETS_TOPIC, Position
+from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.journal import JOURNAL_SUFFIX, journal_name
 from tidelog.staging.manifest_names import new_stem
@@ -119,17 +122,17 @@ def test_a_lack_of_descriptors_leaves_a_commit_pending_and_the_directory_online(
     assert values(manager, "t", 0) == [b"a"]
 
 
+def interrupt_at_commit_point(point: CommitPoint) -> None:
+    if point is CommitPoint.COMMITTED:
+        raise KeyboardInterrupt
+
+
 def test_a_commit_that_was_interrupted_after_its_commit_point_is_finished_by_the_next_act() -> None:
     """An append comes after its records; nobody has to repeat the transaction, or to open again."""
     home = ManagerHome()
     manager = home.open()
     manager.create_topic("t")
-
-    def interrupt(point: CommitPoint) -> None:
-        if point is CommitPoint.COMMITTED:
-            raise KeyboardInterrupt
-
-    manager.staged_commits.on_point = interrupt
+    manager.staged_commits.on_point = interrupt_at_commit_point
     home.fs.fail("open", ".intent", NO_DESCRIPTOR)
     with pytest.raises(KeyboardInterrupt), Logs(manager).transaction("x") as txn:
         txn.append("t", b"a")
@@ -138,6 +141,66 @@ def test_a_commit_that_was_interrupted_after_its_commit_point_is_finished_by_the
     manager.partition("t", 0).append_records([record(b"late")])
     assert values(manager, "t", 0) == [b"a", b"late"]
     assert not manager.staged_commits.pending
+
+
+@pytest.mark.parametrize("asks_for_all", [False, True])
+def test_the_topic_of_an_interrupted_commit_is_there_when_somebody_looks_for_it(
+    *, asks_for_all: bool
+) -> None:
+    """A program that asks whether it exists finishes the commit, as one that uses it would."""
+    manager = ManagerHome().open()
+    manager.staged_commits.on_point = interrupt_at_commit_point
+    txn = Logs(manager).transaction("x")
+    txn.create_topic("new")
+    txn.append("new", b"a")
+    with pytest.raises(KeyboardInterrupt):
+        txn.commit()
+
+    found = manager.topics()["new"] if asks_for_all else manager.topic("new")
+    assert found.name == "new"
+    assert values(manager, "new", 0) == [b"a"]
+
+
+def test_a_group_reads_nothing_again_that_an_interrupted_commit_has_committed() -> None:
+    """Its first one, which also creates the topic of the positions."""
+    logs = Logs(ManagerHome().open())
+    for topic in ("in", "out"):
+        logs.create_topic(topic)
+    logs.append_all("in", [b"1", b"2"])
+    reader = logs.reader("in", group="g")
+    logs.manager.staged_commits.on_point = interrupt_at_commit_point
+    txn = logs.transaction()
+    for one in reader.read():
+        txn.append("out", one.value)
+    reader.commit(txn)
+    with pytest.raises(KeyboardInterrupt):
+        txn.commit()
+
+    positions = logs.group_positions()["g"]
+    reader.rewind()
+
+    assert [one.offset for one in positions.values()] == [2]
+    assert list(reader.read()) == []
+    assert [one.value for one in logs.read("out")] == [b"1", b"2"]
+
+
+def test_a_group_that_commits_does_not_wait_for_a_commit_that_waits_for_it() -> None:
+    """With its partition locked it does not finish one that was interrupted; others may do so."""
+    logs = Logs(ManagerHome().open())
+    topic, _, home = (logs.create_topic(name) for name in ("in", "out", OFFSETS_TOPIC))
+    partition = logs.partition(home.name, 0)
+    logs.manager.staged_commits.on_point = interrupt_at_commit_point
+    with pytest.raises(KeyboardInterrupt), logs.transaction() as txn:
+        txn.append("out", b"a")
+    key = TopicPartition("in", 0)
+    moved = {key: Position(0, -1, "", 1, topic.topic_id)}
+
+    with ThreadPoolExecutor() as pool, logs.manager.staged_commits.registry.change_lock:
+        committing = pool.submit(logs.groups.commit, partition, "g", moved, {key: None})
+        done, _ = wait([committing], timeout=30)
+
+    assert done
+    assert set(committing.result()) == {key}
 
 
 def test_a_start_without_descriptors_for_the_journals_fails_and_can_be_repeated() -> None:
