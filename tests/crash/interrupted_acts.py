@@ -89,7 +89,8 @@ class Act:
     """``run`` is what is interrupted. ``check`` yields what is wrong after it, now or reopened.
 
     ``units`` are values that are all there or none of them; ``again`` repeats the act, after which
-    they are. ``drops`` are values that the act may delete.
+    they are. ``drops`` are values that the act may delete. ``onward`` is what the program does
+    next after an interrupt, before anything else.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Act:
     prepare: Callable[[Program], object] = lambda program: program.logs.flush()
     units: tuple[frozenset[Value], ...] = ()
     again: Callable[[Program], object] | None = None
+    onward: Callable[[Program], object] = lambda _: None
     check: Callable[[Program, tidelog.Logs], Iterator[str]] = lambda *_: iter(())
     drops: Callable[[Value], bool] = lambda _: False
     is_service: bool = False
@@ -204,6 +206,15 @@ def _transform(program: Program) -> None:
         reader.commit(txn)
 
 
+def _open_first_reader(program: Program) -> None:
+    program.extra["reader"] = program.logs.reader("in", group="g")
+
+
+def _transform_again(program: Program) -> None:
+    program.extra["reader"].rewind()
+    _transform(program)
+
+
 def _positions(program: Program, logs: tidelog.Logs) -> Iterator[str]:
     """After the transform, the results and the position agree."""
     with suppress(KeyError):
@@ -212,7 +223,7 @@ def _positions(program: Program, logs: tidelog.Logs) -> Iterator[str]:
         position = sum(reader.committed.values())
     found = program.values(logs)
     has_results = ("t", b"Xbefore2") in found
-    if position not in (1, 3) or has_results != (position == 3):
+    if position not in (0, 1, 3) or has_results != (position == 3):
         yield f"position {position}, results {has_results}"
 
 
@@ -373,6 +384,7 @@ def _first_use(_program: Program) -> None:
 
 TXN: Final = _units(("t", b"X0"), ("u", b"X1"))
 GROUP: Final = _units(("t", b"Xbefore2"))
+FIRST_OF_GROUP: Final = _units(*(("t", b"Xbefore%d" % n) for n in range(3)))
 WRITTEN: Final = _alone("u", *(b"X%d" % n for n in range(4)))
 
 ACTS: Final = {
@@ -398,6 +410,18 @@ ACTS: Final = {
         Act("group commit", _commit_group, _open_reader, check=_committed),
         Act("first group commit", _read_some, check=_claim),
         Act("group transaction", _transform, _open_reader, GROUP, check=_positions),
+        Act(
+            "group transaction, again",
+            *(_transform, _open_reader, GROUP),
+            onward=_transform_again,
+            check=_positions,
+        ),
+        Act(
+            "first group transaction, again",
+            *(_transform, _open_first_reader, FIRST_OF_GROUP),
+            onward=_transform_again,
+            check=_positions,
+        ),
         Act("reader", _close_reader, check=_claim),
         Act("create", _create, again=_create_again),
         Act("create in a service", _create, again=_create_again, is_service=True),
@@ -507,6 +531,10 @@ def _go_on(act: Act, program: Program) -> Iterator[str]:
     offline = set(map(str, program.paths)) - set(program.logs.manager.live_dirs)
     if offline:
         yield f"offline: {offline}"
+    try:
+        act.onward(program)
+    except Exception as error:  # noqa: BLE001 - it is the result
+        yield f"the program's next act: {type(error).__name__} {error}"
 
     def act_on() -> None:
         program.append("t", b"after", 0)

@@ -52,7 +52,7 @@ def reopened(home: LogHome, way: Outcome, recovery_point: int) -> Log:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("flushes_first", [False, True])
-@pytest.mark.parametrize("appended", [0, 50])
+@pytest.mark.parametrize("appended", [0, 50, 200])
 def test_no_recovery_point_passes_a_preallocated_end_that_may_come_back(
     way: Outcome, flushes_first: bool, appended: int
 ) -> None:
