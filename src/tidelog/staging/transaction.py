@@ -24,6 +24,7 @@ from tidelog.errors import (
     TidelogError,
     UnexpectedAppendOffset,
 )
+from tidelog.log.directory_guard import is_interrupt
 from tidelog.log.producers.follower_updates import FollowerUpdates
 from tidelog.staging.adopting import is_adoptable
 from tidelog.staging.directory import CommitPoint
@@ -463,6 +464,8 @@ def clean_up(target: StagingDirectory, journal: Journal) -> None:
         for name in (*files_of_attempts(fs, path, journal.attempts), journal.name):
             delete_if_there(fs, os.path.join(path, name))
     except OSError as error:
+        if is_interrupt(error):  # not of the disk: the next act finishes this
+            raise
         text = "transaction-not-cleaned-up directory=%s txn=%s reason=%s"
         _log.warning(text, path, journal.txn, error)
 
