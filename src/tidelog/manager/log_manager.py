@@ -354,18 +354,13 @@ class LogManager(
             raise
         finally:
             self._queue.stop()
-            error = KafkaStorageError("the log manager was shut down")
-            for partition in self._registry.partitions().values():
-                partition.end(error)
-            self._registry.bell.ring()
+            self._registry.end_all(KafkaStorageError("the log manager was shut down"))
             _log.info("Shutdown complete.")
 
     def resize_recovery_threads(self, threads: int) -> None:
         """Use this number of threads a directory the next time logs are loaded or closed."""
-        _log.info(
-            "Resizing recovery thread pool size for each data dir from %d to %d",
-            *(self.recovery_threads, threads),
-        )
+        text = "Resizing recovery thread pool size for each data dir from %d to %d"
+        _log.info(text, self.recovery_threads, threads)
         self.recovery_threads = threads
 
     # Looking

@@ -200,6 +200,12 @@ class LogRegistry:
         with self._lock:
             return self._current.pop(key, None)
 
+    def end_all(self, error: KafkaError) -> None:
+        """Let every later use of a partition raise ``error``."""
+        for partition in self.partitions().values():
+            partition.end(error)
+        self.bell.ring()
+
     def abandon(self, path: str, error: KafkaError) -> int:
         """Close all logs of a directory without writing; return how many. Their use raises."""
         logs = self.in_directory(path)
