@@ -518,7 +518,7 @@ def _case(
         yield from _go_on(act, program)
     else:
         if tracer.is_raised:
-            # An OSError without a number may be taken for one of the disk, where that is no harm.
+            # An OSError without a number may be taken for one of the disk, where that does no harm.
             yield from ["the interrupt is lost"] if error is KeyboardInterrupt else []
             yield from _go_on(act, program)
     yield from _end(act, program)

@@ -8,7 +8,6 @@ read by nobody.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from argparse import Namespace
@@ -16,7 +15,6 @@ from dataclasses import dataclass, replace
 from errno import ENOSPC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from unittest.mock import patch
 
 import pytest
 
@@ -122,7 +120,9 @@ class Brought(NamedTuple):
             words=[],
         )
         try:
-            with patch.dict(os.environ, variables):
+            with pytest.MonkeyPatch.context() as patched:
+                for name, value in variables.items():
+                    patched.setenv(name, value)
                 return service_config(args, given_settings(args))
         finally:
             shutil.rmtree(folder)
@@ -351,7 +351,7 @@ class World:
         self.end(manager)
 
     def created_by_repartition(self) -> None:
-        """It gets what the topic has that it is made from, whoever repartitions and commits."""
+        """It gets what the topic has that it is made from, whichever process repartitions and commits."""
         with self.short(self.history.creator) as manager:
             manager.create_topic("s", config=self.history.own)
         source = open_directory_read_only(PATH, fs=self.home.fs).topics["s"]

@@ -59,7 +59,7 @@ if hasattr(os, "register_at_fork"):
 def close_inherited(descriptors: Iterable[int]) -> None:
     """Close descriptors in a forked child; the parent may have closed some behind their owners.
 
-    An error would keep the objects that come later from being told of the fork.
+    An error would end the handler before the objects that come later have heard of the fork.
     """
     for descriptor in descriptors:
         with suppress(OSError):

@@ -79,7 +79,7 @@ def test_kafkas_defaults_hold_where_its_file_is_given(tmp_path: Path) -> None:
 def test_only_a_retention_in_the_file_is_that_of_older_topics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An option and a variable say what holds for new topics; but they go before the file."""
+    """An option and a variable say what holds for new topics, and take precedence over the file."""
     without, naming = tmp_path / "without", tmp_path / "naming"
     without.write_text("log.dirs=/a\n", "utf-8")
     naming.write_text("log.dirs=/a\nlog.retention.hours=3\n", "utf-8")
