@@ -29,7 +29,7 @@ from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.commits import commit_when_possible
 from tidelog.embedded.logs import Logs
-from tidelog.errors import CommitUnfinished
+from tidelog.errors import CommitUnfinished, InvalidArgument
 from tidelog.manager.directories.log_dirs import LogDirs
 from tidelog.manager.from_kafka import take_over
 from tidelog.manager.log_manager import Loading, LogManager
@@ -252,7 +252,7 @@ class World:
         manager.close()
         self.home.scheduler.forget()
 
-    def ask(self, command: str, **arguments: object) -> None:
+    def ask(self, command: str, *, is_refused: bool = False, **arguments: object) -> None:
         """Ask the running service by a request, as a command does."""
         self._asked += 1
         path = f"{PATH}/tidelog.{self._asked:032x}.request"
@@ -260,7 +260,7 @@ class World:
         self.home.fs.write(path, request.encoded())
         self.home.clock.advance(2_000)
         answer = Answer.decoded(self.home.fs.read(f"{path}-answered"))
-        assert answer.exit_code == 0, answer
+        assert (answer.exit_code != 0) == is_refused, answer
         self.home.fs.delete(f"{path}-answered")
 
     # What happens
@@ -330,23 +330,23 @@ class World:
         txn.commit()
         self.end(manager)
 
-    def staged(self, settings: Mapping[str, str], birth: Mapping[str, str]) -> Staged:
+    def staged(self, settings: Mapping[str, str], **birth: Any) -> Staged:
         """Return what a write of Spark's commits, with options ``config.*``."""
         topic_config = {f"config.{name}": text for name, text in settings.items()}
         options = WriteOptions.parse({"path": PATH, "topic": "t", "txnId": "x", **topic_config})
         planned = {"t": PlannedTopic(1, None, is_new=True)}
-        return StagedWrite(options, "x", None, (), planned, birth).transaction({})
+        return StagedWrite(options, "x", None, (), planned, **birth).transaction({})
 
     def created_by_spark(self) -> None:
         """A write of Spark's does, which a process with other settings commits."""
-        write = self.staged(self.history.own, self.history.born)
+        write = self.staged(self.history.own)
         with self.short(self.brought(self.history.other)) as manager:
             manager.commit_transaction(PATH, write)
 
     def created_by_spark_beside_a_service(self) -> None:
         """The service that holds the directory commits what Spark wrote."""
         manager = self.service(self.brought(self.history.other))
-        write = self.staged(self.history.own, self.history.born)
+        write = self.staged(self.history.own)
         commit_when_possible([PATH], PATH, write, machine=self.home.machine())
         self.end(manager)
 
@@ -355,7 +355,8 @@ class World:
         with self.short(self.history.creator) as manager:
             manager.create_topic("s", config=self.history.own)
         source = open_directory_read_only(PATH, fs=self.home.fs).topics["s"]
-        write = self.staged(config_of_copy(source, {}, 1), source.settings_of_copy().birth)
+        birth = source.settings_of_copy().birth
+        write = self.staged(config_of_copy(source, {}, 1), birth=birth)
         with self.short(self.brought(self.history.other)) as manager:
             manager.commit_transaction(PATH, write)
             manager.delete_topic("s")
@@ -417,8 +418,12 @@ class World:
             self.home.clock.advance(1_000)
 
     def retain(self, manager: LogManager, _detail: object) -> None:
-        """Retain on demand."""
-        manager.retain("t")
+        """Retain on demand, which is refused where it is not known what may be deleted."""
+        if manager.config_of("t").is_policy_known:
+            manager.retain("t")
+        else:
+            with pytest.raises(InvalidArgument, match=r"cleanup\.policy of t is unknown"):
+                manager.retain("t")
 
     def compact(self, manager: LogManager, _detail: object) -> None:
         """Compact on demand."""
@@ -437,9 +442,11 @@ class World:
         """Let time pass."""
         self.home.clock.advance(tenths * 6_000)
 
-    def ask_to_retain(self, _manager: LogManager, _detail: object) -> None:
+    def ask_to_retain(self, manager: LogManager, _detail: object) -> None:
         """A command asks the service to retain."""
-        self.ask("retain", partitions={"t": [0]}, are_named=True, **NO_TERMS)
+        is_refused = not manager.config_of("t").is_policy_known
+        named: Any = {"partitions": {"t": [0]}, "are_named": True, **NO_TERMS}
+        self.ask("retain", is_refused=is_refused, **named)
 
     def ask_to_compact(self, manager: LogManager, _detail: object) -> None:
         """A command asks it to compact."""
@@ -477,7 +484,7 @@ class World:
         with self.short(self.brought(self.history.sessions[0].brought), COPY) as manager:
             self.home.clock.advance(8 * DAY_MS)
             self.compact(manager, None)
-            manager.retain("t")
+            self.retain(manager, None)
             self.note(manager)
 
     # What is left

@@ -31,12 +31,12 @@ def check(seeds: Iterable[int]) -> Counter[str]:
         assert left == World(history, as_creator=True).run(), (seed, history)
         if not world.may_go:
             assert left[PATH] == world.appended, (seed, history)
-            seen["in which nothing may go"] += 1
+            seen["histories in which nothing may go"] += 1
         has_lost = left[PATH] != world.appended
-        seen["in which records went"] += has_lost
-        seen[f"created by {history.created}"] += 1
-        seen["with a mirror"] += history.is_mirrored
-        seen["with a hand-over to Kafka"] += history.handed_over_before >= 0
+        seen["histories in which records went"] += has_lost
+        seen[f"histories created by {history.created}"] += 1
+        seen["histories with a mirror"] += history.is_mirrored
+        seen["histories with a hand-over to Kafka"] += history.handed_over_before >= 0
         for session in history.sessions:
             seen[f"sessions of {session.kind}"] += 1
             seen[f"sessions with settings by {session.brought.way}"] += 1
@@ -48,7 +48,7 @@ def test_what_a_creator_keeps_is_kept_by_all_that_open_it_later(created: str) ->
     """However the topic was created; a sample."""
     first = CREATED.index(created)
 
-    assert check([first, first + len(CREATED)])[f"created by {created}"] == 2
+    assert check([first, first + len(CREATED)])[f"histories created by {created}"] == 2
 
 
 @pytest.mark.slow
@@ -60,8 +60,8 @@ def test_what_a_creator_keeps_is_kept_in_many_histories(
     first = CREATED.index(created) + 2 * len(CREATED)
     seen = check(range(first, scaled(1600), len(CREATED)))
     if created == ADOPTED:
-        assert seen["in which records went"] == 0
+        assert seen["histories in which records went"] == 0
 
     for what, count in sorted(seen.items()):
         if count:
-            enumerated(f"histories {what}", count, at_least=1)
+            enumerated(what, count, at_least=1)

@@ -61,7 +61,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return a directory with the topic t, whose keys lie in several partitions."""
     path = str(tmp_path_factory.mktemp("source"))
     rng = random.Random(7)
-    with tidelog.open(path) as logs:
+    with tidelog.open(path, segment_ms=12_345_678, retention_ms=1) as logs:
         logs.create_topic("t", SOURCE_PARTITIONS, {"retention.ms": "-1"})
         for number in range(SOURCE_PARTITIONS):
             records = [made(rng, number, offset) for offset in range(EACH)]
@@ -145,8 +145,10 @@ def test_a_repeat_does_nothing(spark: SparkSession, source: str, tmp_path: Path)
     assert (first.was_done, second.was_done) == (False, True)
     assert first.txn_id == second.txn_id == dry.txn_id
     with tidelog.open(tmp_path / "new") as logs:
-        config = dict(logs.topics()["u"].config)
-    assert config == {"retention.ms": "-1", "segment.bytes": "1048576"}
+        new = logs.topic("u")
+    assert new.config == {"retention.ms": "-1", "segment.bytes": "1048576"}
+    with tidelog.open(source) as logs:
+        assert new.birth == logs.topic("t").birth
 
 
 @pytest.mark.parametrize("at", ["CHECKED", "COMMITTED", "PLACED"])

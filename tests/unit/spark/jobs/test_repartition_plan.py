@@ -58,6 +58,16 @@ def test_offsets_and_settings_are_fixed_at_the_start(data: str) -> None:
     assert plan.committed is None
 
 
+def test_the_new_topic_is_born_as_its_source_was(tmp_path: Path) -> None:
+    """What decides about deletion and compaction is not what the job brings that makes it."""
+    with tidelog.open(tmp_path, retention_ms=5, cleanup_policy="compact") as logs:
+        birth = logs.create_topic("t").birth
+
+    assert planned(str(tmp_path)).birth == birth
+    assert birth is not None
+    assert (birth["retention.ms"], birth["cleanup.policy"]) == ("5", "compact")
+
+
 @pytest.mark.parametrize(
     ("partitions", "own", "expected"),
     [
