@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from functools import partial
@@ -93,6 +94,43 @@ def plain(text: str, data: Path) -> str:
     for pattern, word in VARYING.items():
         text = re.sub(pattern, word, text)
     return text.replace(str(data), "DIR")
+
+
+def test_a_damaged_log_is_recovered_beside_a_service(tmp_path: Path) -> None:
+    """As without one: the same is cut and kept, and the log takes appends again."""
+    alone, served = tmp_path / "alone", tmp_path / "served"
+    with tidelog.open(alone) as logs:
+        for topic in ("t", "u"):
+            logs.create_topic(topic)
+            for number in range(10):
+                logs.append(topic, b"value %d" % number)
+    path = alone / "t-0" / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 10 * 4 + 7] ^= 8
+    path.write_bytes(data)
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (alone / name).unlink()
+    shutil.copytree(alone, served)
+    words = "recover", "t", "u"
+
+    expected = outcome(words, alone)
+    with service("-d", served, *CALM) as process:
+        found = outcome(words, served)
+        with tidelog.open_read_only(served / "t-0") as log:
+            values = [record.value for record in log.records()]
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(120)
+
+    assert expected[0] == 1
+    assert found[0] == 1
+    lines = [
+        [line for line in each[1].splitlines() if line.startswith(("t-0", "  "))]
+        for each in (expected, found)
+    ]
+    assert lines[0] == lines[1]
+    assert values == [b"value %d" % number for number in range(4)]
+    assert code == 0
+    assert (served / ".kafka_cleanshutdown").exists()
 
 
 def test_partitions_move_beside_a_service(tmp_path: Path) -> None:

@@ -51,6 +51,29 @@ def test_recovery_does_what_its_plan_printed(torn: Cli) -> None:
     assert torn.values() == ["a"]
 
 
+def test_a_log_with_one_damaged_batch_waits_for_its_recovery(topic: Cli) -> None:
+    """Until then it is read and takes no appends; the recovery cuts it at the damaged batch."""
+    for value in ("a", "b", "c", "d"):
+        topic.append(value)
+    data = bytearray(topic.log_file().read_bytes())
+    data[len(data) // 4 + 7] ^= 8
+    topic.log_file().write_bytes(data)
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (topic.data / name).unlink()
+
+    refused = topic.on("append", "t", "-", stdin="x")
+    kept = topic.log_file().read_bytes()
+    plan = topic.on("plan", "recovery", "--json").rows
+    done = topic.on("recover", "t", "--json")
+
+    assert (refused.code, kept) == (1, data)
+    assert "`tidelog recover t` cuts the log there" in refused.err
+    assert done.rows == [{**row, "files": []} for row in plan]
+    assert (done.code, done.rows[0]["logEndOffset"], done.rows[0]["lostRecords"]) == (1, 1, 3)
+    assert topic.values() == ["a"]
+    assert topic.on("append", "t", "-", stdin="x").code == 0
+
+
 def test_a_recovery_does_not_mark_the_directory_as_cleanly_shut_down(torn: Cli) -> None:
     """The mark would vouch for what is not loaded; the next start has one segment to check."""
     assert torn.on("recover", "--full").code == 1
