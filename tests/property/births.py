@@ -351,7 +351,7 @@ class World:
         self.end(manager)
 
     def created_by_repartition(self) -> None:
-        """It gets what the topic has that it is made from, whichever process repartitions and commits."""
+        """It gets what its source topic has, whichever process repartitions and commits."""
         with self.short(self.history.creator) as manager:
             manager.create_topic("s", config=self.history.own)
         source = open_directory_read_only(PATH, fs=self.home.fs).topics["s"]
