@@ -41,6 +41,7 @@ from tidelog.datadir.partition_directories import partition_of
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import TidelogError
 from tidelog.kernels.runtime import gate
+from tidelog.log.offset_lookup import OffsetTarget
 from tidelog.readonly.log_follower import LogFollower
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import ReadUpTo
@@ -481,7 +482,7 @@ def read_partition(opened: Callable[[], tidelog.ReadOnlyLog], path: str) -> None
             lambda: sum(1 for _ in log.records()),
             lambda: sum(1 for _ in log.records(log.log_end_offset // 2)),
             lambda: list(log.transactions()),
-            lambda: [log.largest_timestamp(segment) for segment in log.segments],
+            lambda: log.offset_at(OffsetTarget.MAX_TIMESTAMP),
         ):
             with suppress(TidelogError):
                 act()

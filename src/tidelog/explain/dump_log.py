@@ -15,7 +15,7 @@ from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord, TidelogError
 from tidelog.explain.internal_records import InternalTopic, decode_record
 from tidelog.kernels.runtime.gate import expect
-from tidelog.readonly.read_only_segment import ReadOnlySegment, place_for
+from tidelog.readonly.read_only_segment import HintedOffsets, read_hints
 from tidelog.records.batch import INT64_MAX, BatchFlags, TimestampType
 from tidelog.records.control import CONTROL_KEY, ControlType, control_type, parse_marker
 from tidelog.records.file_records import FileRecords
@@ -24,7 +24,7 @@ from tidelog.records.kraft import parse_kraft
 from tidelog.records.legacy import expand
 from tidelog.records.record_columns import decode
 from tidelog.records.scan import crc_matches
-from tidelog.segment.filenames import is_log_file, offset_from_file_name
+from tidelog.segment.filenames import is_log_file, offset_from_file_name, offset_index_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -108,9 +108,9 @@ def _position_for(fs: FileSystem, path: str, start_offset: int) -> int:
         base_offset = offset_from_file_name(name)
     except InvalidArgument:
         return 0
-    hints = ReadOnlySegment(os.path.dirname(path), base_offset, 0).hints(fs)
+    hints = read_hints(fs, offset_index_file(os.path.dirname(path), base_offset), base_offset)
     with closing(fs.open(path)) as file:
-        return place_for(file, hints, start_offset).position
+        return HintedOffsets(file, base_offset, hints).lookup(start_offset).position
 
 
 def _rows(data: Bytes, batch: BatchColumns, position: int, form: _Form | None) -> Iterator[Row]:

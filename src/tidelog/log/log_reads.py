@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.committed import AbortedTransaction, without_aborted
+from tidelog.log.offset_lookup import SearchedLog
 from tidelog.log.record_count import check_range, count_records
 from tidelog.log.segments import segments_from
 from tidelog.records.file_records import FileRecords
@@ -111,10 +112,9 @@ class LogView(NamedTuple):
             return FetchData(place, aborted=aborted)
         limit = resolve(self, limit)
         for index, segment in enumerate(segments):
-            bounds = self.bounds_of(segment)
             found = segment.read(
                 *(start_offset, max_bytes, _end_position(segment, limit)),
-                bounds=bounds,
+                bounds=self.bounds_at(segments, index),
                 min_one_batch=min_one_batch,
             )
             if found is None:
@@ -128,14 +128,22 @@ class LogView(NamedTuple):
                     upper = self._upper_bound(segments[index:], place, size_bytes)
                     aborted = _to_skip(collect_aborted(segments[index:], start_offset, upper))
             is_cut = found.first_entry_incomplete
-            return FetchData(place, found.slice, is_cut, aborted, bounds)
+            return FetchData(place, found.slice, is_cut, aborted, found.bounds)
         return FetchData(offsets.log_end, aborted=aborted)
 
-    def bounds_of(self, segment: LogSegment) -> OffsetBounds:
-        """Return the offsets that a segment's batches may have."""
-        base = segment.base_offset
-        later = (one.base_offset for one in self.segments if one.base_offset > base)
-        return OffsetBounds(base, next(later, self.offsets.log_end_offset))
+    def bounds_at(self, segments: Sequence[LogSegment], index: int) -> OffsetBounds:
+        """Return the offsets that batches of a segment may have; ``segments`` reach to the last."""
+        is_last = index + 1 == len(segments)
+        end = self.offsets.log_end_offset if is_last else segments[index + 1].base_offset
+        return OffsetBounds(segments[index].base_offset, end)
+
+    @property
+    def searched(self) -> SearchedLog:
+        """What a lookup by time or target needs."""
+        bounded = [
+            (each, self.bounds_at(self.segments, at)) for at, each in enumerate(self.segments)
+        ]
+        return SearchedLog(bounded, self.offsets.log_start_offset, self.offsets.log_end_offset)
 
     def count_records(self, start_offset: int | None, end_offset: int | None) -> RecordCount:
         """Count what the offsets of a range hold; see ``Log.count_records``."""
@@ -146,12 +154,14 @@ class LogView(NamedTuple):
         segments = segments_from(self.segments, start_offset)
         if not segments:
             segments = self.segments
-        chosen = [segment for segment in segments if segment.base_offset < end_offset]
         aborted = _to_skip(collect_aborted(segments, start_offset, end_offset))
         pieces = (
             piece
-            for segment in chosen
-            for piece in segment.pieces_from(start_offset, self.bounds_of(segment))
+            for index, segment in enumerate(segments)
+            if segment.base_offset < end_offset
+            for piece in segment.pieces_between(
+                start_offset, end_offset, self.bounds_at(segments, index)
+            )
         )
         return count_records(pieces, start_offset, end_offset, aborted)
 
@@ -207,10 +217,10 @@ def resolve(view: LogView, place: LogOffsetMetadata) -> LogOffsetMetadata:
     segments = segments_from(view.segments, place.offset)
     if not segments:
         return place
-    for segment in segments:
-        found = segment.translate_offset(place.offset)
+    for index, segment in enumerate(segments):
+        found = segment.find(place.offset, view.bounds_at(segments, index))
         if found is not None:
-            return LogOffsetMetadata(place.offset, segment.base_offset, found.position)
+            return LogOffsetMetadata(place.offset, segment.base_offset, found.batch.position)
     return LogOffsetMetadata(place.offset, log_end.segment_base_offset, log_end.position)
 
 

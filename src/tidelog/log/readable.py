@@ -248,9 +248,11 @@ class ReadableLog(OfOneProcess):
     def fetch_offset_by_timestamp(self, target: int) -> TimestampedOffset | None:
         """Return the offset for a time in ms, or for an ``OffsetTarget``; None if there is none."""
         epochs = self._state.epochs
-        return self._state.look(
-            "looking up a time", lambda view: fetch_offset(view, epochs, target)
-        )
+
+        def find(view: LogView) -> TimestampedOffset | None:
+            return fetch_offset(view.searched, lambda: epochs.entries, target)
+
+        return self._state.look("looking up a time", find)
 
     def count_records(
         self, start_offset: int | None = None, end_offset: int | None = None

@@ -8,16 +8,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
 from tidelog.readonly.damaged_range import DamagedRange
+from tidelog.readonly.held_files import SnapshotOutdated
 from tidelog.readonly.log_end import end_of
-from tidelog.readonly.log_snapshot import MAX_LOOKS, SnapshotOutdated, changing
+from tidelog.readonly.log_snapshot import MAX_LOOKS, changing
 from tidelog.readonly.partition_files import overlapping
-from tidelog.readonly.read_only_segment import Place, place_of
 from tidelog.records.file_records import FileRecords
-from tidelog.records.past_damage import next_batch
+from tidelog.records.past_damage import behind_damage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from tidelog.readonly.partition_files import PartitionFiles
     from tidelog.readonly.read_only_segment import ReadOnlySegment
     from tidelog.records.file_records import Piece
+    from tidelog.records.sound_offsets import OffsetBounds
 
 
 def walk_range(
@@ -82,8 +81,7 @@ class _Walk:
         self._first = start
         self._on_damage = on_damage
         self._skipped: DamagedRange | None = None
-        self._resumed: dict[str, Place] = {}
-        self._damaged_end = 0
+        self._resumed: dict[str, tuple[int, OffsetBounds]] = {}
 
     def pieces(self) -> Iterator[tuple[str, Piece]]:
         """Yield the pieces, each with its file's path."""
@@ -91,7 +89,8 @@ class _Walk:
         while waiting:
             segment = waiting.pop(0)
             try:
-                for piece in self._pieces_of(segment):
+                records = self._records_of(segment)
+                for piece in self._pieces_of(records):
                     self._report_skipped(int(piece.batches.base_offset[0]))
                     yield segment.path, piece
                     self._start = max(self._start, int(piece.batches.last_offset[-1]) + 1)
@@ -108,7 +107,7 @@ class _Walk:
                 elif self._on_damage is None:
                     raise
                 else:
-                    self._skip(segment, bad)
+                    self._skip(segment, records, bad.reason)
                     waiting.insert(0, segment)
         self._report_skipped(self._end)
         if self._truncated_to is not None:
@@ -117,18 +116,15 @@ class _Walk:
                 " was read"
             )
 
-    def _skip(self, segment: ReadOnlySegment, bad: CorruptMessage) -> None:
-        """Let the walk go on at the next valid batch."""
-        position, end = bad.position or 0, self._damaged_end
-        if end <= position:
-            with self._files.snapshot.opened(segment) as file:
-                end = next_batch(file, position, segment.size_bytes)
+    def _skip(self, segment: ReadOnlySegment, walked: FileRecords, reason: str) -> None:
+        """Let the walk continue at the next valid batch."""
+        position, end = walked.next_position, behind_damage(walked)
         before = self._skipped
         if before is None or (before.path, before.end) != (segment.path, position):
             self._report_skipped(self._start)
-            before = DamagedRange(segment.path, position, end, self._start, 0, bad.reason)
+            before = DamagedRange(segment.path, position, end, self._start, 0, reason)
         self._skipped = before._replace(end=end)
-        self._resumed[segment.path] = Place(end, self._start - 1)
+        self._resumed[segment.path] = end, segment.bounds.after(self._start - 1)
         self._renewals, self._damage = 0, None
 
     def _report_skipped(self, next_offset: int) -> None:
@@ -148,7 +144,7 @@ class _Walk:
             first = segments[0].base_offset if segments else self._end
             error = OffsetOutOfRange(self._start, first, self._log_end_offset)
             raise error.of_log(os.path.basename(self._files.directory))
-        past_damage = self._on_damage is not None
+        past_damage = self._files.past_damage
         now = self._files.ask(lambda snapshot: end_of(snapshot, past_damage=past_damage))
         if now.damage is None and now.offset < min(self._end, self._log_end_offset):
             self._end = self._truncated_to = now.offset
@@ -159,27 +155,17 @@ class _Walk:
         """Where to go on: with the last batch found, so that what follows it is checked again."""
         return self._start - (self._start > self._first)
 
-    def _pieces_of(self, segment: ReadOnlySegment) -> Iterator[Piece]:
-        """Yield the segment's pieces that hold offsets of the rest of the range."""
-        with self._files.snapshot.opened(segment) as file:
-            place = self._resumed.get(segment.path, Place(0))
-            if not place.position and segment.size_bytes and self._anchor > segment.base_offset:
-                place = place_of(file, self._files.hints_of(segment), self._anchor)
-            bounds = self._files.snapshot.bounds_of(segment, place.before)
-            records = FileRecords(file, place.position, bounds=bounds)
-            try:
-                for piece in records.whole_pieces(_PIECE_BYTES, check_crc=self._check_crc):
-                    if found := batches_between(piece, self._start, self._end):
-                        yield found
-                    if int(piece.batches.last_offset[-1]) + 1 >= self._end:
-                        return
-            finally:
-                self._damaged_end = records.damaged_end
+    def _records_of(self, segment: ReadOnlySegment) -> FileRecords:
+        """Return the segment's batches from where the walk has come to on."""
+        if segment.path in self._resumed:
+            position, bounds = self._resumed[segment.path]
+            return FileRecords(segment.file, position, bounds=bounds)
+        return segment.records_from(self._anchor, segment.bounds)
 
-
-def batches_between(piece: Piece, start: int, end: int) -> Piece | None:
-    """Return the part of a piece whose batches hold offsets of ``[start, end)``, if any does."""
-    batches = piece.batches
-    first = int(np.searchsorted(batches.last_offset, start))
-    last = int(np.searchsorted(batches.base_offset, end))
-    return piece._replace(batches=batches.slice(first, last)) if first < last else None
+    def _pieces_of(self, records: FileRecords) -> Iterator[Piece]:
+        """Yield the pieces that hold offsets of the rest of the range."""
+        for piece in records.whole_pieces(_PIECE_BYTES, check_crc=self._check_crc):
+            if found := piece.between(self._start, self._end):
+                yield found
+            if int(piece.batches.last_offset[-1]) + 1 >= self._end:
+                return

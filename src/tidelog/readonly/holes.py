@@ -11,13 +11,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import CorruptMessage
-from tidelog.readonly.read_only_segment import place_for
-from tidelog.records.batch import INT64_MAX
-from tidelog.records.file_records import FileRecords
 
 if TYPE_CHECKING:
     from tidelog.readonly.log_snapshot import LogSnapshot
-    from tidelog.readonly.read_only_segment import ReadOnlySegment
 
 
 class Hole(NamedTuple):
@@ -46,19 +42,8 @@ def find_holes(snapshot: LogSnapshot, start: int, end: int) -> list[tuple[int, i
     for segment, behind in pairwise(snapshot.segments):
         if segment.base_offset < end and behind.base_offset > start:
             with suppress(CorruptMessage):
-                first = max(_end_of(snapshot, segment), start)
+                first = max(segment.next_offset(), start)
                 last = min(behind.base_offset, end)
                 if first < last:
                     holes.append((first, last))
     return holes
-
-
-def _end_of(snapshot: LogSnapshot, segment: ReadOnlySegment) -> int:
-    """Return the offset behind a segment's last batch; CorruptMessage for damage at its end."""
-    reached = segment.base_offset
-    with snapshot.opened(segment) as file:
-        position, before = place_for(file, segment.hints(snapshot.fs), INT64_MAX)
-        records = FileRecords(file, position, bounds=snapshot.bounds_of(segment, before))
-        for piece in records.whole_pieces(check_crc=True):
-            reached = int(piece.batches.last_offset[-1]) + 1
-    return reached

@@ -5,30 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import CorruptMessage
-from tidelog.readonly.log_snapshot import MAX_LOOKS, LogSnapshot, SnapshotOutdated, changing
-from tidelog.readonly.read_only_segment import place_for
-from tidelog.records.batch import INT64_MAX
+from tidelog.readonly.checkpoints import NO_LINES, Lines
+from tidelog.readonly.held_files import SnapshotOutdated
+from tidelog.readonly.log_snapshot import MAX_LOOKS, LogSnapshot, changing
 from tidelog.records.file_records import FileRecords
-from tidelog.records.past_damage import next_batch
+from tidelog.records.past_damage import behind_damage, valid_size
 from tidelog.segment.unfinished_end import ends_here
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tidelog.readonly.partition_files import PartitionFiles
-
-
-class Lines(NamedTuple):
-    """One log's lines in the checkpoints of its data directory.
-
-    ``high_watermark`` is None where there is no line; ``log_start_offset`` is 0 then.
-    """
-
-    high_watermark: int | None
-    log_start_offset: int
-
-
-NO_LINES = Lines(None, 0)
+    from tidelog.readonly.read_only_segment import ReadOnlySegment
 
 
 class LogEnd(NamedTuple):
@@ -44,24 +30,12 @@ class LogEnd(NamedTuple):
     is_below_start: bool = False
 
 
-def find_end(
-    files: PartitionFiles,
-    lines: Lines,
-    read_lines: Callable[[], Lines],
-    *,
-    past_damage: bool = False,
-) -> tuple[Lines, LogEnd]:
-    """Find the log's end; return it with the checkpoint lines that belong to it.
+def find_end(files: PartitionFiles) -> LogEnd:
+    """Find the log's end; ``files`` then has the checkpoint lines that belong to it.
 
-    What contradicts the lines, or may be damage, is determined once more with lines read anew and
-    another snapshot: the writer may have truncated the log since they were read, or deleted the
-    topic and created it again. Only what two looks in a row show is returned.
-
-    Args:
-        files: the segments.
-        lines: as they were read before the present snapshot was taken.
-        read_lines: reads them anew.
-        past_damage: whether the end is sought behind damage too.
+    What contradicts the lines, or may be damage, is determined once more with lines and a snapshot
+    taken again: the writer may have truncated the log since they were read, or deleted the topic
+    and created it again. Only what two looks in a row show is returned.
 
     Raises:
         KafkaStorageError: each of ``MAX_LOOKS`` looks shows something else.
@@ -70,18 +44,17 @@ def find_end(
     reason = ""
     for number in range(MAX_LOOKS):
         if number:
-            lines = read_lines()
             files.renew()
         try:
-            found = end_of(files.snapshot, lines, past_damage=past_damage)
+            found = end_of(files.snapshot, files.lines, past_damage=files.past_damage)
         except SnapshotOutdated as outdated:
             before, reason = None, str(outdated)
             continue
         if found.damage is None and not found.is_below_start:
-            return lines, found
-        now = (lines, found.offset, found.damage and found.damage.args)
+            return found
+        now = (files.lines, found.offset, found.damage and found.damage.args)
         if now == before:
-            return lines, found
+            return found
         before, reason = now, str(found.damage or "the log ends below its start")
     raise changing(files.directory, reason)
 
@@ -89,38 +62,51 @@ def find_end(
 def end_of(snapshot: LogSnapshot, lines: Lines = NO_LINES, *, past_damage: bool = False) -> LogEnd:
     """Walk from the last index entry to the log end and say what is there.
 
-    An offset below the high watermark that is missing is damage. A log does not end below its
-    start. With ``past_damage`` the walk continues behind bad bytes, which are then no damage.
-    Raises SnapshotOutdated.
+    An offset that is missing below the high watermark, or below the end that a clean stop left, is
+    damage. A log does not end below its start. With ``past_damage`` the walk continues behind bad
+    bytes, which are then no damage. Raises SnapshotOutdated.
     """
     offset, position, damage = lines.log_start_offset, 0, None
     path, at = snapshot.directory, None
     if snapshot.segments:
         segment = snapshot.segments[-1]
-        path, offset = segment.path, segment.base_offset
-        with snapshot.opened(segment) as file:
-            start, before = place_for(file, segment.hints(snapshot.fs), INT64_MAX)
-            position = start
-            while start < segment.size_bytes:
-                records = FileRecords(file, start, bounds=snapshot.bounds_of(segment, before))
-                try:
-                    for piece in records.whole_pieces(check_crc=True):
-                        offset = int(piece.batches.last_offset[-1]) + 1
-                        position = int(piece.batches.end[-1])
-                except CorruptMessage as bad:
-                    bad_at = bad.position or position
-                    if past_damage:
-                        before, start = offset - 1, records.damaged_end
-                        if start <= bad_at:
-                            start = next_batch(file, bad_at, segment.size_bytes)
-                        continue
-                    damage = None if ends_here(file, bad_at) else bad
+        path, records = segment.path, segment.tail()
+        offset = records.lowest
+        position = at = records.start
+        while True:
+            for piece in records.pieces(check_crc=True):
+                offset = int(piece.batches.last_offset[-1]) + 1
+                position = at = int(piece.batches.end[-1])
+            start = _start_behind(records, segment, past_damage=past_damage)
+            if start is None:
                 break
-        at = position
+            bounds = segment.bounds.after(offset - 1)
+            records = FileRecords(records.file, start, bounds=bounds)
+        damage = None if _is_unfinished(records) else records.problem
     is_below_start = offset < lines.log_start_offset
     offset = max(offset, lines.log_start_offset)
-    promised = lines.high_watermark or 0
-    if damage is None and offset < promised:
-        reason = f"offsets {offset} to {promised - 1}, below the high watermark, are missing"
-        damage = CorruptMessage(reason, at, path)
+    if damage is None and offset < lines.promised_end:
+        damage = CorruptMessage(lines.missing(offset), at, path)
     return LogEnd(offset, damage, position, is_below_start)
+
+
+def _start_behind(
+    records: FileRecords, segment: ReadOnlySegment, *, past_damage: bool
+) -> int | None:
+    """Return where the walk continues behind what has ended it; None if it is at the log's end."""
+    if not records.trailing_bytes:
+        return None
+    # A batch may claim to be longer than the file, but a valid one is known behind it.
+    known = segment.last_entry.position
+    if records.damaged_end <= known > records.start:
+        return known
+    return behind_damage(records) if past_damage else None
+
+
+def _is_unfinished(records: FileRecords) -> bool:
+    """Return whether what follows the batches is the unfinished end of a file.
+
+    A batch with the right checksum is finished: only its offsets are wrong.
+    """
+    file, position = records.file, records.next_position
+    return ends_here(file, position) and not valid_size(file, position, records.end)

@@ -9,36 +9,29 @@ Kafka has no such reader; its tools walk single files.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tidelog.env.read_only_file import ReadOnlyFile
 from tidelog.errors import CorruptMessage, KafkaStorageError
+from tidelog.readonly.held_files import HeldFiles, SnapshotOutdated
 from tidelog.readonly.read_only_segment import ReadOnlySegment
 from tidelog.records.batch import INT64_MAX
 from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.segment.filenames import (
     LOG_SUFFIX,
     SWAP_SUFFIX,
+    log_file,
     parse_segment_file,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Callable, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from collections.abc import Callable
 
-    from tidelog.env.files import NativeReads, OpenFile
     from tidelog.readonly.read_files import ReadFiles
 
 T = TypeVar("T")
 
 MAX_LOOKS: Final = 8
 """Snapshots taken in a row before a log counts as changing faster than it can be read."""
-MAX_HELD_FILES: Final = 64
-"""Files that one snapshot keeps open; those read longest ago are closed and opened again."""
-
-
-class SnapshotOutdated(Exception):
-    """The files of a snapshot have changed; never leaves this package."""
 
 
 class LogSnapshot:
@@ -49,20 +42,16 @@ class LogSnapshot:
     """
 
     def __init__(
-        self,
-        directory: str,
-        fs: ReadFiles,
-        segments: tuple[ReadOnlySegment, ...],
-        held: dict[int, OpenFile],
+        self, directory: str, held: HeldFiles, segments: tuple[ReadOnlySegment, ...]
     ) -> None:
         self.directory: Final = directory
-        self.fs: Final = fs
+        self.fs: Final = held.fs
         self.segments: Final = segments
         self._held: Final = held
 
     @classmethod
-    def take(cls, directory: str, fs: ReadFiles) -> LogSnapshot:
-        """List, open and measure the segments.
+    def take(cls, directory: str, fs: ReadFiles, end_offset: int = INT64_MAX) -> LogSnapshot:
+        """List, open and measure the segments; no batch has offsets from ``end_offset`` on.
 
         Raises:
             FileNotFoundError: there is no such directory.
@@ -70,59 +59,18 @@ class LogSnapshot:
         """
         reason = ""
         for _ in range(MAX_LOOKS):
-            held: dict[int, OpenFile] = {}
+            held = HeldFiles(fs)
             try:
-                segments = _look(directory, fs, held)
+                return cls(directory, held, _look(directory, held, end_offset))
             except SnapshotOutdated as outdated:
                 reason = str(outdated)
-                _close_all(held)
-            except BaseException:
-                _close_all(held)
-                raise
-            else:
-                return cls(directory, fs, segments, held)
         raise changing(directory, reason)
 
-    def __del__(self) -> None:
-        self.close()
-
     def close(self) -> None:
-        """Close the files that are held."""
-        _close_all(self._held)
-
-    @contextmanager
-    def opened(self, segment: ReadOnlySegment) -> Iterator[OpenFile]:
-        """Yield a segment's records as they were measured.
-
-        Raises SnapshotOutdated, here or from a read, where they are no longer there.
-        """
-        file = self._held.pop(segment.base_offset, None) or self._open_again(segment)
-        self._held[segment.base_offset] = file  # now the last one to be closed
-        _close_all(self._held, but=MAX_HELD_FILES)
-        file.hold()
-        try:
-            yield MeasuredFile(file, segment.path, segment.size_bytes)
-        finally:
-            file.close()
-
-    def bounds_of(self, segment: ReadOnlySegment, before: int = -1) -> OffsetBounds:
-        """Return the offsets that a segment's batches may have after offset ``before``.
-
-        A replacement that is being put in the place of others may reach beyond the next of them.
-        """
-        later = (one.base_offset for one in self.segments if one.base_offset > segment.base_offset)
-        end = INT64_MAX if segment.suffix == SWAP_SUFFIX else next(later, INT64_MAX)
-        return OffsetBounds(max(segment.base_offset, before + 1), end)
-
-    def _open_again(self, segment: ReadOnlySegment) -> OpenFile:
-        try:
-            file = segment.open(self.fs)
-        except FileNotFoundError:
-            raise SnapshotOutdated(f"{segment.path} was deleted") from None
-        if file.size() < segment.size_bytes:
-            file.close()
-            raise SnapshotOutdated(f"{segment.path} was cut or replaced")
-        return file
+        """Close the files that are held, and drop what was read of the indexes."""
+        self._held.close()
+        for segment in self.segments:
+            segment.forget()
 
 
 def changing(directory: str, reason: str) -> KafkaStorageError:
@@ -155,20 +103,25 @@ def answer(look: Callable[[int], T], directory: Callable[[], str]) -> T:
     raise changing(directory(), reason)
 
 
-def _look(directory: str, fs: ReadFiles, held: dict[int, OpenFile]) -> tuple[ReadOnlySegment, ...]:
+def _look(directory: str, held: HeldFiles, end_offset: int) -> tuple[ReadOnlySegment, ...]:
     """List, open and measure once; ``held`` gets the files."""
-    found = _list(directory, fs)
-    segments = []
-    for base_offset in sorted(found):
-        segment = ReadOnlySegment(directory, base_offset, 0, found[base_offset])
+    found = _list(directory, held.fs)
+    bases, segments = sorted(found), []
+    for base_offset, end in zip(bases, [*bases[1:], end_offset], strict=False):
+        suffix = found[base_offset]
+        path = log_file(directory, base_offset, suffix)
         try:
-            file = held[base_offset] = fs.open(segment.path)
+            file = held.fs.open(path)
         except FileNotFoundError:
-            raise SnapshotOutdated(f"{segment.path} was deleted or renamed") from None
+            raise SnapshotOutdated(f"{path} was deleted or renamed") from None
         size_bytes = file.size()
-        segments.append(ReadOnlySegment(directory, base_offset, size_bytes, segment.suffix))
-        _close_all(held, but=MAX_HELD_FILES)
-    _check_unchanged(directory, fs, found)
+        held.add(base_offset, file)
+        # A replacement that is being put in the place of others may reach beyond the next of them.
+        bounds = OffsetBounds(base_offset, INT64_MAX if suffix == SWAP_SUFFIX else end)
+        is_active = base_offset == bases[-1]
+        where = directory, base_offset, size_bytes, suffix
+        segments.append(ReadOnlySegment(*where, held=held, bounds=bounds, is_active=is_active))
+    _check_unchanged(directory, held.fs, found)
     return tuple(segments)
 
 
@@ -197,73 +150,3 @@ def _list(directory: str, fs: ReadFiles) -> dict[int, str]:
         if found.get(parts.offset, SWAP_SUFFIX) == SWAP_SUFFIX:
             found[parts.offset] = parts.state
     return found
-
-
-def _close_all(held: dict[int, OpenFile], *, but: int = 0) -> None:
-    """Close files, those opened or read first, until only ``but`` are left."""
-    while len(held) > but:
-        base_offset = next(iter(held))
-        held.pop(base_offset).close()
-
-
-class MeasuredFile(ReadOnlyFile):
-    """Bytes ``[0, size_bytes)`` of an open file, as ``OpenFile``; borrows the file.
-
-    What a writer appends later is not there. A read that finds less than was measured raises
-    SnapshotOutdated: the file has been truncated.
-    """
-
-    def __init__(self, below: OpenFile, path: str, size_bytes: int) -> None:
-        self._below: Final = below
-        self.path: Final = path
-        self._size_bytes: Final = size_bytes
-
-    @property
-    def holders(self) -> int:
-        """Number of references."""
-        return self._below.holders
-
-    def hold(self) -> MeasuredFile:
-        """Add a reference and return the file to use and close."""
-        held = self._below.hold()
-        if held is self._below:
-            return self
-        return MeasuredFile(held, self.path, self._size_bytes)
-
-    def close(self) -> None:
-        """Take one holder away."""
-        self._below.close()
-
-    def fileno(self) -> int:
-        """Return the descriptor."""
-        return self._below.fileno()
-
-    def native_reads(self) -> NativeReads | None:
-        """Return None: compiled code would read beyond what was measured."""
-
-    def size(self) -> int:
-        """Return the measured size in bytes."""
-        return self._size_bytes
-
-    def pread(self, size: int, position: int) -> bytes:
-        """Return ``size`` bytes from byte ``position`` on; fewer only at the measured end."""
-        wanted = max(min(size, self._size_bytes - position), 0)
-        data = self._below.pread(wanted, position) if wanted else b""
-        self._check(len(data), wanted, position)
-        return data
-
-    def pread_into(self, buffer: Buffer, position: int) -> int:
-        """Fill ``buffer`` from byte ``position`` on; return the bytes read."""
-        view = memoryview(buffer).cast("B")
-        wanted = max(min(len(view), self._size_bytes - position), 0)
-        count = self._below.pread_into(view[:wanted], position) if wanted else 0
-        self._check(count, wanted, position)
-        return count
-
-    def map(self) -> memoryview:
-        """Return the measured bytes; not a map, since a writer may cut the file."""
-        return memoryview(self.pread(self._size_bytes, 0))
-
-    def _check(self, count: int, wanted: int, position: int) -> None:
-        if count < wanted:
-            raise SnapshotOutdated(f"{self.path} was cut to {position + count} bytes")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.errors import KafkaStorageError
+from tidelog.readonly.checkpoints import NO_LINES, Lines
 from tidelog.readonly.log_snapshot import LogSnapshot, answer
 from tidelog.records.batch import INT64_MAX
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tidelog.readonly.read_files import ReadFiles
-    from tidelog.readonly.read_only_segment import Hints, ReadOnlySegment
+    from tidelog.readonly.read_only_segment import ReadOnlySegment
 
 T = TypeVar("T")
 
@@ -20,15 +21,31 @@ T = TypeVar("T")
 class PartitionFiles:
     """The segments of one directory; used by one thread at a time.
 
-    ``snapshot`` is the newest one; the index entries of its segments are read once.
+    ``snapshot`` is the newest one, ``lines`` those of the checkpoints that were read before it was
+    taken. ``read_lines`` reads them for the next one. Where damage is skipped, ``past_damage``, the
+    log may also hold more than they say.
     """
 
-    def __init__(self, directory: str, fs: ReadFiles) -> None:
+    def __init__(
+        self,
+        directory: str,
+        fs: ReadFiles,
+        lines: Lines = NO_LINES,
+        read_lines: Callable[[], Lines] = lambda: NO_LINES,
+        *,
+        past_damage: bool = False,
+    ) -> None:
         """Take a snapshot; FileNotFoundError if there is no such directory."""
         self.directory: Final = directory
         self.fs: Final = fs
-        self._hints: dict[ReadOnlySegment, Hints] = {}
-        self.snapshot = LogSnapshot.take(directory, fs)
+        self.past_damage: Final = past_damage
+        self._read_lines: Final = read_lines
+        self._take(lines)
+
+    def _take(self, lines: Lines) -> None:
+        end_offset = INT64_MAX if self.past_damage else lines.end_offset
+        self.snapshot = LogSnapshot.take(self.directory, self.fs, end_offset)
+        self.lines = lines
 
     @property
     def segments(self) -> tuple[ReadOnlySegment, ...]:
@@ -38,21 +55,16 @@ class PartitionFiles:
     def renew(self) -> None:
         """Take another snapshot; KafkaStorageError if the directory is gone."""
         self.release()
+        # Read first, so that what the checkpoints promise is in the listing.
+        lines = self._read_lines()
         try:
-            self.snapshot = LogSnapshot.take(self.directory, self.fs)
+            self._take(lines)
         except FileNotFoundError:
             raise KafkaStorageError(f"{self.directory} was deleted while it was read") from None
 
     def release(self) -> None:
         """Close the files and drop what was read of the indexes; a later read opens them again."""
         self.snapshot.close()
-        self._hints.clear()
-
-    def hints_of(self, segment: ReadOnlySegment) -> Hints:
-        """Return the entries of a segment's offset index, read once."""
-        if segment not in self._hints:
-            self._hints[segment] = segment.hints(self.fs)
-        return self._hints[segment]
 
     def ask(self, question: Callable[[LogSnapshot], T]) -> T:
         """Return the answer of a snapshot; where that is outdated, or shows damage, of a new one.

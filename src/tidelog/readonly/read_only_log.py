@@ -9,27 +9,31 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from tidelog.codec.checkpoint_file import read_leader_epochs
 from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.env.moments import time_ms
 from tidelog.errors import (
     CorruptMessage,
     InvalidArgument,
+    KafkaStorageError,
     OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
 from tidelog.log.committed import AbortedFilter
 from tidelog.log.decoded import decoded, undecodable
+from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
+from tidelog.log.offset_lookup import OffsetTarget, SearchedLog, fetch_offset
 from tidelog.log.record_count import check_range, count_shown
 from tidelog.readonly.batch_walk import walk_range
-from tidelog.readonly.checkpoints import Checkpoints
+from tidelog.readonly.checkpoints import NO_LINES, Checkpoints, Lines
 from tidelog.readonly.damaged_range import DamagedRange, ignore_damage
+from tidelog.readonly.held_files import SnapshotOutdated
 from tidelog.readonly.holes import find_holes
-from tidelog.readonly.log_end import NO_LINES, Lines, find_end
-from tidelog.readonly.log_snapshot import SnapshotOutdated
+from tidelog.readonly.log_end import find_end
 from tidelog.readonly.partition_files import PartitionFiles
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.replayed_transactions import (
@@ -41,7 +45,6 @@ from tidelog.readonly.replayed_transactions import (
     replay_transactions,
 )
 from tidelog.readonly.splits import CutPoints, Split, cut, cut_points
-from tidelog.readonly.time_lookup import find_offset, first_batch_timestamp, largest_timestamp
 from tidelog.records.batch import INT64_MAX
 from tidelog.records.record_columns import DECODE_ERRORS
 from tidelog.segment.filenames import (
@@ -67,6 +70,9 @@ if TYPE_CHECKING:
     from tidelog.records.file_records import Piece
     from tidelog.records.record import Record
     from tidelog.records.record_columns import RecordColumns
+
+
+_TARGETS: Final = (OffsetTarget.EARLIEST, OffsetTarget.LATEST, OffsetTarget.MAX_TIMESTAMP)
 
 
 class ReadUpTo(StrEnum):
@@ -147,7 +153,9 @@ class ReadOnlyLog:
         self._fs = fs
         self._replays: dict[tuple[int, int, int | None], ReplayedTransactions] = {}
         try:
-            self._files = PartitionFiles(directory, fs)
+            self._files = PartitionFiles(
+                directory, fs, lines, read_lines, past_damage=on_damage is not None
+            )
         except FileNotFoundError:
             above = os.path.dirname(directory)
             raise UnknownTopicOrPartition(
@@ -156,10 +164,8 @@ class ReadOnlyLog:
         self._on_damage = on_damage
         self._skipped_to = 0
         self._holes: set[tuple[int, int]] = set()
-        self._lines, self._end = find_end(
-            self._files, lines, read_lines, past_damage=on_damage is not None
-        )
-        self._segments = self._files.segments
+        self._end = find_end(self._files)
+        self._lines, self._segments = self._files.lines, self._files.segments
 
     def __enter__(self) -> Self:
         return self
@@ -269,32 +275,36 @@ class ReadOnlyLog:
         """Byte of the last segment behind its last whole, valid batch."""
         return self._end.position
 
-    def largest_timestamp(self, segment: ReadOnlySegment) -> int:
-        """Return a segment's greatest timestamp in ms; without any, when its file was changed.
-
-        Raises CorruptMessage for damage in an inactive segment, KafkaStorageError.
-        """
-        is_active = segment is self.segments[-1]
-        return self._files.ask(
-            lambda snapshot: largest_timestamp(snapshot, segment, is_active=is_active)
-        )
-
-    def first_batch_timestamp(self, segment: ReadOnlySegment) -> int:
-        """Return the greatest timestamp of a segment's first batch in ms, -1 if there is none.
-
-        Raises KafkaStorageError.
-        """
-        return self._files.ask(lambda snapshot: first_batch_timestamp(snapshot, segment))
-
     def offset_at(self, target: Moment, end_offset: int | None = None) -> TimestampedOffset | None:
         """Return the offset for a time, or an ``OffsetTarget``; None if there is none.
 
         For a time, in ms or as a ``datetime``: that of the first record with this timestamp or a
         later one. ``end_offset`` is the exclusive end of what the caller may see, None: the high
-        watermark. Raises InvalidArgument, CorruptMessage, KafkaStorageError, see ``find_offset``.
+        watermark. Raises InvalidArgument for an unknown target, CorruptMessage for damage before
+        the answer, and KafkaStorageError, also where the leader epochs cannot be read.
         """
+        wanted = time_ms(target)
+        if wanted < 0 and wanted not in _TARGETS:
+            raise InvalidArgument(f"{target} is neither a time in ms nor a known target")
         end = self.high_watermark if end_offset is None else end_offset
-        return find_offset(self._files, time_ms(target), self.log_start_offset, end)
+
+        def find(snapshot: LogSnapshot) -> TimestampedOffset | None:
+            bounded = [(segment, segment.bounds) for segment in snapshot.segments]
+            searched = SearchedLog(bounded, self.log_start_offset, end)
+            return fetch_offset(searched, self._leader_epochs, wanted)
+
+        found = self._files.ask(find)
+        if wanted in {OffsetTarget.EARLIEST, OffsetTarget.LATEST}:
+            return found
+        if found is None or wanted == OffsetTarget.MAX_TIMESTAMP:
+            self._check_undamaged(end)
+        return found if found is not None and found.offset < end else None
+
+    def _leader_epochs(self) -> list[tuple[int, int]]:
+        try:
+            return read_leader_epochs(self._fs, os.path.join(self.directory, LEADER_EPOCH_FILE))
+        except InvalidArgument as error:
+            raise KafkaStorageError(str(error)) from error
 
     def end_offset(self, up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK) -> int:
         """Return the exclusive end for a reader that goes ``up_to`` there."""
@@ -647,6 +657,6 @@ class ReadOnlyLog:
             is_last = index + 1 == len(self.segments)
             next_base = self.log_end_offset if is_last else self.segments[index + 1].base_offset
             if segment.base_offset < end and next_base > start:
-                hints = self._files.hints_of(segment)
+                hints = segment.hints
                 size_bytes = segment.size_bytes
                 yield cut_points(hints, start, end, next_base=next_base, size_bytes=size_bytes)

@@ -1,4 +1,4 @@
-"""One segment as a reader without a lock sees it, and the search for a place in it.
+"""One segment as a reader without a lock sees it.
 
 No index is trusted: a cleaner or another process may have replaced the files since they were
 listed, so an entry counts only where a batch with a matching checksum confirms it.
@@ -7,27 +7,42 @@ listed, so an entry counts only where a batch with a matching checksum confirms 
 from __future__ import annotations
 
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD, MAGIC_V2
+from tidelog.errors import CorruptIndex, CorruptMessage
+from tidelog.readonly.held_files import MeasuredFile, SnapshotOutdated
+from tidelog.records.batch import (
+    BATCH_PREFIX,
+    INT64_MAX,
+    LOG_OVERHEAD,
+    MAGIC_V2,
+    NO_TIMESTAMP,
+)
 from tidelog.records.file_records import FileRecords
 from tidelog.records.memory import walk
-from tidelog.records.neighbours import contradicts
-from tidelog.segment.filenames import DELETED_SUFFIX, log_file, offset_index_file
-from tidelog.segment.index_file import MAX_INDEX_BYTES
-from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
+from tidelog.segment.filenames import (
+    DELETED_SUFFIX,
+    log_file,
+    offset_index_file,
+    time_index_file,
+)
+from tidelog.segment.index_file import MAX_INDEX_BYTES, read_index_file
+from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY, OffsetPosition
+from tidelog.segment.segment_reads import SegmentSearch, largest_timestamp_in
+from tidelog.segment.time_index import TIME_INDEX_ENTRY, TimestampOffset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.readonly.held_files import HeldFiles
+    from tidelog.records.array_rows import Ints
+    from tidelog.records.sound_offsets import OffsetBounds
 
 _INDEX_BLOCK: Final = 4096
-_SEARCH_BYTES: Final = 64 << 10
-"""Bytes read at a time in search of a batch: index entries are 4 KiB apart by default."""
 
 
 class Hints(NamedTuple):
@@ -43,50 +58,21 @@ class Hints(NamedTuple):
 NO_HINTS: Final = Hints(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOnlySegment:
-    """A ``.log`` file of a snapshot; ``size_bytes`` is its size then, the bytes that count.
-
-    ``suffix`` is ``.swap`` for a complete replacement that was being renamed to its final name.
-    """
-
-    directory: str
-    base_offset: int
-    size_bytes: int
-    suffix: str = ""
-
-    @property
-    def path(self) -> str:
-        """The ``.log`` file's path."""
-        return log_file(self.directory, self.base_offset, self.suffix)
-
-    def open(self, fs: FileSystem) -> OpenFile:
-        """Open the records again, under the name that they have by now.
-
-        Raises:
-            FileNotFoundError: the segment was deleted.
-        """
-        names = [self.path, log_file(self.directory, self.base_offset)]
-        for path in names:
-            with suppress(FileNotFoundError):
-                return fs.open(path)
-        return fs.open(names[-1] + DELETED_SUFFIX)
-
-    def hints(self, fs: FileSystem) -> Hints:
-        """Read the offset index; an absent, torn or preallocated one gives what it has."""
-        try:
-            raw = _read_used(fs, offset_index_file(self.directory, self.base_offset, self.suffix))
-        except FileNotFoundError:
-            return NO_HINTS
-        whole = len(raw) // OFFSET_INDEX_ENTRY.itemsize
-        entries = np.frombuffer(raw, OFFSET_INDEX_ENTRY, count=whole)
-        offsets = entries["relative_offset"].astype(np.int64)
-        positions = entries["position"].astype(np.int64)
-        falling = np.nonzero((np.diff(offsets) <= 0) | (np.diff(positions) <= 0))[0]
-        count = int(falling[0]) + 1 if len(falling) else whole
-        # The first batch needs no entry, and the zeros of an unused index are none.
-        is_place = (positions[:count] > 0) & (offsets[:count] >= 0)
-        return Hints(offsets[:count][is_place] + self.base_offset, positions[:count][is_place])
+def read_hints(fs: FileSystem, path: str, base_offset: int) -> Hints:
+    """Read an offset index; an absent, torn or preallocated one gives what it has."""
+    try:
+        raw = _read_used(fs, path)
+    except FileNotFoundError:
+        return NO_HINTS
+    whole = len(raw) // OFFSET_INDEX_ENTRY.itemsize
+    entries = np.frombuffer(raw, OFFSET_INDEX_ENTRY, count=whole)
+    offsets = entries["relative_offset"].astype(np.int64)
+    positions = entries["position"].astype(np.int64)
+    falling = np.nonzero((np.diff(offsets) <= 0) | (np.diff(positions) <= 0))[0]
+    count = int(falling[0]) + 1 if len(falling) else whole
+    # The first batch needs no entry, and the zeros of an unused index are none.
+    is_place = (positions[:count] > 0) & (offsets[:count] >= 0)
+    return Hints(offsets[:count][is_place] + base_offset, positions[:count][is_place])
 
 
 def _read_used(fs: FileSystem, path: str) -> bytes:
@@ -105,77 +91,220 @@ def _read_used(fs: FileSystem, path: str) -> bytes:
             size *= 2
 
 
-class Place(NamedTuple):
-    """Where a walk starts, and the last offset before that; -1 if it is not known."""
+class HintedOffsets:
+    """The entries of an offset index that a batch confirms, for lookups."""
 
-    position: int
-    before: int = -1
+    def __init__(self, file: OpenFile, base_offset: int, hints: Hints) -> None:
+        self._file = file
+        self._base_offset = base_offset
+        self._hints = hints
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """Return the nearest entry at or below ``offset`` that counts; (base offset, 0) if none.
+
+        An entry counts only if a whole batch with a matching checksum starts there that begins at
+        or below the entry's own offset.
+        """
+        offsets, positions = self._hints
+        index = int(np.searchsorted(offsets, offset, side="right")) - 1
+        while index >= 0:
+            found = OffsetPosition(int(offsets[index]), int(positions[index]))
+            if self._is_batch(found):
+                return found
+            index = (index - 1) // 2  # bad hints come in runs
+        return OffsetPosition(self._base_offset, 0)
+
+    def _is_batch(self, hint: OffsetPosition) -> bool:
+        offset, position = hint
+        prefix = self._file.pread(BATCH_PREFIX.size, position)
+        if len(prefix) < BATCH_PREFIX.size:
+            return False
+        header = BATCH_PREFIX.unpack(prefix)
+        size = header.length + LOG_OVERHEAD
+        # Checked before the batch is read: a wrong hint may point at any bytes, taken for a length.
+        if not 0 <= header.offset <= offset or not 0 <= header.magic <= MAGIC_V2:
+            return False
+        if not 0 <= size <= self._file.size() - position:
+            return False
+        found = walk(self._file.pread(size, position), check_crc=True)
+        return len(found.batches) == 1 and found.error is None
 
 
-def place_for(file: OpenFile, hints: Hints, offset: int) -> Place:
-    """Return a place at or before the batch that holds ``offset``, where a walk may start.
+class HintedTimes:
+    """The entries of a time index that a batch confirms, for lookups; read when first asked for."""
 
-    A hint counts only if a whole batch with a matching checksum starts there that begins at or
-    below the hint's own offset; where none does, the walk starts at the beginning. Where the
-    headers before it contradict its offsets, the walk starts further in front.
+    def __init__(self, segment: ReadOnlySegment) -> None:
+        self._segment = segment
+
+    @property
+    def last_entry(self) -> TimestampOffset:
+        """The last entry, if it counts; else (-1, base offset)."""
+        return self._confirmed(len(self._entries[0]) - 1)
+
+    def lookup(self, timestamp: int) -> TimestampOffset:
+        """Return the last entry at or before ``timestamp``, if it counts; else (-1, base offset).
+
+        An entry counts only if the batch that it names says the same.
+        """
+        return self._confirmed(int(self._entries[0].searchsorted(timestamp, "right")) - 1)
+
+    @cached_property
+    def _entries(self) -> tuple[Ints, Ints]:
+        """Timestamps and offsets of the time index, up to the first that does not rise."""
+        raw, segment = b"", self._segment
+        path = time_index_file(segment.directory, segment.base_offset, segment.suffix)
+        with suppress(FileNotFoundError, CorruptIndex):
+            raw, _ = read_index_file(segment.fs, path)
+        entries = np.frombuffer(raw, TIME_INDEX_ENTRY, count=len(raw) // TIME_INDEX_ENTRY.itemsize)
+        timestamps = entries["timestamp_ms"].astype(np.int64)
+        offsets = entries["relative_offset"].astype(np.int64)
+        falling = np.flatnonzero((np.diff(timestamps) <= 0) | (np.diff(offsets) < 0))
+        count = int(falling[0]) + 1 if len(falling) else len(entries)
+        return timestamps[:count], offsets[:count] + segment.base_offset
+
+    def _confirmed(self, number: int) -> TimestampOffset:
+        segment, (timestamps, offsets) = self._segment, self._entries
+        if number >= 0 and timestamps[number] >= 0:
+            entry = TimestampOffset(int(timestamps[number]), int(offsets[number]))
+            with suppress(CorruptMessage):  # the walk that begins in front of it finds that
+                around = entry.offset, entry.offset + 1
+                for piece in segment.pieces_between(*around, segment.bounds):
+                    if piece.batches.max_timestamp[0] == entry.timestamp:
+                        return entry
+        return TimestampOffset(NO_TIMESTAMP, segment.base_offset)
+
+
+class SnapshotView(NamedTuple):
+    """What a reader without a lock sees of a segment."""
+
+    base_offset: int
+    file: MeasuredFile
+    size_bytes: int
+    offset_index: HintedOffsets
+    time_index: HintedTimes
+
+
+class ReadOnlySegment(SegmentSearch):
+    """A ``.log`` file of a snapshot; ``size_bytes`` is its size then, the bytes that count.
+
+    ``suffix`` is ``.swap`` for a complete replacement that was being renamed to its final name.
+    ``bounds``: the offsets that its batches may have. What ends the batches of the active one, the
+    last, is the end of the log, which tells whether there is damage.
+
+    Raises SnapshotOutdated where a file is no longer what it was.
     """
-    nearest = _confirmed(file, hints, offset)
-    if nearest < 0:
-        return Place(0)
-    position = int(hints.positions[nearest])
-    earlier = Hints(hints.offsets[:nearest], hints.positions[:nearest])
-    known = _confirmed(file, earlier, offset)
-    start = int(hints.positions[known]) if known >= 0 else 0
-    records, before = FileRecords(file, start, position), -1
-    for piece in records.pieces(_SEARCH_BYTES):
-        before = int(piece.batches.last_offset[-1])
-    if records.next_position != position:
-        return Place(position)
-    return Place(start) if contradicts(file, position, before) else Place(position, before)
 
+    def __init__(
+        self,
+        directory: str,
+        base_offset: int,
+        size_bytes: int,
+        suffix: str = "",
+        *,
+        held: HeldFiles,
+        bounds: OffsetBounds,
+        is_active: bool,
+    ) -> None:
+        self.directory: Final = directory
+        self.base_offset = base_offset
+        self.size_bytes: Final = size_bytes
+        self.suffix: Final = suffix
+        self.bounds: Final = bounds
+        self.is_active: Final = is_active
+        self.held: Final = held
+        self._hints: Hints | None = None
 
-def place_of(file: OpenFile, hints: Hints, offset: int) -> Place:
-    """Return where the batch that holds ``offset`` starts, for a walk from there.
+    @property
+    def fs(self) -> FileSystem:
+        """The file system, to be read only."""
+        return self.held.fs
 
-    It is found by headers: a batch before it with a wrong checksum is passed over. Where no batch
-    claims the offset, as in a hole that compaction left, or the batch before it claims more, the
-    walk has to start further in front, so that a bad header is met and not taken for a hole.
-    """
-    start = place_for(file, hints, offset)
-    before = start.before
-    for piece in FileRecords(file, start=start.position).pieces(_SEARCH_BYTES):
-        batches = piece.batches
-        found = np.flatnonzero(batches.last_offset >= offset)
-        if len(found):
-            at = int(found[0])
-            before = int(batches.last_offset[at - 1]) if at else before
-            is_held = before < batches.base_offset[at] <= offset
-            return Place(int(batches.position[at]), before) if is_held else start
-        before = int(batches.last_offset[-1])
-    return start
+    @property
+    def path(self) -> str:
+        """The ``.log`` file's path."""
+        return log_file(self.directory, self.base_offset, self.suffix)
 
+    @property
+    def file(self) -> MeasuredFile:
+        """The records as they were measured; opened when they are read."""
+        # Not kept: a circle of references would keep files open until the next collection.
+        return MeasuredFile(partial(self.held.of, self), self.path, self.size_bytes)
 
-def _confirmed(file: OpenFile, hints: Hints, offset: int) -> int:
-    """Return the index of the nearest hint at or below ``offset`` that counts; -1 if none does."""
-    index = int(np.searchsorted(hints.offsets, offset, side="right")) - 1
-    while index >= 0:
-        if _is_batch(file, int(hints.positions[index]), int(hints.offsets[index])):
-            return index
-        index = (index - 1) // 2  # bad hints come in runs
-    return -1
+    def open(self, fs: FileSystem) -> OpenFile:
+        """Open the records under the name that they have by now.
 
+        Raises FileNotFoundError: the segment was deleted.
+        """
+        names = [self.path, log_file(self.directory, self.base_offset)]
+        for path in names:
+            with suppress(FileNotFoundError):
+                return fs.open(path)
+        return fs.open(names[-1] + DELETED_SUFFIX)
 
-def _is_batch(file: OpenFile, position: int, offset: int) -> bool:
-    """Say whether a whole, valid batch that begins at or below ``offset`` is at ``position``."""
-    prefix = file.pread(BATCH_PREFIX.size, position)
-    if len(prefix) < BATCH_PREFIX.size:
-        return False
-    header = BATCH_PREFIX.unpack(prefix)
-    size = header.length + LOG_OVERHEAD
-    # Checked before the batch is read: a wrong hint may point at any bytes, taken for a length.
-    if not 0 <= header.offset <= offset or not 0 <= header.magic <= MAGIC_V2:
-        return False
-    if not 0 <= size <= file.size() - position:
-        return False
-    found = walk(file.pread(size, position), check_crc=True)
-    return len(found.batches) == 1 and found.error is None
+    @property
+    def hints(self) -> Hints:
+        """The entries of the offset index, read once."""
+        if self._hints is None:
+            path = offset_index_file(self.directory, self.base_offset, self.suffix)
+            self._hints = read_hints(self.fs, path, self.base_offset)
+        return self._hints
+
+    def forget(self) -> None:
+        """Drop what was read of the offset index; a later read does it again."""
+        self._hints = None
+
+    @property
+    def modified_ms(self) -> int:
+        """Time of modification of the .log file, in ms since the epoch."""
+        try:
+            return self.fs.stat(self.path).mtime_ms
+        except FileNotFoundError:
+            raise SnapshotOutdated(f"{self.path} was deleted") from None
+
+    def view(self) -> SnapshotView:
+        """Return what can be read of the segment."""
+        file = self.file
+        offsets = HintedOffsets(file, self.base_offset, self.hints)
+        return SnapshotView(self.base_offset, file, self.size_bytes, offsets, HintedTimes(self))
+
+    def largest_so_far(self, *, with_index: bool = True) -> TimestampOffset:
+        """Return the maximum timestamp with its offset; (-1, base offset) if there is none.
+
+        Without its time index all headers of the segment are read.
+        """
+        view = self.view()
+        indexed = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        if with_index:
+            indexed = view.time_index.last_entry
+            if indexed.timestamp > NO_TIMESTAMP and not self.is_active:
+                return indexed
+        start = view.offset_index.lookup(indexed.offset).position
+        records = FileRecords(view.file, start, view.size_bytes, bounds=self.bounds)
+        later = largest_timestamp_in(records.pieces(check_crc=True))
+        self.check_end(records)
+        return later if later.timestamp > indexed.timestamp else indexed
+
+    def check_end(self, records: FileRecords) -> None:
+        """Raise the error that has ended a walk to the end of the segment, if it is not the last.
+
+        The last one ends where the log does, which tells whether there is damage.
+        """
+        if not self.is_active:
+            records.check_complete()
+
+    @property
+    def last_entry(self) -> OffsetPosition:
+        """The last entry of the offset index that a batch confirms."""
+        return self.view().offset_index.lookup(INT64_MAX)
+
+    def tail(self) -> FileRecords:
+        """Return the batches from that entry on, or from one before where headers contradict it."""
+        return self.records_from(self.last_entry.offset, self.bounds)
+
+    def next_offset(self) -> int:
+        """Return the offset after the last batch; CorruptMessage for damage at the end."""
+        records = self.tail()
+        reached = records.lowest
+        for piece in records.whole_pieces(check_crc=True):
+            reached = int(piece.batches.last_offset[-1]) + 1
+        return reached

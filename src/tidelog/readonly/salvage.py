@@ -11,7 +11,7 @@ from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage, KafkaStorageError
 from tidelog.log.decoded import decoded
 from tidelog.log.loading.cut_files import CutContent, CutName, read_content, topic_part
-from tidelog.readonly.log_snapshot import MeasuredFile
+from tidelog.readonly.held_files import MeasuredFile
 from tidelog.records.batch import INT64_MAX
 from tidelog.records.past_damage import BadBytes, walk_past_damage
 
@@ -136,7 +136,7 @@ class _ZeroExtendedFile(MeasuredFile):
     """The bytes of a cut file with the zeros that it leaves out."""
 
     def __init__(self, below: OpenFile, stored_bytes: int, size_bytes: int) -> None:
-        super().__init__(below, below.path, stored_bytes)
+        super().__init__(lambda: below, below.path, stored_bytes)
         self._whole_bytes = size_bytes
 
     def size(self) -> int:

@@ -8,22 +8,19 @@ after a crash would cut off or rebuild is not. Kafka has no such reader.
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.codec.metadata_files import CLEAN_SHUTDOWN_FILE
-from tidelog.errors import CorruptIndex, InvariantError, KafkaStorageError
+from tidelog.errors import CorruptIndex, KafkaStorageError
 from tidelog.log.producers.producer_state import ProducerStateConfig, ProducerStateManager
 from tidelog.log.producers.replay import replay_producers
-from tidelog.readonly.batch_walk import batches_between
-from tidelog.readonly.log_snapshot import SnapshotOutdated, answer
+from tidelog.readonly.held_files import HeldFiles, SnapshotOutdated
+from tidelog.readonly.log_snapshot import answer
 from tidelog.readonly.partition_files import overlapping
-from tidelog.readonly.read_only_segment import place_for
+from tidelog.readonly.read_only_segment import ReadOnlySegment
 from tidelog.readonly.replayed_transactions import Snapshot, newest_snapshot, replay_transactions
-from tidelog.readonly.time_lookup import first_batch_timestamp, greatest_timestamp
-from tidelog.records.batch import INT64_MAX
-from tidelog.records.file_records import FileRecords
+from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.segment.filenames import (
     SWAP_SUFFIX,
     TXN_INDEX_SUFFIX,
@@ -42,11 +39,13 @@ if TYPE_CHECKING:
     from tidelog.log.producers.producer_entry import ProducerStateEntry
     from tidelog.readonly.log_snapshot import LogSnapshot
     from tidelog.readonly.read_only_log import ReadOnlyLog
-    from tidelog.readonly.read_only_segment import ReadOnlySegment
     from tidelog.records.file_records import Piece
-    from tidelog.records.sound_offsets import OffsetBounds
+    from tidelog.segment.time_index import TimestampOffset
 
 T = TypeVar("T")
+
+_FIRST_BYTES: Final = 16 << 10
+"""Bytes read for the first batch of a segment; a larger one takes another read."""
 
 
 def answer_at_once(
@@ -81,40 +80,38 @@ def answer_at_once(
     return answer(look, lambda: directory)
 
 
-class SnapshotSegment:
-    """A segment of a ``SnapshotLog``; ``segment`` is None for the one that an empty log gets."""
+class SnapshotSegment(ReadOnlySegment):
+    """A segment of a ``SnapshotLog``, or the empty one that opening an empty log makes.
+
+    ``size_bytes`` are those of whole, valid batches.
+    """
 
     def __init__(
         self,
         log: SnapshotLog,
-        segment: ReadOnlySegment | None,
-        base_offset: int,
+        there: ReadOnlySegment,
         *,
-        end_offset: int = 0,
-        size_bytes: int = 0,
-        modified_ms: int = 0,
+        end_offset: int,
+        size_bytes: int,
+        modified_ms: int,
         txn_index: TransactionIndex | CorruptIndex | None = None,
     ) -> None:
+        super().__init__(
+            *(there.directory, there.base_offset, size_bytes, there.suffix),
+            held=there.held,
+            bounds=there.bounds,
+            is_active=there.is_active,
+        )
         self._log: Final = log
-        self._segment: Final = segment
+        self._there: Final = there
         self._end_offset: Final = end_offset
+        self._modified_ms: Final = modified_ms
         self._txn_index: Final = txn_index
-        self.base_offset: Final = base_offset
-        self.size_bytes: Final = size_bytes
-        """Bytes of whole, valid batches."""
-        self.modified_ms: Final = modified_ms
+
+    @property
+    def modified_ms(self) -> int:
         """Time of modification of the .log file, in ms since the epoch."""
-
-    @property
-    def path(self) -> str:
-        """The ``.log`` file's path."""
-        return self._there.path
-
-    @property
-    def _there(self) -> ReadOnlySegment:
-        if self._segment is None:
-            raise InvariantError(f"{self._log.directory} has no segment")
-        return self._segment
+        return self._modified_ms
 
     def largest_timestamp(self) -> int:
         """Return the greatest timestamp in ms, the file's time of change if there is none."""
@@ -122,25 +119,22 @@ class SnapshotSegment:
 
     @cached_property
     def _largest_timestamp(self) -> int:
-        if self._segment is None:
-            return self._log.now_ms  # when opening the log would make it
-        timestamp = self._log.greatest_timestamp(self._segment)
-        return timestamp if timestamp >= 0 else self.modified_ms
+        return super().largest_timestamp()
+
+    def largest_so_far(self, *, with_index: bool = True) -> TimestampOffset:
+        """Return the maximum timestamp with its offset; see ``ReadOnlySegment``."""
+        found = super().largest_so_far(with_index=with_index)
+        if self.size_bytes and not self._log.is_unchanged(self._there):
+            # The index was perhaps that of a replacement.
+            return super().largest_so_far(with_index=False)
+        return found
 
     def first_batch_timestamp(self) -> int:
         """Return the first batch's greatest timestamp in ms, a very late one if there is none."""
-        if self._segment is None:
-            return NO_FIRST_TIMESTAMP
-        timestamp = first_batch_timestamp(self._log.snapshot, self._segment)
-        return timestamp if timestamp >= 0 else NO_FIRST_TIMESTAMP
-
-    def position_before(self, offset: int) -> int:
-        """Return a byte where a batch starts that is at or before the one of ``offset``."""
-        return self._log.position_before(self._there, offset)
-
-    def file_records(self, start: int = 0, *, bounds: OffsetBounds | None = None) -> FileRecords:
-        """Return the batches from byte ``start`` on; valid until those of another are asked for."""
-        return self._log.file_records(self._there, start, self.size_bytes, bounds)
+        for piece in self.file_records().pieces(_FIRST_BYTES):
+            timestamp = int(piece.batches.max_timestamp[0])
+            return timestamp if timestamp >= 0 else NO_FIRST_TIMESTAMP
+        return NO_FIRST_TIMESTAMP
 
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
         """Return the transactions of its index that overlap offsets of [fetch, upper bound)."""
@@ -194,7 +188,6 @@ class SnapshotLog:
         self._end_position: Final = log.end_position
         self._clock: Final = clock
         self.now_ms: Final = clock.now_ms()
-        self._reading = ExitStack()
         self._there: Final = _without_replaced(self.snapshot)
         self._known: Final = self._newest_producers()
         self.segments: Final = SnapshotSegments(self._read_segments())
@@ -203,36 +196,12 @@ class SnapshotLog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._reading.close()
+        """Leave the snapshot to the log that it is of."""
 
     @property
     def size_bytes(self) -> int:
         """Bytes of records in all segments."""
         return sum(segment.size_bytes for segment in self.segments)
-
-    def greatest_timestamp(self, segment: ReadOnlySegment) -> int:
-        """Return a segment's greatest timestamp in ms, -1 without any."""
-        is_active = segment is self._there[-1]
-        find = partial(greatest_timestamp, self.snapshot, segment, is_active=is_active)
-        found = find(with_index=True)
-        try:
-            self._stat(segment)
-        except SnapshotOutdated:  # the index was perhaps that of a replacement
-            return find(with_index=False)
-        return found
-
-    def position_before(self, segment: ReadOnlySegment, offset: int) -> int:
-        """Return a byte where a batch starts that is at or before the one of ``offset``."""
-        with self.snapshot.opened(segment) as file:
-            return place_for(file, segment.hints(self.snapshot.fs), offset).position
-
-    def file_records(
-        self, segment: ReadOnlySegment, start: int, end: int, bounds: OffsetBounds | None = None
-    ) -> FileRecords:
-        """Return the batches in bytes [start, end) of a segment, until the next call."""
-        self._reading.close()
-        file = self._reading.enter_context(self.snapshot.opened(segment))
-        return FileRecords(file, start, end, bounds=bounds)
 
     def active_producers(self) -> Mapping[int, ProducerStateEntry]:
         """Return the producers that opening the log would find, by id.
@@ -278,14 +247,7 @@ class SnapshotLog:
     def _pieces(self, start: int, end: int) -> Iterator[Piece]:
         """Yield pieces of the batches that hold offsets of [start, end)."""
         for segment in overlapping(self._there, start, end):
-            with self.snapshot.opened(segment) as file:
-                place = place_for(file, segment.hints(self.snapshot.fs), start)
-                position, bounds = place.position, self.snapshot.bounds_of(segment, place.before)
-                for piece in FileRecords(file, position, bounds=bounds).whole_pieces():
-                    if found := batches_between(piece, start, end):
-                        yield found
-                    if int(piece.batches.last_offset[-1]) + 1 >= end:
-                        break
+            yield from segment.pieces_between(start, end, segment.bounds)
 
     # What lies beside the records
 
@@ -295,29 +257,42 @@ class SnapshotLog:
         Files may be replaced meanwhile; the .log file is the first of a segment to be renamed.
         """
         if not self._there:
-            return (SnapshotSegment(self, None, self.log_end_offset),)
+            held, end = HeldFiles(self.snapshot.fs), self.log_end_offset
+            empty = ReadOnlySegment(
+                self.directory, end, 0, held=held, bounds=OffsetBounds(end), is_active=True
+            )
+            now_ms = self.now_ms
+            return (SnapshotSegment(self, empty, end_offset=end, size_bytes=0, modified_ms=now_ms),)
         before, names = self._stats(), self._txn_index_names()
         indexes = [self._read_txn_index(segment, names) for segment in self._there]
         if names != self._txn_index_names() or before[:-1] != self._stats()[:-1]:
             raise SnapshotOutdated(f"segments of {self.directory} were replaced")
         ends = [*(segment.base_offset for segment in self._there[1:]), self.log_end_offset]
+        sizes = [*(segment.size_bytes for segment in self._there[:-1]), self._end_position]
         return tuple(
             SnapshotSegment(
                 self,
                 segment,
-                segment.base_offset,
                 end_offset=end,
-                size_bytes=(
-                    self._end_position if segment is self._there[-1] else segment.size_bytes
-                ),
+                size_bytes=size_bytes,
                 modified_ms=stat.mtime_ms,
                 txn_index=index,
             )
-            for segment, end, stat, index in zip(self._there, ends, before, indexes, strict=True)
+            for segment, end, size_bytes, stat, index in zip(
+                self._there, ends, sizes, before, indexes, strict=True
+            )
         )
 
     def _stats(self) -> list[FileStat]:
         return [self._stat(segment) for segment in self._there]
+
+    def is_unchanged(self, segment: ReadOnlySegment) -> bool:
+        """Return whether a file of the snapshot is still there, and as large as it was."""
+        try:
+            self._stat(segment)
+        except SnapshotOutdated:
+            return False
+        return True
 
     def _stat(self, segment: ReadOnlySegment) -> FileStat:
         """Return size and time of a segment, which is the one whose records are held."""
@@ -374,16 +349,5 @@ def _without_replaced(snapshot: LogSnapshot) -> tuple[ReadOnlySegment, ...]:
             continue
         kept.append(segment)
         if segment.suffix == SWAP_SUFFIX:
-            end = max(end, _end_offset(snapshot, segment))
+            end = max(end, segment.next_offset())
     return tuple(kept)
-
-
-def _end_offset(snapshot: LogSnapshot, segment: ReadOnlySegment) -> int:
-    """Return the offset behind the last batch of a segment."""
-    end = segment.base_offset
-    with snapshot.opened(segment) as file:
-        position, before = place_for(file, segment.hints(snapshot.fs), INT64_MAX)
-        bounds = snapshot.bounds_of(segment, before)
-        for piece in FileRecords(file, position, bounds=bounds).whole_pieces():
-            end = int(piece.batches.last_offset[-1]) + 1
-    return end

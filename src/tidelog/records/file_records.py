@@ -14,7 +14,7 @@ from tidelog.errors import CorruptMessage
 from tidelog.records import legacy
 from tidelog.records.batch import BATCH_HEADER, BATCH_PREFIX, LOG_OVERHEAD
 from tidelog.records.memory import BatchColumns, walk
-from tidelog.records.neighbours import contradicts, settle
+from tidelog.records.neighbours import base_offset_at, settle
 from tidelog.records.sound_offsets import Damaged
 from tidelog.records.unpacked import SLACK_BYTES
 
@@ -52,6 +52,13 @@ class Piece(NamedTuple):
         """The batches with positions in ``data``, as the decoders require."""
         return self.batches.shifted(-self.data_position)
 
+    def between(self, start_offset: int, end_offset: int) -> Piece | None:
+        """Return the part whose batches hold offsets of ``[start, end)``, None if none does."""
+        batches = self.batches
+        first = int(batches.last_offset.searchsorted(start_offset))
+        last = int(batches.base_offset.searchsorted(end_offset))
+        return self._replace(batches=batches.slice(first, last)) if first < last else None
+
 
 class FileRecords:
     """The batches in bytes ``[start, end)`` of a file, which is borrowed unless ``open`` opened it.
@@ -72,8 +79,8 @@ class FileRecords:
         *,
         bounds: OffsetBounds | None = None,
     ) -> None:
-        self._file = file
-        self._bounds = bounds
+        self.file = file
+        self.bounds = bounds
         self._owns_file = False
         self.start = start
         self.end = file.size() if end is None else end
@@ -106,7 +113,12 @@ class FileRecords:
         """Close the file if ``open`` opened it."""
         if self._owns_file:
             self._owns_file = False
-            self._file.close()
+            self.file.close()
+
+    @property
+    def lowest(self) -> int:
+        """The lowest offset that a batch may have."""
+        return self.bounds.lowest if self.bounds is not None else 0
 
     @property
     def trailing_bytes(self) -> int:
@@ -120,6 +132,7 @@ class FileRecords:
         *,
         check_crc: bool = False,
         buffer: Bytes | None = None,
+        first_bytes: int | None = None,
         max_batch_bytes: int | None = None,
     ) -> Iterator[Piece]:
         """Yield the batches from byte ``start`` on, some at a time, until one is invalid or torn.
@@ -130,6 +143,7 @@ class FileRecords:
             start: first byte of a batch; None: the start of the records.
             check_crc: whether a batch with a wrong CRC is invalid.
             buffer: the buffer to read into, from ``piece_buffer``; replaced if it is too small.
+            first_bytes: bytes to read first, where few may do; None: as ``piece_bytes``.
             max_batch_bytes: a batch that claims to be larger, and is larger than a piece, is
                 invalid, and no memory is taken for it; None: there is no limit but the file's size.
 
@@ -139,7 +153,7 @@ class FileRecords:
         self.next_position = self.start if start is None else start
         self.error, self.is_oversized = None, False
         piece_bytes = max(piece_bytes, BATCH_HEADER.size)
-        needed, bounds = piece_bytes, self._bounds
+        needed, bounds = first_bytes or piece_bytes, self.bounds
         if buffer is None:
             buffer = np.empty(0, np.uint8)
         while self.error is None and self.next_position < self.end:
@@ -147,7 +161,7 @@ class FileRecords:
             wanted = min(needed, self.end - position)
             if len(buffer) < wanted + SLACK_BYTES:
                 buffer = piece_buffer(wanted)
-            filled = self._file.pread_into(byte_view(buffer)[:wanted], position)
+            filled = self.file.pread_into(byte_view(buffer)[:wanted], position)
             found = walk(buffer, 0, filled, check_crc=check_crc, in_memory=False, bounds=bounds)
             self.next_position = self.damaged_end = position + found.next_position
             self.error = self._located(found.error)
@@ -168,25 +182,31 @@ class FileRecords:
                     return
                 if max_batch_bytes is not None and needed > max_batch_bytes:
                     reason = f"a batch of {needed:,} bytes; at most {max_batch_bytes:,} are read"
-                    self.error = CorruptMessage(reason, position, self._file.path)
+                    self.error = CorruptMessage(reason, position, self.file.path)
                     self.is_oversized = True
 
     def _undisputed(
         self, batches: BatchColumns, bounds: OffsetBounds, *, is_checked: bool
     ) -> BatchColumns:
-        """Return the batches, without the last one if the next header shows it to be damaged.
+        """Return the batches, without the last one if what follows shows it to be damaged.
 
-        Takes note of which of the two is.
+        Takes note of which of the two is. Where CRCs are not compared, what follows may also be no
+        batch, since the length of the last one is wrong.
         """
         last = len(batches) - 1
-        if not contradicts(self._file, self.next_position, int(batches.last_offset[last])):
+        following = base_offset_at(self.file, self.next_position)
+        if following is None:
+            is_fine = is_checked or self.next_position >= self.file.size()
+        else:
+            is_fine = following > int(batches.last_offset[last])
+        if is_fine:
             return batches
         if last:
             bounds = bounds.after(int(batches.last_offset[last - 1]))
-        dispute = settle(self._file, batches.row(last), bounds, is_checked=is_checked)
+        dispute = settle(self.file, batches.row(last), bounds, is_checked=is_checked)
         if dispute is None:
             return batches
-        self.error = CorruptMessage(dispute.reason, dispute.position, self._file.path)
+        self.error = CorruptMessage(dispute.reason, dispute.position, self.file.path)
         self.next_position, self.damaged_end = dispute.position, dispute.end
         return batches if dispute.damaged is Damaged.SECOND else batches.slice(0, last)
 
@@ -199,16 +219,21 @@ class FileRecords:
 
     def check_complete(self) -> None:
         """Raise CorruptMessage if ``pieces``, exhausted, stopped before the end of the bytes."""
-        if self.error is not None:
-            raise self.error
-        if self.trailing_bytes:
+        if self.problem is not None:
+            raise self.problem
+
+    @property
+    def problem(self) -> CorruptMessage | None:
+        """What is wrong at the first byte that is not in a batch; None if there is no such byte."""
+        if self.error is None and self.trailing_bytes:
             reason = "a batch is cut off by the end of the file"
-            raise CorruptMessage(reason, self.next_position, self._file.path)
+            return CorruptMessage(reason, self.next_position, self.file.path)
+        return self.error
 
     def _located(self, error: CorruptMessage | None) -> CorruptMessage | None:
         if error is None:
             return None
-        return CorruptMessage(error.reason, self.next_position, self._file.path)
+        return CorruptMessage(error.reason, self.next_position, self.file.path)
 
     def _size_of_next(self, buffer: Bytes, filled: int) -> int:
         """Return the size of the batch at the buffer's start, 0 if its length is not there."""

@@ -32,19 +32,19 @@ class Dispute(NamedTuple):
     reason: str
 
 
-def contradicts(file: OpenFile, position: int, last_offset: int) -> bool:
-    """Return whether the header at ``position`` says that ``last_offset`` is not before it.
+def base_offset_at(file: OpenFile, position: int) -> int | None:
+    """Return the base offset of the batch at ``position``, of an old one the last offset.
 
-    One that is incomplete, zero, or of no batch contradicts nothing.
+    None for a header that is incomplete, zero, or of no batch: it contradicts nothing.
     """
     row = _header(file, position)
-    return row is not None and row[rows.BASE_OFFSET] <= last_offset
+    return None if row is None else row[rows.BASE_OFFSET]
 
 
 def settle(
     file: OpenFile, first: Sequence[int], bounds: OffsetBounds, *, is_checked: bool
 ) -> Dispute | None:
-    """Decide between a batch and the next one, whose header contradicts it; None if that is bad.
+    """Decide between a batch and the next one; None if that is bad, or does not contradict it.
 
     Args:
         file: both batches are in it.
@@ -53,15 +53,15 @@ def settle(
         is_checked: whether its CRC was compared.
     """
     position, next_position = first[rows.POSITION], first[rows.POSITION] + first[rows.SIZE]
-    second = _header(file, next_position)
-    if second is None or not _is_valid(file, second):
-        return None
-    second_is = _offsets(second)
-    if second_is[1] < second_is[0] or second_is[1] >= bounds.end:
-        return None
     if not is_checked and not _is_valid(file, first):
         reason = "the CRC of a batch is wrong"
         return Dispute(Damaged.FIRST, position, next_position, reason)
+    second = _header(file, next_position)
+    if second is None or not _is_valid(file, second):
+        return None
+    first_is, second_is = _offsets(first), _offsets(second)
+    if not first_is[1] >= second_is[0] <= second_is[1] < bounds.end:
+        return None
     end = next_position + second[rows.SIZE]
     behind = _header(file, end)
     after = bounds.end

@@ -60,11 +60,18 @@ def walk_past_damage(
         position = records.next_position
         if position >= end:
             return
-        error = records.error
-        reason = "a batch is cut off by the end of the file" if error is None else error.reason
+        problem = records.problem
         behind = next_batch(file, position, end)
-        yield BadBytes(position, behind, reason)
+        yield BadBytes(position, behind, "" if problem is None else problem.reason)
         position = behind
+
+
+def behind_damage(records: FileRecords) -> int:
+    """Return where the next valid batch starts behind what ended ``records``; else their end."""
+    at = records.next_position
+    if records.damaged_end > at:
+        return records.damaged_end
+    return next_batch(records.file, at, records.end)
 
 
 def next_batch(file: OpenFile, position: int, end: int) -> int:
@@ -74,7 +81,7 @@ def next_batch(file: OpenFile, position: int, end: int) -> int:
     counts only if what follows it looks like a batch too.
     """
     stated = position + _stated_size(file, position, end)
-    if stated == end or (stated > position and _valid_size(file, stated, end)):
+    if stated == end or (stated > position and valid_size(file, stated, end)):
         return stated
     return _search(file, position + 1, end)
 
@@ -89,8 +96,11 @@ def _stated_size(file: OpenFile, position: int, end: int) -> int:
     return size if header.length >= MIN_RECORD_LENGTH and size <= end - position else 0
 
 
-def _valid_size(file: OpenFile, position: int, end: int) -> int:
-    """Return the size of the valid batch at ``position`` that ends by ``end``; 0 if none does."""
+def valid_size(file: OpenFile, position: int, end: int) -> int:
+    """Return the size of the valid batch at ``position`` that ends by ``end``; 0 if none does.
+
+    Any offsets will do.
+    """
     size = _stated_size(file, position, end)
     if not size:
         return 0
@@ -106,7 +116,7 @@ def _search(file: OpenFile, start: int, end: int) -> int:
             left -= _stated_size(file, position + at, end)
             if left < 0:
                 return end
-            size = _valid_size(file, position + at, end)
+            size = valid_size(file, position + at, end)
             if size and _is_followed(file, position + at, size, end):
                 return position + at
     return end

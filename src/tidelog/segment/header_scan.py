@@ -7,6 +7,7 @@ without an index entry nearby it may be a long one. Kafka:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import CorruptMessage
@@ -19,7 +20,7 @@ from tidelog.records.batch import (
     MIN_RECORD_LENGTH,
 )
 from tidelog.records.file_records import FileRecords
-from tidelog.records.neighbours import contradicts
+from tidelog.records.neighbours import base_offset_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +52,18 @@ class BatchPosition(NamedTuple):
         return self._replace(base_offset=legacy.base_offset(data, 0, self.size_bytes))
 
 
+class WalkStart(NamedTuple):
+    """Where a walk that checks its batches begins, and the offsets that are possible from there on.
+
+    ``batch`` is the one that begins there and reaches the offset that was sought, if the headers
+    alone show its offsets to be right.
+    """
+
+    position: int
+    bounds: OffsetBounds
+    batch: BatchPosition | None = None
+
+
 def find_batch(file: OpenFile, start: int, end: int, offset: int) -> BatchPosition | None:
     """Return the first batch in bytes ``[start, end)`` whose last offset is at least ``offset``.
 
@@ -63,30 +76,40 @@ def find_batch(file: OpenFile, start: int, end: int, offset: int) -> BatchPositi
         position = batch.position + batch.size_bytes
     if position - start < _SHORT_WALK_BYTES:
         return None
-    return _find_far(file, position, end, offset)
+    records = FileRecords(file, position, end)
+    found = first_reaching(records, offset)
+    if found is None and records.error is not None:
+        raise records.error
+    return found
 
 
-def find_sound_batch(
+def find_start(
     file: OpenFile, start: int, end: int, offset: int, bounds: OffsetBounds
-) -> BatchPosition | None:
-    """Return what ``find_batch`` does; the offsets of it and of the batches passed are checked.
+) -> WalkStart:
+    """Return where a walk that checks its batches begins, to meet the one that holds ``offset``.
 
-    ``bounds`` are those of the segment, whose batches fill the bytes up to ``end``. Raises
-    CorruptMessage also for offsets that are impossible, or that the next header contradicts.
+    ``bounds`` are those of the segment, whose batches fill bytes ``[start, end)``. Only headers are
+    read, of the batches up to the one that reaches ``offset`` and of the next one. Where they are
+    not in order, or one has an old format, whose checksum covers its magic, the walk has to begin
+    in front: a bad header there must be met, and not taken for a gap.
     """
-    known, position = bounds, start
-    for batch in read_headers(file, start, min(end, start + _SHORT_WALK_BYTES), end):
-        if not known.hold(batch.base_offset, batch.last_offset):
-            return _find_far(file, start, end, offset, bounds)
-        position = batch.position + batch.size_bytes
-        if batch.last_offset >= offset:
-            if batch.magic < MAGIC_V2 or contradicts(file, position, batch.last_offset):
-                return _find_far(file, batch.position, end, offset, known)
-            return batch
-        known = known.after(batch.last_offset)
-    if position == end:
-        return None
-    return _find_far(file, start, end, offset, bounds)
+    known, position, stop = bounds, start, min(end, start + _SHORT_WALK_BYTES)
+    with suppress(CorruptMessage):
+        for batch in read_headers(file, start, stop, end):
+            in_order = known.hold(batch.base_offset, batch.last_offset)
+            if batch.magic < MAGIC_V2 or not in_order:
+                break
+            behind = batch.position + batch.size_bytes
+            if batch.last_offset >= offset:
+                following = base_offset_at(file, behind)
+                if following is not None and following <= batch.last_offset:
+                    break
+                return WalkStart(position, known, batch)
+            known, position = known.after(batch.last_offset), behind
+        else:
+            if position >= stop:
+                return WalkStart(position, known)
+    return WalkStart(start, bounds)
 
 
 def read_headers(
@@ -131,11 +154,13 @@ def _batch_at(chunk: bytes, at: int, position: int, limit: int, path: str) -> Ba
     return BatchPosition(prefix.offset, last_offset, position, size, prefix.magic)
 
 
-def _find_far(
-    file: OpenFile, start: int, end: int, offset: int, bounds: OffsetBounds | None = None
-) -> BatchPosition | None:
-    records = FileRecords(file, start, end, bounds=bounds)
-    for piece in records.pieces(check_crc=bounds is not None):
+def first_reaching(records: FileRecords, offset: int) -> BatchPosition | None:
+    """Return the first batch whose last offset is at least ``offset``.
+
+    None if there is none before the end of the batches, or the error that ends them. With bounds
+    CRCs are checked, too.
+    """
+    for piece in records.pieces(check_crc=records.bounds is not None):
         batches = piece.batches
         reaches = batches.last_offset >= offset
         if reaches.any():
@@ -147,9 +172,5 @@ def _find_far(
                 int(batches.size[at]),
                 int(batches.magic[at]),
             )
-            return found.with_base_offset(file)
-    if bounds is not None:
-        records.check_complete()
-    elif records.error is not None:
-        raise records.error
+            return found.with_base_offset(records.file)
     return None

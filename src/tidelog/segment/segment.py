@@ -164,11 +164,6 @@ class LogSegment(SegmentReader):
         return self._files.txn_index
 
     @property
-    def max_timestamp(self) -> int:
-        """Maximum timestamp of the segment in ms, -1 if it has none."""
-        return self.largest_so_far().timestamp
-
-    @property
     def offset_of_max_timestamp(self) -> int:
         """Last offset of the first batch that has ``max_timestamp``."""
         return self.largest_so_far().offset
@@ -196,11 +191,6 @@ class LogSegment(SegmentReader):
             if self._largest is None:
                 self._largest = self.time_index.last_entry
             return self._largest
-
-    def largest_timestamp(self) -> int:
-        """Return the maximum timestamp in ms; the file's modification time if there is none."""
-        timestamp = self.max_timestamp
-        return timestamp if timestamp >= 0 else self.modified_ms
 
     def largest_record_timestamp(self) -> int | None:
         """Return the maximum timestamp in ms; None if there is none."""

@@ -6,7 +6,7 @@ Every lookup takes a ``SegmentView`` once, which no append changes. Kafka: ``Log
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,22 +17,24 @@ from tidelog.records.record_columns import decode_to_damage
 from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.segment.header_scan import (
     BatchPosition,
+    WalkStart,
     find_batch,
-    find_sound_batch,
+    find_start,
+    first_reaching,
     read_headers,
 )
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.time_index import TimestampOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tidelog.env.files import OpenFile
     from tidelog.records.array_rows import Bools, Bytes
     from tidelog.records.file_records import Piece
     from tidelog.records.memory import BatchColumns
     from tidelog.records.record_columns import RecordColumns
-    from tidelog.segment.offset_index import OffsetIndex
+    from tidelog.segment.offset_index import OffsetIndex, OffsetPosition
     from tidelog.segment.time_index import TimeIndex
     from tidelog.segment.txn_index import TransactionIndex, TxnIndexSearchResult
 
@@ -40,8 +42,50 @@ _NEAR_BYTES: Final = 16 << 10
 """Bytes that a lookup reads first; an index entry is seldom further away than that."""
 
 
-class SegmentView(NamedTuple):
+class OffsetLookup(Protocol):
+    """Where to begin the search for an offset."""
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """Return the last entry at or below ``offset``; (base offset, 0) if there is none."""
+
+
+class TimeLookup(Protocol):
+    """Where to begin the search for a timestamp."""
+
+    @property
+    def last_entry(self) -> TimestampOffset:
+        """The last entry; (-1, base offset) if there is none."""
+
+    def lookup(self, timestamp: int) -> TimestampOffset:
+        """Return the last entry at or before ``timestamp``; (-1, base offset) if none."""
+
+
+class SearchView(Protocol):
     """A segment as one reader sees it: bytes from ``size_bytes`` on do not exist for it."""
+
+    @property
+    def base_offset(self) -> int:
+        """Base offset of the segment."""
+
+    @property
+    def file(self) -> OpenFile:
+        """The .log file."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of records."""
+
+    @property
+    def offset_index(self) -> OffsetLookup:
+        """The entries of the offset index."""
+
+    @property
+    def time_index(self) -> TimeLookup:
+        """The entries of the time index."""
+
+
+class SegmentView(NamedTuple):
+    """A ``SearchView`` of the owner of a segment, who trusts its indexes."""
 
     base_offset: int
     file: OpenFile
@@ -50,16 +94,26 @@ class SegmentView(NamedTuple):
     time_index: TimeIndex
 
 
+class FoundBatch(NamedTuple):
+    """A batch, in what a reader sees, and the offsets that are possible from it on."""
+
+    view: SegmentView
+    batch: BatchPosition
+    bounds: OffsetBounds
+
+
 class SegmentRead(NamedTuple):
     """The result of a read; the caller must close ``slice``.
 
     ``first_offset_metadata`` is the base offset and location of the first batch; the base offset
     may be below the requested one. ``first_entry_incomplete``: max_bytes cut the first batch.
+    ``bounds``: the offsets that batches of the slice may have.
     """
 
     slice: FileSlice
     first_offset_metadata: LogOffsetMetadata
     first_entry_incomplete: bool
+    bounds: OffsetBounds
 
 
 class BadEnd(NamedTuple):
@@ -77,8 +131,11 @@ class TimestampAndOffset(NamedTuple):
     leader_epoch: int | None
 
 
-class SegmentReader(ABC):
-    """The read operations of a segment; none of them needs a lock.
+class SegmentSearch(ABC):
+    """The lookups in a segment, for its owner and for readers beside it; none needs a lock.
+
+    ``bounds`` are the offsets that batches of the segment may have. Where a search meets a batch
+    that is not sound, it raises CorruptMessage, and names file and byte.
 
     Source: Kafka LogSegment.
     """
@@ -86,17 +143,27 @@ class SegmentReader(ABC):
     base_offset: int
 
     @abstractmethod
-    def view(self) -> SegmentView:
+    def view(self) -> SearchView:
         """Return the part of the segment that can be read now."""
-
-    @property
-    @abstractmethod
-    def txn_index(self) -> TransactionIndex:
-        """The index of aborted transactions."""
 
     @abstractmethod
     def largest_so_far(self) -> TimestampOffset:
         """Return the maximum timestamp with its offset; (-1, base offset) if there is none."""
+
+    @property
+    @abstractmethod
+    def modified_ms(self) -> int:
+        """Time of modification of the .log file, in ms since the epoch."""
+
+    @property
+    def max_timestamp(self) -> int:
+        """Maximum timestamp of the segment in ms, -1 if it has none."""
+        return self.largest_so_far().timestamp
+
+    def largest_timestamp(self) -> int:
+        """Return the maximum timestamp in ms; the file's modification time if there is none."""
+        timestamp = self.max_timestamp
+        return timestamp if timestamp >= 0 else self.modified_ms
 
     def file_records(
         self, start: int = 0, end: int | None = None, *, bounds: OffsetBounds | None = None
@@ -112,6 +179,93 @@ class SegmentReader(ABC):
     def position_before(self, offset: int) -> int:
         """Return a byte where a batch starts that is at or before the one of ``offset``."""
         return self.view().offset_index.lookup(offset).position
+
+    def records_from(self, offset: int, bounds: OffsetBounds) -> FileRecords:
+        """Return the batches from the one that holds ``offset``, or the next one, on.
+
+        Those before it are among them where headers do not show them to be sound.
+        """
+        view = self.view()
+        is_first = offset <= view.base_offset
+        start = WalkStart(0, bounds) if is_first else _start(view, offset, bounds)
+        return FileRecords(view.file, start.position, view.size_bytes, bounds=start.bounds)
+
+    def pieces_between(self, start: int, end: int, bounds: OffsetBounds) -> Iterator[Piece]:
+        """Yield the batches that hold offsets of ``[start, end)``, checked."""
+        records = self.records_from(start, bounds)
+        for piece in records.pieces(check_crc=True):
+            if found := piece.between(start, end):
+                yield found
+            if int(piece.batches.last_offset[-1]) + 1 >= end:
+                return
+        self.check_end(records)
+
+    def find_offset_by_timestamp(
+        self,
+        timestamp: int,
+        starting_offset: int | None = None,
+        bounds: OffsetBounds | None = None,
+    ) -> TimestampAndOffset | None:
+        """Return the first record at or above both ``timestamp`` (ms) and ``starting_offset``.
+
+        Control records count, since they have timestamps too. Raises CorruptMessage, InvalidRecord.
+        """
+        view = self.view()
+        start = view.base_offset if starting_offset is None else starting_offset
+        known = view.time_index.lookup(timestamp)
+        for piece in self._pieces_around(view, max(known.offset, start), bounds):
+            batches = piece.batches_in_data
+            is_hopeful = batches.max_timestamp >= timestamp
+            is_hopeful &= batches.last_offset >= start
+            hopeful = batches.select(is_hopeful)
+            for group in decode_to_damage(piece.data, hopeful, group_bytes=_NEAR_BYTES):
+                found = _first_of(group, (group.timestamp >= timestamp) & (group.offset >= start))
+                if found is not None:
+                    return found
+        return None
+
+    def find_max_timestamp(self, bounds: OffsetBounds | None = None) -> TimestampAndOffset | None:
+        """Return the first record with the maximum timestamp of the segment, possibly -1.
+
+        None if the first batch with it has magic 0, or if compaction has removed the record.
+        Source: Kafka UnifiedLog.fetchOffsetByTimestamp for MAX_TIMESTAMP.
+        """
+        largest = self.largest_so_far()
+        for piece in self._pieces_around(self.view(), largest.offset, bounds):
+            batches = piece.batches_in_data
+            chosen = np.flatnonzero(batches.max_timestamp == largest.timestamp)[:1]
+            if len(chosen):
+                return _first_with(piece.data, batches.select(chosen), largest.timestamp)
+        return None
+
+    def _pieces_around(
+        self, view: SearchView, offset: int, bounds: OffsetBounds | None
+    ) -> Iterator[Piece]:
+        """Yield the batches from an index entry before ``offset`` on, at first few of them."""
+        start, bounds = _entry_before(view, offset), bounds or OffsetBounds(view.base_offset)
+        records = FileRecords(view.file, start, view.size_bytes, bounds=bounds)
+        yield from records.pieces(first_bytes=_NEAR_BYTES, check_crc=True)
+        self.check_end(records)
+
+    def check_end(self, records: FileRecords) -> None:
+        """Raise the error that has ended a walk to the end of the segment, if there is one."""
+        records.check_complete()
+
+
+class SegmentReader(SegmentSearch):
+    """What else the owner of a segment reads in it.
+
+    Source: Kafka LogSegment.
+    """
+
+    @abstractmethod
+    def view(self) -> SegmentView:
+        """Return the part of the segment that can be read now."""
+
+    @property
+    @abstractmethod
+    def txn_index(self) -> TransactionIndex:
+        """The index of aborted transactions."""
 
     def translate_offset(self, offset: int, start_position: int = 0) -> BatchPosition | None:
         """Return the first batch whose last offset is at least ``offset``; None if there is none.
@@ -143,19 +297,21 @@ class SegmentReader(ABC):
             raise records.error
         return records.next_position
 
-    def pieces_from(self, offset: int, bounds: OffsetBounds) -> Iterator[Piece]:
-        """Yield the batches from the one that holds ``offset``, or the next one, on.
+    def find(self, offset: int, bounds: OffsetBounds) -> FoundBatch | None:
+        """Return the first batch whose last offset is at least ``offset``; None if there is none.
 
-        ``bounds`` are those of the segment. Raises CorruptMessage, after all batches before it.
+        Its CRC is not compared if the headers are in order.
         """
         view = self.view()
-        first = _sound(view, offset, bounds)
-        if first is not None:
-            bounds = bounds.after(first.base_offset - 1)
-            records = FileRecords(view.file, first.position, view.size_bytes, bounds=bounds)
-            yield from records.pieces()
-            if records.error is not None:
-                raise records.error
+        start = _start(view, offset, bounds)
+        if start.batch is not None:
+            return FoundBatch(view, start.batch, start.bounds)
+        records = FileRecords(view.file, start.position, view.size_bytes, bounds=start.bounds)
+        batch = first_reaching(records, offset)
+        if batch is None:
+            records.check_complete()
+            return None
+        return FoundBatch(view, batch, bounds.after(batch.base_offset - 1))
 
     def read(
         self,
@@ -185,16 +341,21 @@ class SegmentReader(ABC):
         """
         if max_bytes < 0:
             raise InvalidArgument(f"max_bytes is {max_bytes}; it must not be negative")
-        view = self.view()
-        found = _sound(view, start_offset, bounds or OffsetBounds(view.base_offset))
+        found = self.find(start_offset, bounds or OffsetBounds(self.base_offset))
         if found is None:
             return None
-        limit = max(max_bytes, found.size_bytes) if min_one_batch else max_bytes
+        view, batch = found.view, found.batch
+        limit = max(max_bytes, batch.size_bytes) if min_one_batch else max_bytes
         end = 0 if max_position is None else min(max_position, view.size_bytes)
-        size = min(max(end - found.position, 0), limit)
-        place = LogOffsetMetadata(found.base_offset, view.base_offset, found.position)
-        taken = FileSlice(view.file, found.position, size)
-        return SegmentRead(taken, place, limit < found.size_bytes)
+        if batch.position < end < batch.position + batch.size_bytes:
+            # Limits lie between batches, so this one seems to claim bytes of the next.
+            records = FileRecords(view.file, batch.position, view.size_bytes, bounds=found.bounds)
+            if next(records.pieces(check_crc=True), None) is None:
+                records.check_complete()
+        size = min(max(end - batch.position, 0), limit)
+        place = LogOffsetMetadata(batch.base_offset, view.base_offset, batch.position)
+        taken = FileSlice(view.file, batch.position, size)
+        return SegmentRead(taken, place, limit < batch.size_bytes, found.bounds)
 
     def read_next_offset(self) -> int:
         """Return the offset after the last whole batch; the base offset if there is none.
@@ -237,45 +398,21 @@ class SegmentReader(ABC):
         """Return the aborted transactions of this segment that overlap ``[fetch, upper bound)``."""
         return self.txn_index.collect_aborted(fetch_offset, upper_bound_offset)
 
-    def find_offset_by_timestamp(
-        self, timestamp: int, starting_offset: int | None = None
-    ) -> TimestampAndOffset | None:
-        """Return the first record at or above both ``timestamp`` (ms) and ``starting_offset``.
 
-        Control records count, since they have timestamps too. Raises CorruptMessage, InvalidRecord.
-        """
-        view = self.view()
-        start = view.base_offset if starting_offset is None else starting_offset
-        known = view.time_index.lookup(timestamp)
-        return _first_record(view, max(known.offset, start), timestamp, start)
+def _start(view: SearchView, offset: int, bounds: OffsetBounds) -> WalkStart:
+    """Return where a walk to the batch of ``offset`` begins.
 
-    def find_max_timestamp(self) -> TimestampAndOffset | None:
-        """Return the first record with the maximum timestamp of the segment, possibly -1.
-
-        None if the first batch with it has magic 0, or if compaction has removed the record.
-        Source: Kafka UnifiedLog.fetchOffsetByTimestamp for MAX_TIMESTAMP.
-        """
-        largest, view = self.largest_so_far(), self.view()
-        position = view.offset_index.lookup(largest.offset).position
-        records = FileRecords(view.file, position, view.size_bytes)
-        for piece in _near_then_far(records):
-            batches = piece.batches_in_data
-            chosen = np.flatnonzero(batches.max_timestamp == largest.timestamp)[:1]
-            if len(chosen):
-                return first_with(piece.data, batches.select(chosen), largest.timestamp)
-        if records.error is not None:
-            raise records.error
-        return None
-
-
-def _sound(view: SegmentView, offset: int, bounds: OffsetBounds) -> BatchPosition | None:
-    """Return the first batch whose last offset is at least ``offset``, if its offsets are sound.
-
-    The search begins before the index entry of ``offset`` itself, since it is the batch before
-    that shows a base offset to be right.
+    The search begins at an index entry before that of ``offset`` itself, since it is the batch
+    before that shows a base offset to be right.
     """
     start = view.offset_index.lookup(offset - 1).position
-    return find_sound_batch(view.file, start, view.size_bytes, offset, bounds)
+    return find_start(view.file, start, view.size_bytes, offset, bounds)
+
+
+def _entry_before(view: SearchView, offset: int) -> int:
+    """Return the place of an index entry before the one at or below ``offset``, if there is one."""
+    nearest = view.offset_index.lookup(offset)
+    return view.offset_index.lookup(nearest.offset - 1).position if nearest.position else 0
 
 
 def _translate(view: SegmentView, offset: int, start_position: int = 0) -> BatchPosition | None:
@@ -299,8 +436,13 @@ def largest_timestamp_after(view: SegmentView, position: int) -> TimestampOffset
     The first of equal timestamps counts; (-1, -1) if there is none. CorruptMessage if a batch is
     invalid: one behind it could be later. Source: Kafka FileRecords.
     """
+    return largest_timestamp_in(FileRecords(view.file, position, view.size_bytes).whole_pieces())
+
+
+def largest_timestamp_in(pieces: Iterable[Piece]) -> TimestampOffset:
+    """Return the maximum timestamp of batches, with the last offset of the first that has it."""
     largest = TimestampOffset(NO_TIMESTAMP, NO_TIMESTAMP)
-    for piece in FileRecords(view.file, position, view.size_bytes).whole_pieces():
+    for piece in pieces:
         at = int(piece.batches.max_timestamp.argmax())
         timestamp = int(piece.batches.max_timestamp[at])
         if timestamp > largest.timestamp:
@@ -308,41 +450,7 @@ def largest_timestamp_after(view: SegmentView, position: int) -> TimestampOffset
     return largest
 
 
-def _first_record(
-    view: SegmentView, known_offset: int, timestamp: int, starting_offset: int
-) -> TimestampAndOffset | None:
-    """Search from the last indexed position at or below ``known_offset``."""
-    position = view.offset_index.lookup(known_offset).position
-    records = FileRecords(view.file, position, view.size_bytes)
-    for piece in _near_then_far(records):
-        batches = piece.batches_in_data
-        is_hopeful = batches.max_timestamp >= timestamp
-        is_hopeful &= batches.last_offset >= starting_offset
-        for group in decode_to_damage(
-            piece.data, batches.select(is_hopeful), group_bytes=_NEAR_BYTES
-        ):
-            found = _first_in(group, timestamp, starting_offset)
-            if found is not None:
-                return found
-    if records.error is not None:
-        raise records.error
-    return None
-
-
-def _near_then_far(records: FileRecords) -> Iterator[Piece]:
-    for piece in records.pieces(_NEAR_BYTES):
-        yield piece
-        break
-    yield from records.pieces(start=records.next_position)
-
-
-def _first_in(
-    group: RecordColumns, timestamp: int, starting_offset: int
-) -> TimestampAndOffset | None:
-    return _first_of(group, (group.timestamp >= timestamp) & (group.offset >= starting_offset))
-
-
-def first_with(data: Bytes, batch: BatchColumns, timestamp: int) -> TimestampAndOffset | None:
+def _first_with(data: Bytes, batch: BatchColumns, timestamp: int) -> TimestampAndOffset | None:
     """Return the first record of one batch with exactly this timestamp; None for magic 0."""
     if batch.magic[0] == 0:
         return None

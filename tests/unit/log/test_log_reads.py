@@ -19,6 +19,7 @@ from tidelog.testing.log_home import LogHome, all_values
 if TYPE_CHECKING:
     from tidelog.log.log import Log
     from tidelog.records.builder import BatchFields
+    from tidelog.records.sound_offsets import OffsetBounds
     from tidelog.testing.fields import SequenceFields
 
 NOW_MS = 1_700_000_000_000
@@ -264,17 +265,17 @@ def test_a_place_looked_up_before_a_truncation_is_not_kept(
     """The watermark is the same offset, but lies elsewhere."""
     log = log_with_a_gap()
     log.update_high_watermark(2)
-    translate_offset = LogSegment.translate_offset
+    find = LogSegment.find
 
-    def translate_and_truncate(segment: LogSegment, offset: int) -> object:
-        found = translate_offset(segment, offset)
+    def find_and_truncate(segment: LogSegment, offset: int, bounds: OffsetBounds) -> object:
+        found = find(segment, offset, bounds)
         if segment.base_offset == 10:
             monkeypatch.undo()
             log.truncate_to(5)
             log.append_as_follower(at(5, b"new"), 0)
         return found
 
-    monkeypatch.setattr(LogSegment, "translate_offset", translate_and_truncate)
+    monkeypatch.setattr(LogSegment, "find", find_and_truncate)
     log.fetch_high_watermark()
 
     assert offsets_shown(log, WATERMARK) == [0, 1]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.readonly.log_end import Lines, LogEnd, find_end
+from tidelog.readonly.checkpoints import NO_LINES, Lines
+from tidelog.readonly.log_end import LogEnd, find_end
 from tidelog.readonly.partition_files import PartitionFiles
 from tidelog.readonly.read_files import ReadFiles
 from tidelog.testing.stored_log import BATCHES, SIZE, flipped, home_with, index, name_of
@@ -15,15 +16,14 @@ if TYPE_CHECKING:
     from tidelog.testing.directory_home import DataHome
 
 
-def files_of(home: DataHome) -> PartitionFiles:
-    """Take a snapshot of t-0 of a data directory."""
-    return PartitionFiles("/data/t-0", ReadFiles(home.fs))
+def files_of(home: DataHome, lines: Lines = NO_LINES, later: Lines | None = None) -> PartitionFiles:
+    """Take a snapshot of t-0 of a data directory with these lines in its checkpoints."""
+    return PartitionFiles("/data/t-0", ReadFiles(home.fs), lines, lambda: later or lines)
 
 
-def end_of(files: PartitionFiles, start: int, high_watermark: int) -> LogEnd:
+def end_of(home: DataHome, start: int, high_watermark: int) -> LogEnd:
     """Find the end of a log with these lines in the checkpoints."""
-    lines = Lines(high_watermark, start)
-    return find_end(files, lines, lambda: lines)[1]
+    return find_end(files_of(home, Lines(high_watermark, start)))
 
 
 def restated(batch: bytes, offset: int) -> bytes:
@@ -36,28 +36,31 @@ def test_a_log_ends_behind_its_last_batch() -> None:
     home = home_with(BATCHES[:2], BATCHES[2:])
     home.write(name_of(2, ".index"), index((2, 2 * SIZE)))
 
-    assert end_of(files_of(home), 0, 6)[:2] == (6, None)
+    assert end_of(home, 0, 6)[:2] == (6, None)
 
 
 @pytest.mark.parametrize("tail", [BATCHES[4][:30], bytes(300), flipped(BATCHES[4])])
 def test_an_unfinished_batch_is_the_end(tail: bytes) -> None:
     """Nothing follows what it declares."""
-    assert end_of(files_of(home_with(BATCHES[:4], tail=tail)), 0, 4)[:2] == (4, None)
+    assert end_of(home_with(BATCHES[:4], tail=tail), 0, 4)[:2] == (4, None)
 
 
 @pytest.mark.parametrize("offset", [-1, 2, 2**63 - 1])
-def test_a_last_batch_of_impossible_offset_is_no_part_of_the_log(offset: int) -> None:
-    """As recovery will find; a reader never sees an impossible end."""
+def test_a_last_batch_of_impossible_offset_is_damage(offset: int) -> None:
+    """It is not part of the log, but it is whole: its records would be missing without a word."""
     home = home_with([*BATCHES[:4], restated(BATCHES[4], offset)])
 
-    assert end_of(files_of(home), 0, 4)[:2] == (4, None)
+    end = end_of(home, 0, 4)
+
+    assert end.damage is not None
+    assert (end.offset, end.damage.position) == (4, 4 * SIZE)
 
 
 def test_bytes_behind_a_bad_batch_are_damage() -> None:
     """With file and byte."""
     home = home_with([*BATCHES[:2], flipped(BATCHES[2]), *BATCHES[3:]])
 
-    end = end_of(files_of(home), 0, 2)
+    end = end_of(home, 0, 2)
 
     assert end.damage is not None
     assert (end.offset, end.damage.position) == (2, 2 * SIZE)
@@ -66,7 +69,7 @@ def test_bytes_behind_a_bad_batch_are_damage() -> None:
 
 def test_an_end_below_what_was_promised_is_damage() -> None:
     """Readers saw offsets that are not there."""
-    end = end_of(files_of(home_with(BATCHES[:2])), 0, 5)
+    end = end_of(home_with(BATCHES[:2]), 0, 5)
 
     assert end.offset == 2
     assert "offsets 2 to 4, below the high watermark, are missing" in str(end.damage)
@@ -75,12 +78,12 @@ def test_an_end_below_what_was_promised_is_damage() -> None:
 @pytest.mark.parametrize(("start", "expected"), [(0, 3), (7, 7)])
 def test_a_log_does_not_end_below_its_start(start: int, expected: int) -> None:
     """All its records may have been deleted; its first segment says where it begins, too."""
-    assert end_of(files_of(home_with([], first=3)), start, 0)[:2] == (expected, None)
+    assert end_of(home_with([], first=3), start, 0)[:2] == (expected, None)
 
 
 def test_without_segments_a_log_ends_where_it_starts() -> None:
     """As its checkpoint says."""
-    assert end_of(files_of(home_with()), 4, 0)[:2] == (4, None)
+    assert end_of(home_with(), 4, 0)[:2] == (4, None)
 
 
 def test_a_last_segment_that_is_gone_is_looked_for_in_a_new_listing() -> None:
@@ -91,7 +94,7 @@ def test_a_last_segment_that_is_gone_is_looked_for_in_a_new_listing() -> None:
     home.fs.delete(f"/data/{name_of(0)}")
     home.write(name_of(2), BATCHES[2])
 
-    end = end_of(files, 0, 0)
+    end = find_end(files)
 
     assert end[:2] == (3, None)
     assert [segment.base_offset for segment in files.segments] == [2]
@@ -101,15 +104,15 @@ def test_lines_that_contradict_the_log_are_read_anew() -> None:
     """They may be those of a topic that was deleted and created again since they were read."""
     fresh = Lines(None, 0)
 
-    found = find_end(files_of(home_with(BATCHES[:2])), Lines(5, 4), lambda: fresh)
+    files = files_of(home_with(BATCHES[:2]), Lines(5, 4), fresh)
 
-    assert (found[0], found[1][:2]) == (fresh, (2, None))
+    assert (find_end(files)[:2], files.lines) == ((2, None), fresh)
 
 
 def test_bytes_that_come_after_the_snapshot_do_not_count() -> None:
     """A writer finishes the batch that was half there: the snapshot still ends before it."""
     home = home_with(BATCHES[:4], tail=BATCHES[4][:30])
-    files = files_of(home)
+    files = files_of(home, Lines(4, 0))
     home.write(name_of(0), b"".join(BATCHES) + b"and more")
 
-    assert end_of(files, 0, 4)[:2] == (4, None)
+    assert find_end(files)[:2] == (4, None)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidelog.errors import KafkaStorageError
-from tidelog.readonly.log_snapshot import MAX_HELD_FILES, MAX_LOOKS, SnapshotOutdated
+from tidelog.readonly.held_files import MAX_HELD_FILES, SnapshotOutdated
+from tidelog.readonly.log_snapshot import MAX_LOOKS
 from tidelog.readonly.partition_files import PartitionFiles, overlapping
 from tidelog.readonly.read_files import ReadFiles
 from tidelog.testing.stored_log import BATCHES, SIZE, home_with, index, name_of
@@ -58,8 +59,7 @@ def test_a_segment_is_opened_also_while_it_waits_for_deletion() -> None:
     path = f"{home.path}/{name_of(0)}"
     home.fs.rename(path, f"{path}.deleted")
 
-    with files.snapshot.opened(files.segments[0]) as file:
-        found = file.pread(2 * SIZE, 0)
+    found = files.segments[0].file.pread(2 * SIZE, 0)
 
     assert found == b"".join(BATCHES[:2])
 
@@ -71,11 +71,8 @@ def test_a_segment_under_no_name_is_gone() -> None:
     files.release()
     home.fs.delete(f"{home.path}/{name_of(0)}")
 
-    with (
-        pytest.raises(SnapshotOutdated, match="was deleted"),
-        files.snapshot.opened(files.segments[0]),
-    ):
-        pass
+    with pytest.raises(SnapshotOutdated, match="was deleted"):
+        files.segments[0].file.pread(1, 0)
 
 
 def test_a_directory_that_is_gone_is_an_error() -> None:
@@ -94,12 +91,12 @@ def test_hints_are_read_once_until_they_are_forgotten() -> None:
     home = home_with(BATCHES[:4])
     home.write(name_of(0, ".index"), index((1, SIZE)))
     files = files_of(home)
-    first = files.hints_of(files.segments[0])
+    first = files.segments[0].hints
     home.write(name_of(0, ".index"), index((2, 2 * SIZE)))
 
-    again = files.hints_of(files.segments[0])
+    again = files.segments[0].hints
     files.release()
-    anew = files.hints_of(files.segments[0])
+    anew = files.segments[0].hints
 
     assert again is first
     assert (first.offsets.tolist(), anew.offsets.tolist()) == ([1], [2])
@@ -126,8 +123,9 @@ def test_what_is_appended_later_is_not_in_the_snapshot() -> None:
     files = files_of(home)
     home.write(name_of(0), b"".join(BATCHES))
 
-    with files.snapshot.opened(files.segments[0]) as file:
-        assert (file.size(), len(file.pread(10 * SIZE, SIZE))) == (2 * SIZE, SIZE)
+    file = files.segments[0].file
+
+    assert (file.size(), len(file.pread(10 * SIZE, SIZE))) == (2 * SIZE, SIZE)
 
 
 def test_a_file_that_was_cut_outdates_the_snapshot() -> None:
@@ -136,17 +134,11 @@ def test_a_file_that_was_cut_outdates_the_snapshot() -> None:
     files = files_of(home)
     home.write(name_of(0), BATCHES[0])
 
-    with (
-        pytest.raises(SnapshotOutdated, match=f"was cut to {SIZE} bytes"),
-        files.snapshot.opened(files.segments[0]) as file,
-    ):
-        file.pread(2 * SIZE, 0)
+    with pytest.raises(SnapshotOutdated, match=f"was cut to {SIZE} bytes"):
+        files.segments[0].file.pread(2 * SIZE, 0)
     files.release()
-    with (
-        pytest.raises(SnapshotOutdated, match="was cut or replaced"),
-        files.snapshot.opened(files.segments[0]),
-    ):
-        pass
+    with pytest.raises(SnapshotOutdated, match="was cut or replaced"):
+        files.segments[0].file.pread(SIZE, 0)
 
 
 @pytest.mark.parametrize("name", ["5.log", "+5.log", "-0000000000000000005.log", "x.log"])
@@ -199,8 +191,7 @@ def test_a_snapshot_holds_no_more_files_than_it_may(monkeypatch: pytest.MonkeyPa
     files = PartitionFiles("/data/t-0", ReadFiles(Counting()))
     held = len(opened)
     for segment in files.segments:
-        with files.snapshot.opened(segment) as file:
-            assert file.pread(SIZE, 0) == BATCHES[0]
+        assert segment.file.pread(SIZE, 0) == BATCHES[0]
 
     assert (len(files.segments), held, len(opened)) == (count, MAX_HELD_FILES, MAX_HELD_FILES)
     files.release()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidelog.codec.compression import Codec
-from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord
+from tidelog.errors import CorruptMessage, InvalidArgument
 from tidelog.records.batch import TimestampType
 from tidelog.records.control import build_marker
 from tidelog.segment.offset_metadata import LogOffsetMetadata
@@ -278,15 +278,17 @@ def test_without_timestamps_the_first_record_has_the_maximum(room: Room) -> None
     assert old.find_max_timestamp() is None
 
 
-def test_a_record_before_damage_in_its_batch_is_found_by_its_time(room: Room) -> None:
-    """Records are read one by one; none after the damage is found."""
+@pytest.mark.parametrize("timestamp", [5, 15, 25])
+def test_a_batch_with_a_wrong_checksum_answers_no_search_by_time(
+    room: Room, timestamp: int
+) -> None:
+    """A record before the damage has perhaps a wrong timestamp, too."""
     segment = room.segment(0)
     size = room.append(segment, [0, 1, 2], [10, 20, 30])
     room.fs.open(segment.path, "w").pwrite(b"\xff" * 50, size - 50)
 
-    assert segment.find_offset_by_timestamp(15) == TimestampAndOffset(20, 1, None)
-    with pytest.raises(InvalidRecord):
-        segment.find_offset_by_timestamp(25)
+    with pytest.raises(CorruptMessage, match="the CRC of a batch is wrong at byte 0"):
+        segment.find_offset_by_timestamp(timestamp)
 
 
 def test_damage_stops_a_search_by_time(room: Room) -> None:

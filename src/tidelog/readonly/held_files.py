@@ -1,0 +1,122 @@
+"""The open files of a snapshot, which stay readable whatever becomes of their names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.env.read_only_file import ReadOnlyFile
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer, Callable  # type: ignore[attr-defined]  # Buffer: 3.12+
+
+    from tidelog.env.files import NativeReads, OpenFile
+    from tidelog.readonly.read_files import ReadFiles
+    from tidelog.readonly.read_only_segment import ReadOnlySegment
+
+MAX_HELD_FILES: Final = 64
+"""Files that one snapshot keeps open; those read longest ago are closed and opened again."""
+
+
+class SnapshotOutdated(Exception):
+    """The files of a snapshot have changed; never leaves this package."""
+
+
+class HeldFiles:
+    """The open .log files of one snapshot, by base offset; used by one thread at a time."""
+
+    def __init__(self, fs: ReadFiles) -> None:
+        self.fs: Final = fs
+        self._held: Final[dict[int, OpenFile]] = {}
+
+    def __del__(self) -> None:
+        self.close()
+
+    def add(self, base_offset: int, file: OpenFile) -> None:
+        """Hold a file that was opened."""
+        self._held[base_offset] = file
+        self.close(but=MAX_HELD_FILES)
+
+    def of(self, segment: ReadOnlySegment) -> OpenFile:
+        """Return the file of a segment, opened again if it was closed.
+
+        Raises SnapshotOutdated where it is no longer there.
+        """
+        base_offset = segment.base_offset
+        file = self._held[base_offset] if base_offset in self._held else self._open_again(segment)
+        self._held.pop(base_offset, None)  # it is put back as the last one to be closed
+        self.add(base_offset, file)
+        return file
+
+    def close(self, *, but: int = 0) -> None:
+        """Close files, those opened or read first, until only ``but`` are left."""
+        while len(self._held) > but:
+            self._held.pop(next(iter(self._held))).close()
+
+    def _open_again(self, segment: ReadOnlySegment) -> OpenFile:
+        try:
+            file = segment.open(self.fs)
+        except FileNotFoundError:
+            raise SnapshotOutdated(f"{segment.path} was deleted") from None
+        if file.size() < segment.size_bytes:
+            file.close()
+            raise SnapshotOutdated(f"{segment.path} was cut or replaced")
+        return file
+
+
+class MeasuredFile(ReadOnlyFile):
+    """Bytes ``[0, size_bytes)`` of a file, as ``OpenFile``; ``below`` returns it, borrowed.
+
+    What a writer appends later is not there. A read that finds less than was measured raises
+    SnapshotOutdated: the file has been truncated.
+    """
+
+    def __init__(self, below: Callable[[], OpenFile], path: str, size_bytes: int) -> None:
+        self._below: Final = below
+        self.path: Final = path
+        self._size_bytes: Final = size_bytes
+
+    @property
+    def holders(self) -> int:
+        """Number of references."""
+        return self._below().holders
+
+    def hold(self) -> MeasuredFile:
+        """Return the file to use; who gave it keeps it open, or opens it again."""
+        return self
+
+    def close(self) -> None:
+        """Do nothing: the file is borrowed."""
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._below().fileno()
+
+    def native_reads(self) -> NativeReads | None:
+        """Return None: compiled code would read beyond what was measured."""
+
+    def size(self) -> int:
+        """Return the measured size in bytes."""
+        return self._size_bytes
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Return ``size`` bytes from byte ``position`` on; fewer only at the measured end."""
+        wanted = max(min(size, self._size_bytes - position), 0)
+        data = self._below().pread(wanted, position) if wanted else b""
+        self._check(len(data), wanted, position)
+        return data
+
+    def pread_into(self, buffer: Buffer, position: int) -> int:
+        """Fill ``buffer`` from byte ``position`` on; return the bytes read."""
+        view = memoryview(buffer).cast("B")
+        wanted = max(min(len(view), self._size_bytes - position), 0)
+        count = self._below().pread_into(view[:wanted], position) if wanted else 0
+        self._check(count, wanted, position)
+        return count
+
+    def map(self) -> memoryview:
+        """Return the measured bytes; not a map, since a writer may cut the file."""
+        return memoryview(self.pread(self._size_bytes, 0))
+
+    def _check(self, count: int, wanted: int, position: int) -> None:
+        if count < wanted:
+            raise SnapshotOutdated(f"{self.path} was cut to {position + count} bytes")
