@@ -61,11 +61,13 @@ ENDS: Final = {"close", "close_handlers", "delete", "open"}
 
 HARMLESS: Final = {
     "add_listener",
+    "check_appendable",
     "check_delete_records",
     "pin",
     "prepare",
     "remove_listener",
     "report_to",
+    "require_reopening",
     "watch",
     "swap.delete_cleaned_segment",
 }

@@ -572,7 +572,8 @@ def test_an_invalid_marker_keeps_what_came_before_it_in_its_piece() -> None:
         control=True,
     )
     home.restart()
-    home.write(name, home.read(name) + bad + batch(0, 5))
+    later = build_batch([(NOW_MS, b"k", b"v", ())], base_offset=4, leader_epoch=0)
+    home.write(name, home.read(name) + bad + later)
     index = home.read(f"{0:020d}.txnindex")
     home.fs.delete(f"{home.directory}/{0:020d}.txnindex")
 
