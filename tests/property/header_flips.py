@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 HEADER_BITS: Final = 8 * 21
 """Base offset, length, leader epoch, magic and the checksum itself."""
 BASE_OFFSET_BITS: Final = 8 * 8
+EPOCH_BITS: Final = range(8 * 12, 8 * 16)
 FIRST_TIME_MS: Final = 1_600_000_000_000
 EACH_ENTRY: Final = {"index.interval.bytes": "1"}
 

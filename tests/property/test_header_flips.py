@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tests.property import flip_readers
 from tests.property.flip_readers import Found, Questions, found
 from tests.property.header_flips import (
+    EPOCH_BITS,
     FIRST_TIME_MS,
     Flip,
     Place,
     places,
 )
 
-from tidelog.errors import CorruptMessage, TidelogError
+from tidelog.errors import CorruptMessage, InvalidRecord, TidelogError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,7 +55,8 @@ class Case(NamedTuple):
     def is_named_by(self, error: TidelogError) -> bool:
         """Return whether an error names the damaged batch, alone or with its neighbour."""
         if not isinstance(error, CorruptMessage):
-            return False
+            # A mirror does not stage epochs that fall; nothing else tells of a flipped one.
+            return isinstance(error, InvalidRecord) and self.flip.bit in EPOCH_BITS
         at = self.places.index(self.flip.place)
         named = [self.flip.place]
         if "one of the two" in error.reason:

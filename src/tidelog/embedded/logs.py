@@ -16,6 +16,7 @@ from tidelog.embedded.topic_reads import (
     TopicFollower,
     all_consumed,
     check_partition,
+    followed,
     numbers_to_read,
     point_in_log,
     total_count,
@@ -486,19 +487,19 @@ class Logs(OfOneProcess):
         UnknownTopicOrPartition once the topic is deleted, KafkaStorageError once this is closed.
         """
         level, bell = Isolation.of(isolation), self.manager.bell
-        clock = self.manager.machine.clock
         follower = TopicFollower(self, topic, partition, start_offset, isolation=level)
-        last_ns = clock.monotonic_ns()
-        while True:
-            seen = bell.rings
-            for record in follower.records():
-                yield record
-                last_ns = clock.monotonic_ns()
-            waited_ms = (clock.monotonic_ns() - last_ns) // 1_000_000
-            if idle_ms is not None and waited_ms >= idle_ms:
-                return
-            left_ms = LOOK_AGAIN_MS if idle_ms is None else idle_ms - waited_ms
-            bell.wait(seen, min(left_ms, LOOK_AGAIN_MS))
+        seen = bell.rings
+
+        def records() -> Iterator[ConsumedRecord]:
+            nonlocal seen
+            seen = bell.rings  # first, so that what comes while the logs are read rings
+            return follower.records()
+
+        yield from followed(
+            *(records, lambda left_ms: bell.wait(seen, left_ms), self.manager.machine.clock),
+            idle_ms=idle_ms,
+            look_ms=LOOK_AGAIN_MS,
+        )
 
     def reader(
         self,

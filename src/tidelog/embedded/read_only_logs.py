@@ -11,6 +11,7 @@ from tidelog.embedded.topic_reads import (
     ReadOnlyTopicFollower,
     all_consumed,
     check_partition,
+    followed,
     numbers_to_read,
     point_in_log,
     total_count,
@@ -158,15 +159,8 @@ class ReadOnlyLogs:
         OffsetOutOfRange, too, where records were deleted before they were read.
         """
         follower = self.topic_follower(topic, partition, start_offset, isolation=isolation)
-        last_ns = self._clock.monotonic_ns()
-        while True:
-            for record in follower.records():
-                yield record
-                last_ns = self._clock.monotonic_ns()
-            waited_ms = (self._clock.monotonic_ns() - last_ns) // 1_000_000
-            if idle_ms is not None and waited_ms >= idle_ms:
-                return
-            self._wait_ms(POLL_MS if idle_ms is None else min(POLL_MS, idle_ms - waited_ms))
+        waited = follower.records, self._wait_ms, self._clock
+        yield from followed(*waited, idle_ms=idle_ms, look_ms=POLL_MS)
 
     def follower(
         self,

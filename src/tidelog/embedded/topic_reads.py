@@ -108,6 +108,29 @@ def end_of(log: Log, isolation: Isolation) -> int:
             return log.log_end_offset
 
 
+def followed(
+    records: Callable[[], Iterator[ConsumedRecord]],
+    wait_ms: Callable[[int], object],
+    clock: Clock,
+    *,
+    idle_ms: int | None,
+    look_ms: int,
+) -> Iterator[ConsumedRecord]:
+    """Yield the records that have come, again and again, until none came for ``idle_ms``.
+
+    ``wait_ms`` waits between two looks, for ``look_ms`` at most; None: there is no end.
+    """
+    last_ns = clock.monotonic_ns()
+    while True:
+        for record in records():
+            yield record
+            last_ns = clock.monotonic_ns()
+        waited_ms = (clock.monotonic_ns() - last_ns) // 1_000_000
+        if idle_ms is not None and waited_ms >= idle_ms:
+            return
+        wait_ms(look_ms if idle_ms is None else min(look_ms, idle_ms - waited_ms))
+
+
 class _Followed:
     """A partition that is followed; ``seen_end`` is where reading ended last, None before."""
 

@@ -22,9 +22,7 @@ GROUP_BYTES: Final = 256 << 10
 """Plain bytes decoded at a time: few enough that who wants one record gets it soon."""
 
 
-def decoded(
-    path: str, piece: Piece, start: int, end: int, since_ms: int
-) -> Iterator[RecordColumns]:
+def decoded(piece: Piece, start: int, end: int, since_ms: int) -> Iterator[RecordColumns]:
     """Yield the records of a piece with offsets in ``[start, end)`` and no earlier timestamp.
 
     Control records are left out, and batches in which nothing is late enough are not decoded.
@@ -33,7 +31,7 @@ def decoded(
         CorruptMessage: a batch does not decode; with file and byte, after all records before it.
     """
     wanted = ~piece.batches.is_control & (piece.batches.max_timestamp >= since_ms)
-    for group in _groups(path, piece, piece.batches_in_data.select(wanted)):
+    for group in _groups(piece, piece.batches_in_data.select(wanted)):
         chosen = (group.offset >= start) & (group.offset < end) & (group.timestamp >= since_ms)
         if chosen.all():
             yield group
@@ -68,17 +66,17 @@ def _text(error: TidelogError) -> str:
     return f"a batch does not decode: {reason}"
 
 
-def _groups(path: str, piece: Piece, batches: BatchColumns) -> Iterator[RecordColumns]:
+def _groups(piece: Piece, batches: BatchColumns) -> Iterator[RecordColumns]:
     done = 0
     try:
         for group in decode_groups(piece.data, batches, group_bytes=GROUP_BYTES):
             yield group
             done += len(group.batches)
     except TidelogError:
-        yield from _one_by_one(path, piece, batches.slice(done))
+        yield from _one_by_one(piece, batches.slice(done))
 
 
-def _one_by_one(path: str, piece: Piece, batches: BatchColumns) -> Iterator[RecordColumns]:
+def _one_by_one(piece: Piece, batches: BatchColumns) -> Iterator[RecordColumns]:
     """Decode each batch of a group in which one is damaged, up to that one."""
     at = 0
     try:
@@ -87,4 +85,4 @@ def _one_by_one(path: str, piece: Piece, batches: BatchColumns) -> Iterator[Reco
             at += len(group.batches)
     except TidelogError as error:
         position = int(batches.position[at]) + piece.data_position
-        raise CorruptMessage(_text(error), position, path) from error
+        raise CorruptMessage(_text(error), position, piece.path) from error

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import OffsetOutOfRange
-from tidelog.log.committed import AbortedTransaction, without_aborted
+from tidelog.log.committed import AbortedFilter, AbortedTransaction, without_aborted
 from tidelog.log.offset_lookup import SearchedLog
 from tidelog.log.record_count import check_range, count_records
 from tidelog.log.segments import segments_from
@@ -155,15 +155,16 @@ class LogView(NamedTuple):
         if not segments:
             segments = self.segments
         aborted = _to_skip(collect_aborted(segments, start_offset, end_offset))
+        shown_by = AbortedFilter(aborted)
         pieces = (
-            piece
+            (piece, shown_by.is_shown(piece.batches))
             for index, segment in enumerate(segments)
             if segment.base_offset < end_offset
             for piece in segment.pieces_between(
                 start_offset, end_offset, self.bounds_at(segments, index)
             )
         )
-        return count_records(pieces, start_offset, end_offset, aborted)
+        return count_records(pieces, start_offset, end_offset)
 
     def _upper_bound(
         self, segments: tuple[LogSegment, ...], place: LogOffsetMetadata, size_bytes: int

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tidelog.errors import OffsetOutOfRange
-from tidelog.log.committed import AbortedFilter
-from tidelog.records.record_columns import decode_groups
+from tidelog.errors import CorruptMessage, OffsetOutOfRange
+from tidelog.log.decoded import undecodable
+from tidelog.records.record_columns import DECODE_ERRORS, decode_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from tidelog.log.committed import AbortedTransaction
     from tidelog.records.array_rows import Bools, Ints
     from tidelog.records.file_records import Piece
 
@@ -47,31 +46,19 @@ def check_range(start: int, end: int, log_start_offset: int, log_end_offset: int
 
 
 def count_records(
-    pieces: Iterable[Piece],
-    start_offset: int,
-    end_offset: int,
-    aborted: Sequence[AbortedTransaction] = (),
+    pieces: Iterable[tuple[Piece, Bools]], start_offset: int, end_offset: int
 ) -> RecordCount:
     """Count the records with offsets in ``[start, end)``.
 
     Args:
-        pieces: batches in order; some may be outside the range.
+        pieces: batches in order, and which of them are not of aborted transactions; some may be
+            outside the range.
         start_offset: inclusive.
         end_offset: exclusive.
-        aborted: the transactions with a marker at or behind the first batch.
 
     Raises:
-        InvalidRecord, CorruptMessage: a batch that must be decoded does not decode.
+        CorruptMessage: a batch that must be decoded does not decode.
     """
-    shown_by = AbortedFilter(aborted)
-    shown = ((piece, shown_by.is_shown(piece.batches)) for piece in pieces)
-    return count_shown(shown, start_offset, end_offset)
-
-
-def count_shown(
-    pieces: Iterable[tuple[Piece, Bools]], start_offset: int, end_offset: int
-) -> RecordCount:
-    """Do as ``count_records``, each piece with which of its batches are not of aborted ones."""
     counted = np.zeros(3, np.int64)
     for piece, is_shown in pieces:
         numbers = _numbers(piece, start_offset, end_offset)
@@ -96,9 +83,13 @@ def _numbers(piece: Piece, start: int, end: int) -> Ints:
     unclear = np.flatnonzero(is_unclear)
     numbers[unclear] = 0
     done = 0
-    for group in decode_groups(piece.data, batches.select(unclear)):
-        is_inside = (group.offset >= start) & (group.offset < end)
-        found = np.bincount(group.batch[is_inside], minlength=len(group.batches))
-        numbers[unclear[done : done + len(found)]] = found
-        done += len(found)
+    try:
+        for group in decode_groups(piece.data, batches.select(unclear)):
+            is_inside = (group.offset >= start) & (group.offset < end)
+            found = np.bincount(group.batch[is_inside], minlength=len(group.batches))
+            numbers[unclear[done : done + len(found)]] = found
+            done += len(found)
+    except DECODE_ERRORS as error:
+        at, reason = next(iter(undecodable(piece).items()), (0, str(error)))
+        raise CorruptMessage(reason, int(piece.batches.position[at]), piece.path) from error
     return numbers

@@ -241,6 +241,7 @@ class Mirror:
             if log.damage is not None:
                 raise log.damage  # else the mirror would end there, as if that were the end
             start, end = log.log_start_offset, log.high_watermark
+            log.check_undamaged(end)
             target = self._target(topic.name, number)
             found = 0 if target is None else target.log_end_offset
             if target is not None:

@@ -35,8 +35,8 @@ def walk_range(
     log_end_offset: int,
     check_crc: bool,
     on_damage: OnDamage | None = None,
-) -> Iterator[tuple[str, Piece]]:
-    """Yield pieces of batches that hold offsets of ``[start, end)``, each with its file's path.
+) -> Iterator[Piece]:
+    """Yield pieces of batches that hold offsets of ``[start, end)``.
 
     The first batch is found by headers, so bad ones before it do not matter. Where files have
     changed, or a batch is bad, the walk continues in a new snapshot. Bad bytes at or behind
@@ -83,8 +83,8 @@ class _Walk:
         self._skipped: DamagedRange | None = None
         self._resumed: dict[str, tuple[int, OffsetBounds]] = {}
 
-    def pieces(self) -> Iterator[tuple[str, Piece]]:
-        """Yield the pieces, each with its file's path."""
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the pieces."""
         waiting = overlapping(self._files.segments, self._start, self._end)
         while waiting:
             segment = waiting.pop(0)
@@ -92,7 +92,7 @@ class _Walk:
                 records = self._records_of(segment)
                 for piece in self._pieces_of(records):
                     self._report_skipped(int(piece.batches.base_offset[0]))
-                    yield segment.path, piece
+                    yield piece
                     self._start = max(self._start, int(piece.batches.last_offset[-1]) + 1)
                     self._renewals, self._damage = 0, None
             except SnapshotOutdated as outdated:

@@ -75,6 +75,7 @@ def find_gaps(
     first = min(max(start, log.log_start_offset), end)
     last = max(min(end, log.log_end_offset), first)
     yield from _joined(_holes(log, first, last, cleaned, committed=committed))
+    log.check_undamaged(last)
     if last < end:
         yield Gap(last, end, GapCause.BEYOND_END)
 

@@ -9,8 +9,7 @@ from tidelog.readonly.checkpoints import NO_LINES, Lines
 from tidelog.readonly.held_files import SnapshotOutdated
 from tidelog.readonly.log_snapshot import MAX_LOOKS, LogSnapshot, changing
 from tidelog.records.file_records import FileRecords
-from tidelog.records.past_damage import behind_damage, valid_size
-from tidelog.segment.unfinished_end import ends_here
+from tidelog.records.past_damage import behind_damage
 
 if TYPE_CHECKING:
     from tidelog.readonly.partition_files import PartitionFiles
@@ -82,7 +81,7 @@ def end_of(snapshot: LogSnapshot, lines: Lines = NO_LINES, *, past_damage: bool 
                 break
             bounds = segment.bounds.after(offset - 1)
             records = FileRecords(records.file, start, bounds=bounds)
-        damage = None if _is_unfinished(records) else records.problem
+        damage = None if segment.is_unfinished(records) else records.problem
     is_below_start = offset < lines.log_start_offset
     offset = max(offset, lines.log_start_offset)
     if damage is None and offset < lines.promised_end:
@@ -101,12 +100,3 @@ def _start_behind(
     if records.damaged_end <= known > records.start:
         return known
     return behind_damage(records) if past_damage else None
-
-
-def _is_unfinished(records: FileRecords) -> bool:
-    """Return whether what follows the batches is the unfinished end of a file.
-
-    A batch with the right checksum is finished: only its offsets are wrong.
-    """
-    file, position = records.file, records.next_position
-    return ends_here(file, position) and not valid_size(file, position, records.end)

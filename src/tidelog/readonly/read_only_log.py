@@ -7,7 +7,6 @@ files.
 from __future__ import annotations
 
 import os
-from contextlib import closing
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -27,7 +26,7 @@ from tidelog.log.committed import AbortedFilter
 from tidelog.log.decoded import decoded, undecodable
 from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
 from tidelog.log.offset_lookup import OffsetTarget, SearchedLog, fetch_offset
-from tidelog.log.record_count import check_range, count_shown
+from tidelog.log.record_count import check_range, count_records
 from tidelog.readonly.batch_walk import walk_range
 from tidelog.readonly.checkpoints import NO_LINES, Checkpoints, Lines
 from tidelog.readonly.damaged_range import DamagedRange, ignore_damage
@@ -46,7 +45,6 @@ from tidelog.readonly.replayed_transactions import (
 )
 from tidelog.readonly.splits import CutPoints, Split, cut, cut_points
 from tidelog.records.batch import INT64_MAX
-from tidelog.records.record_columns import DECODE_ERRORS
 from tidelog.segment.filenames import (
     log_directory_name,
     offset_from_file_name,
@@ -54,7 +52,7 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Iterator
     from typing import Self
     from uuid import UUID
 
@@ -297,7 +295,7 @@ class ReadOnlyLog:
         if wanted in {OffsetTarget.EARLIEST, OffsetTarget.LATEST}:
             return found
         if found is None or wanted == OffsetTarget.MAX_TIMESTAMP:
-            self._check_undamaged(end)
+            self.check_undamaged(end)
         return found if found is not None and found.offset < end else None
 
     def _leader_epochs(self) -> list[tuple[int, int]]:
@@ -335,7 +333,8 @@ class ReadOnlyLog:
 
         opened = begun(found.transactions.open, from_start)
         known = tuple(found.transactions.aborted) if aborted else ()
-        return LogTransactions(opened, known, found.damage)
+        at_end = self.damage if end >= self.log_end_offset else None
+        return LogTransactions(opened, known, found.damage or at_end)
 
     def pieces(
         self,
@@ -364,8 +363,9 @@ class ReadOnlyLog:
             KafkaStorageError: the disk failed, or the log was deleted or truncated meanwhile.
         """
         start, end = self._range(start_offset, end_offset, committed=committed)
-        for _, piece in self._located_pieces(start, end, committed=committed, check_crc=check_crc):
-            yield piece
+        found = self._pieces_and_shown(start, end, committed=committed, check_crc=check_crc)
+        for piece, is_shown in found:
+            yield piece._replace(batches=piece.batches.select(is_shown)) if committed else piece
 
     def decodable_pieces(
         self, start_offset: int, end_offset: int, *, committed: bool = False, check_crc: bool = True
@@ -374,12 +374,12 @@ class ReadOnlyLog:
 
         To find them each batch is decoded. Arguments and errors as ``pieces``.
         """
-        start, end = self._range(start_offset, end_offset, committed=committed)
-        found = self._located_pieces(start, end, committed=committed, check_crc=check_crc)
-        for path, piece in found:
+        for piece in self.pieces(
+            start_offset, end_offset, committed=committed, check_crc=check_crc
+        ):
             bad = {} if self._on_damage is None else undecodable(piece)
             for at, reason in bad.items():
-                self._report_batch(path, piece, at, reason)
+                self._report_batch(piece, at, reason)
             good = np.ones(len(piece.batches), np.bool_)
             good[list(bad)] = False
             if not bad:
@@ -395,8 +395,7 @@ class ReadOnlyLog:
         Control batches count as shown. Arguments and errors as ``pieces``.
         """
         start, end = self._range(start_offset, end_offset, committed=committed)
-        for _, piece, is_shown in self._pieces_and_shown(start, end, committed=committed):
-            yield piece, is_shown
+        yield from self._pieces_and_shown(start, end, committed=committed)
 
     def records(
         self,
@@ -445,32 +444,32 @@ class ReadOnlyLog:
         """
         start, end = self._range(start_offset, end_offset, committed=committed)
         since = -INT64_MAX if since_ms is None else time_ms(since_ms)
-        for path, piece in self._located_pieces(start, end, committed=committed):
-            yield from self._decoded(path, piece, start, end, since)
+        for piece in self.pieces(start, end, committed=committed):
+            yield from self._decoded(piece, start, end, since)
 
     def _decoded(
-        self, path: str, piece: Piece, start: int, end: int, since_ms: int
+        self, piece: Piece, start: int, end: int, since_ms: int
     ) -> Iterator[RecordColumns]:
         """Yield the records of a piece; where damage is skipped, past what does not decode."""
         while len(piece.batches):
             try:
-                yield from decoded(path, piece, start, end, since_ms)
+                yield from decoded(piece, start, end, since_ms)
             except CorruptMessage as bad:
                 if self._on_damage is None:
                     raise
                 at = piece.batches.position.tolist().index(bad.position)
-                self._report_batch(path, piece, at, bad.reason)
+                self._report_batch(piece, at, bad.reason)
                 behind = piece.batches.slice(at + 1, len(piece.batches))
                 piece = piece._replace(batches=behind)
             else:
                 return
 
-    def _report_batch(self, path: str, piece: Piece, at: int, reason: str) -> None:
+    def _report_batch(self, piece: Piece, at: int, reason: str) -> None:
         """Report that a batch is skipped."""
         batches = piece.batches
         first, last = batches.base_offset.item(at), batches.last_offset.item(at)
         if self._on_damage is not None:
-            where = path, int(batches.position[at]), int(batches.end[at])
+            where = piece.path, int(batches.position[at]), int(batches.end[at])
             self._on_damage(DamagedRange(*where, first, last + 1, reason))
 
     def count_records(
@@ -499,29 +498,7 @@ class ReadOnlyLog:
                 raise self.damage from error
             error.of_log(f"{self.topic}-{self.partition}")
             raise
-        return self._count(start, end)
-
-    def _count(self, start: int, end: int) -> RecordCount:
-        """Count; the error about a batch that does not decode names file and byte."""
-        at_hand: tuple[str, Piece] | None = None
-
-        def found() -> Generator[tuple[Piece, Bools]]:
-            nonlocal at_hand
-            for path, piece, is_shown in self._pieces_and_shown(start, end, committed=True):
-                at_hand = path, piece
-                yield piece, is_shown
-
-        with closing(found()) as pieces:
-            try:
-                return count_shown(pieces, start, end)
-            except DECODE_ERRORS as error:
-                if at_hand is None or getattr(error, "path", None) is not None:
-                    raise
-                path, piece = at_hand
-                for at, reason in undecodable(piece).items():
-                    position = int(piece.batches.position[at])
-                    raise CorruptMessage(reason, position, path) from error
-                raise
+        return count_records(self._pieces_and_shown(start, end, committed=True), start, end)
 
     def splits(self, start_offset: int, end_offset: int, target_bytes: int) -> list[Split]:
         """Cut offsets ``[start, end)`` into shares of about ``target_bytes``, at index entries.
@@ -537,7 +514,7 @@ class ReadOnlyLog:
         if target_bytes < 1:
             raise InvalidArgument(f"a split of {target_bytes} bytes is not possible")
         if start_offset >= end_offset:
-            self._check_undamaged(end_offset)
+            self.check_undamaged(end_offset)
         return cut(
             self._cut_points(start_offset, end_offset), start_offset, end_offset, target_bytes
         )
@@ -561,7 +538,11 @@ class ReadOnlyLog:
         error = OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
         return error.of_log(f"{self.topic}-{self.partition}")
 
-    def _check_undamaged(self, end: int) -> None:
+    def check_undamaged(self, end: int) -> None:
+        """Raise the damage at the log end if a range with this end (exclusive) reaches it.
+
+        Where damage is skipped it is reported instead.
+        """
         bad = self.damage
         if bad is None or end < self.log_end_offset:
             return
@@ -595,41 +576,28 @@ class ReadOnlyLog:
         finally:
             self._on_damage = reported
 
-    def _located_pieces(
-        self, start: int, end: int, *, committed: bool = False, check_crc: bool = True
-    ) -> Iterator[tuple[str, Piece]]:
-        """Yield each piece with the path of its file; on request without aborted batches."""
-        found = self._pieces_and_shown(start, end, committed=committed, check_crc=check_crc)
-        for path, piece, is_shown in found:
-            yield (
-                path,
-                piece._replace(batches=piece.batches.select(is_shown)) if committed else piece,
-            )
-
     def _pieces_and_shown(
         self, start: int, end: int, *, committed: bool, check_crc: bool = True
-    ) -> Iterator[tuple[str, Piece, Bools]]:
-        """Yield each piece, with the path of its file and which of its batches are shown."""
+    ) -> Iterator[tuple[Piece, Bools]]:
+        """Yield each piece, and which of its batches are shown."""
         if not committed:
-            for path, piece in self._all_pieces(start, end, check_crc=check_crc):
-                yield path, piece, np.ones(len(piece.batches), np.bool_)
+            for piece in self._all_pieces(start, end, check_crc=check_crc):
+                yield piece, np.ones(len(piece.batches), np.bool_)
             return
         # A marker beyond the range may say that a transaction in it was aborted.
         replayed = self._replayed(start, self.log_end_offset, until_decided=end)
         shown_by = AbortedFilter(replayed.transactions.aborted_from(start))
-        for path, piece in self._all_pieces(start, end, check_crc=check_crc):
-            yield path, piece, shown_by.is_shown(piece.batches)
+        for piece in self._all_pieces(start, end, check_crc=check_crc):
+            yield piece, shown_by.is_shown(piece.batches)
         # The end may lie where it does because damage hides what was decided behind it.
         for known in self._replays.values():
             if known.damage is not None and end >= known.last_stable_offset:
                 raise known.damage
 
-    def _all_pieces(
-        self, start: int, end: int, *, check_crc: bool = True
-    ) -> Iterator[tuple[str, Piece]]:
-        """Yield each piece with the path of its file."""
+    def _all_pieces(self, start: int, end: int, *, check_crc: bool = True) -> Iterator[Piece]:
+        """Yield all pieces, and take note of holes between segments."""
         before, reached = "", start
-        for path, piece in walk_range(
+        for piece in walk_range(
             self._files,
             start,
             end,
@@ -637,14 +605,14 @@ class ReadOnlyLog:
             check_crc=check_crc,
             on_damage=self._on_damage and self._noting_skipped,
         ):
-            if path != before:
-                base_offset = offset_from_file_name(os.path.basename(path))
+            if piece.path != before:
+                base_offset = offset_from_file_name(os.path.basename(piece.path))
                 if before and base_offset > max(reached, self._skipped_to):
                     self._holes.add((reached, base_offset))
-                before = path
-            yield path, piece
+                before = piece.path
+            yield piece
             reached = int(piece.batches.last_offset[-1]) + 1
-        self._check_undamaged(end)
+        self.check_undamaged(end)
 
     def _noting_skipped(self, skipped: DamagedRange) -> None:
         self._skipped_to = max(self._skipped_to, skipped.end_offset)

@@ -15,14 +15,12 @@ import numpy as np
 from tidelog.errors import CorruptIndex, CorruptMessage
 from tidelog.readonly.held_files import MeasuredFile, SnapshotOutdated
 from tidelog.records.batch import (
-    BATCH_PREFIX,
     INT64_MAX,
-    LOG_OVERHEAD,
-    MAGIC_V2,
     NO_TIMESTAMP,
 )
 from tidelog.records.file_records import FileRecords
-from tidelog.records.memory import walk
+from tidelog.records.neighbours import base_offset_at
+from tidelog.records.past_damage import valid_size
 from tidelog.segment.filenames import (
     DELETED_SUFFIX,
     log_file,
@@ -33,6 +31,7 @@ from tidelog.segment.index_file import MAX_INDEX_BYTES, read_index_file
 from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY, OffsetPosition
 from tidelog.segment.segment_reads import SegmentSearch, largest_timestamp_in
 from tidelog.segment.time_index import TIME_INDEX_ENTRY, TimestampOffset
+from tidelog.segment.unfinished_end import ends_here
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,29 +104,17 @@ class HintedOffsets:
         An entry counts only if a whole batch with a matching checksum starts there that begins at
         or below the entry's own offset.
         """
-        offsets, positions = self._hints
+        file, (offsets, positions) = self._file, self._hints
         index = int(np.searchsorted(offsets, offset, side="right")) - 1
         while index >= 0:
             found = OffsetPosition(int(offsets[index]), int(positions[index]))
-            if self._is_batch(found):
+            # Its offset is looked at first: a wrong hint may point at any bytes.
+            base_offset = base_offset_at(file, found.position)
+            is_fitting = base_offset is not None and 0 <= base_offset <= found.offset
+            if is_fitting and valid_size(file, found.position, file.size()):
                 return found
             index = (index - 1) // 2  # bad hints come in runs
         return OffsetPosition(self._base_offset, 0)
-
-    def _is_batch(self, hint: OffsetPosition) -> bool:
-        offset, position = hint
-        prefix = self._file.pread(BATCH_PREFIX.size, position)
-        if len(prefix) < BATCH_PREFIX.size:
-            return False
-        header = BATCH_PREFIX.unpack(prefix)
-        size = header.length + LOG_OVERHEAD
-        # Checked before the batch is read: a wrong hint may point at any bytes, taken for a length.
-        if not 0 <= header.offset <= offset or not 0 <= header.magic <= MAGIC_V2:
-            return False
-        if not 0 <= size <= self._file.size() - position:
-            return False
-        found = walk(self._file.pread(size, position), check_crc=True)
-        return len(found.batches) == 1 and found.error is None
 
 
 class HintedTimes:
@@ -174,22 +161,11 @@ class HintedTimes:
         return TimestampOffset(NO_TIMESTAMP, segment.base_offset)
 
 
-class SnapshotView(NamedTuple):
-    """What a reader without a lock sees of a segment."""
-
-    base_offset: int
-    file: MeasuredFile
-    size_bytes: int
-    offset_index: HintedOffsets
-    time_index: HintedTimes
-
-
 class ReadOnlySegment(SegmentSearch):
     """A ``.log`` file of a snapshot; ``size_bytes`` is its size then, the bytes that count.
 
     ``suffix`` is ``.swap`` for a complete replacement that was being renamed to its final name.
-    ``bounds``: the offsets that its batches may have. What ends the batches of the active one, the
-    last, is the end of the log, which tells whether there is damage.
+    ``bounds``: the offsets that its batches may have. ``is_active``: whether it is the last one.
 
     Raises SnapshotOutdated where a file is no longer what it was.
     """
@@ -261,41 +237,59 @@ class ReadOnlySegment(SegmentSearch):
         except FileNotFoundError:
             raise SnapshotOutdated(f"{self.path} was deleted") from None
 
-    def view(self) -> SnapshotView:
-        """Return what can be read of the segment."""
-        file = self.file
-        offsets = HintedOffsets(file, self.base_offset, self.hints)
-        return SnapshotView(self.base_offset, file, self.size_bytes, offsets, HintedTimes(self))
+    @property
+    def offset_index(self) -> HintedOffsets:
+        """The entries of the offset index that count."""
+        return HintedOffsets(self.file, self.base_offset, self.hints)
+
+    @property
+    def time_index(self) -> HintedTimes:
+        """The entries of the time index that count."""
+        return HintedTimes(self)
+
+    def extent(self) -> tuple[MeasuredFile, int]:
+        """Return the .log file, and its bytes that count."""
+        return self.file, self.size_bytes
 
     def largest_so_far(self, *, with_index: bool = True) -> TimestampOffset:
         """Return the maximum timestamp with its offset; (-1, base offset) if there is none.
 
         Without its time index all headers of the segment are read.
         """
-        view = self.view()
         indexed = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         if with_index:
-            indexed = view.time_index.last_entry
+            indexed = self.time_index.last_entry
             if indexed.timestamp > NO_TIMESTAMP and not self.is_active:
                 return indexed
-        start = view.offset_index.lookup(indexed.offset).position
-        records = FileRecords(view.file, start, view.size_bytes, bounds=self.bounds)
+        start = self.position_before(indexed.offset)
+        records = FileRecords(self.file, start, self.size_bytes, bounds=self.bounds)
         later = largest_timestamp_in(records.pieces(check_crc=True))
         self.check_end(records)
         return later if later.timestamp > indexed.timestamp else indexed
 
     def check_end(self, records: FileRecords) -> None:
-        """Raise the error that has ended a walk to the end of the segment, if it is not the last.
-
-        The last one ends where the log does, which tells whether there is damage.
-        """
-        if not self.is_active:
+        """Raise the error that has ended a walk, unless it is an unfinished end of the log."""
+        if not self.is_unfinished(records):
             records.check_complete()
+
+    def is_unfinished(self, records: FileRecords) -> bool:
+        """Return whether what follows batches, to the end of the file, is an unfinished batch.
+
+        One with the right checksum is finished: only its offsets are wrong. Nor is one behind which
+        the index knows a valid batch, whatever length it claims.
+        """
+        file, position = records.file, records.next_position
+        return (
+            self.is_active
+            and self.last_entry.position <= position
+            and ends_here(file, position)
+            and not valid_size(file, position, records.end)
+        )
 
     @property
     def last_entry(self) -> OffsetPosition:
         """The last entry of the offset index that a batch confirms."""
-        return self.view().offset_index.lookup(INT64_MAX)
+        return self.offset_index.lookup(INT64_MAX)
 
     def tail(self) -> FileRecords:
         """Return the batches from that entry on, or from one before where headers contradict it."""

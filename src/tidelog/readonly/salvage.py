@@ -95,7 +95,7 @@ class CutFile:
             for number in range(len(found.batches)):
                 one = found._replace(batches=found.batches.slice(number, number + 1))
                 try:
-                    yield from decoded(self.path, one, 0, INT64_MAX, -INT64_MAX)
+                    yield from decoded(one, 0, INT64_MAX, -INT64_MAX)
                 except CorruptMessage as bad:
                     yield bad
 

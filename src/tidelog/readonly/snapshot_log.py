@@ -235,9 +235,11 @@ class SnapshotLog:
 
     @cached_property
     def last_stable_offset(self) -> int:
-        """End (exclusive) of what is decided."""
+        """End (exclusive) of what is decided; CorruptMessage where damage hides it."""
         known = self._known or Snapshot(self.log_start_offset, [])
         found = replay_transactions(known, self.log_end_offset, self._pieces)
+        if found.damage is not None:
+            raise found.damage
         return found.last_stable_offset
 
     @property

@@ -46,6 +46,7 @@ class Piece(NamedTuple):
     data: Bytes
     batches: BatchColumns
     data_position: int
+    path: str
 
     @property
     def batches_in_data(self) -> BatchColumns:
@@ -174,7 +175,7 @@ class FileRecords:
                     batches = self._undisputed(batches, bounds, is_checked=check_crc)
                     bounds = bounds.after(int(found.batches.last_offset[-1]))
                 if batches.count:
-                    yield Piece(buffer[:filled], batches, position)
+                    yield Piece(buffer[:filled], batches, position, self.file.path)
             elif self.error is None:
                 needed = self._size_of_next(buffer, filled)
                 # Try once: a file that was truncated meanwhile has no more bytes.

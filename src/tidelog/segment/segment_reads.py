@@ -60,32 +60,8 @@ class TimeLookup(Protocol):
         """Return the last entry at or before ``timestamp``; (-1, base offset) if none."""
 
 
-class SearchView(Protocol):
-    """A segment as one reader sees it: bytes from ``size_bytes`` on do not exist for it."""
-
-    @property
-    def base_offset(self) -> int:
-        """Base offset of the segment."""
-
-    @property
-    def file(self) -> OpenFile:
-        """The .log file."""
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of records."""
-
-    @property
-    def offset_index(self) -> OffsetLookup:
-        """The entries of the offset index."""
-
-    @property
-    def time_index(self) -> TimeLookup:
-        """The entries of the time index."""
-
-
 class SegmentView(NamedTuple):
-    """A ``SearchView`` of the owner of a segment, who trusts its indexes."""
+    """A segment as one reader sees it: bytes from ``size_bytes`` on do not exist for it."""
 
     base_offset: int
     file: OpenFile
@@ -142,9 +118,19 @@ class SegmentSearch(ABC):
 
     base_offset: int
 
+    @property
     @abstractmethod
-    def view(self) -> SearchView:
-        """Return the part of the segment that can be read now."""
+    def offset_index(self) -> OffsetLookup:
+        """Where to begin the search for an offset."""
+
+    @property
+    @abstractmethod
+    def time_index(self) -> TimeLookup:
+        """Where to begin the search for a timestamp."""
+
+    @abstractmethod
+    def extent(self) -> tuple[OpenFile, int]:
+        """Return the .log file, and the bytes of it that can be read now."""
 
     @abstractmethod
     def largest_so_far(self) -> TimestampOffset:
@@ -172,23 +158,34 @@ class SegmentSearch(ABC):
 
         ``bounds``: the offsets that they may have; None: any.
         """
-        view = self.view()
-        end = view.size_bytes if end is None else end
-        return FileRecords(view.file, start, end, bounds=bounds)
+        file, size_bytes = self.extent()
+        return FileRecords(file, start, size_bytes if end is None else end, bounds=bounds)
 
     def position_before(self, offset: int) -> int:
         """Return a byte where a batch starts that is at or before the one of ``offset``."""
-        return self.view().offset_index.lookup(offset).position
+        return self.offset_index.lookup(offset).position
 
     def records_from(self, offset: int, bounds: OffsetBounds) -> FileRecords:
         """Return the batches from the one that holds ``offset``, or the next one, on.
 
         Those before it are among them where headers do not show them to be sound.
         """
-        view = self.view()
-        is_first = offset <= view.base_offset
-        start = WalkStart(0, bounds) if is_first else _start(view, offset, bounds)
-        return FileRecords(view.file, start.position, view.size_bytes, bounds=start.bounds)
+        file, size_bytes = self.extent()
+        start = WalkStart(0, bounds)
+        if offset > self.base_offset:
+            start = self._start(file, size_bytes, offset, bounds)
+        return FileRecords(file, start.position, size_bytes, bounds=start.bounds)
+
+    def _start(
+        self, file: OpenFile, size_bytes: int, offset: int, bounds: OffsetBounds
+    ) -> WalkStart:
+        """Return where a walk to the batch of ``offset`` begins.
+
+        The search begins at an index entry before that of ``offset`` itself, since it is the batch
+        before that shows a base offset to be right.
+        """
+        start = self.offset_index.lookup(offset - 1).position
+        return find_start(file, start, size_bytes, offset, bounds)
 
     def pieces_between(self, start: int, end: int, bounds: OffsetBounds) -> Iterator[Piece]:
         """Yield the batches that hold offsets of ``[start, end)``, checked."""
@@ -210,10 +207,9 @@ class SegmentSearch(ABC):
 
         Control records count, since they have timestamps too. Raises CorruptMessage, InvalidRecord.
         """
-        view = self.view()
-        start = view.base_offset if starting_offset is None else starting_offset
-        known = view.time_index.lookup(timestamp)
-        for piece in self._pieces_around(view, max(known.offset, start), bounds):
+        start = self.base_offset if starting_offset is None else starting_offset
+        known = self.time_index.lookup(timestamp)
+        for piece in self._pieces_around(max(known.offset, start), bounds):
             batches = piece.batches_in_data
             is_hopeful = batches.max_timestamp >= timestamp
             is_hopeful &= batches.last_offset >= start
@@ -231,19 +227,20 @@ class SegmentSearch(ABC):
         Source: Kafka UnifiedLog.fetchOffsetByTimestamp for MAX_TIMESTAMP.
         """
         largest = self.largest_so_far()
-        for piece in self._pieces_around(self.view(), largest.offset, bounds):
+        for piece in self._pieces_around(largest.offset, bounds):
             batches = piece.batches_in_data
             chosen = np.flatnonzero(batches.max_timestamp == largest.timestamp)[:1]
             if len(chosen):
                 return _first_with(piece.data, batches.select(chosen), largest.timestamp)
         return None
 
-    def _pieces_around(
-        self, view: SearchView, offset: int, bounds: OffsetBounds | None
-    ) -> Iterator[Piece]:
-        """Yield the batches from an index entry before ``offset`` on, at first few of them."""
-        start, bounds = _entry_before(view, offset), bounds or OffsetBounds(view.base_offset)
-        records = FileRecords(view.file, start, view.size_bytes, bounds=bounds)
+    def _pieces_around(self, offset: int, bounds: OffsetBounds | None) -> Iterator[Piece]:
+        """Yield the batches from an index entry before that of ``offset`` on; first few of them."""
+        file, size_bytes = self.extent()
+        nearest = self.offset_index.lookup(offset)
+        start = self.offset_index.lookup(nearest.offset - 1).position if nearest.position else 0
+        bounds = bounds or OffsetBounds(self.base_offset)
+        records = FileRecords(file, start, size_bytes, bounds=bounds)
         yield from records.pieces(first_bytes=_NEAR_BYTES, check_crc=True)
         self.check_end(records)
 
@@ -261,6 +258,11 @@ class SegmentReader(SegmentSearch):
     @abstractmethod
     def view(self) -> SegmentView:
         """Return the part of the segment that can be read now."""
+
+    def extent(self) -> tuple[OpenFile, int]:
+        """Return the .log file, and the bytes of it that can be read now."""
+        view = self.view()
+        return view.file, view.size_bytes
 
     @property
     @abstractmethod
@@ -303,7 +305,7 @@ class SegmentReader(SegmentSearch):
         Its CRC is not compared if the headers are in order.
         """
         view = self.view()
-        start = _start(view, offset, bounds)
+        start = self._start(view.file, view.size_bytes, offset, bounds)
         if start.batch is not None:
             return FoundBatch(view, start.batch, start.bounds)
         records = FileRecords(view.file, start.position, view.size_bytes, bounds=start.bounds)
@@ -397,22 +399,6 @@ class SegmentReader(SegmentSearch):
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
         """Return the aborted transactions of this segment that overlap ``[fetch, upper bound)``."""
         return self.txn_index.collect_aborted(fetch_offset, upper_bound_offset)
-
-
-def _start(view: SearchView, offset: int, bounds: OffsetBounds) -> WalkStart:
-    """Return where a walk to the batch of ``offset`` begins.
-
-    The search begins at an index entry before that of ``offset`` itself, since it is the batch
-    before that shows a base offset to be right.
-    """
-    start = view.offset_index.lookup(offset - 1).position
-    return find_start(view.file, start, view.size_bytes, offset, bounds)
-
-
-def _entry_before(view: SearchView, offset: int) -> int:
-    """Return the place of an index entry before the one at or below ``offset``, if there is one."""
-    nearest = view.offset_index.lookup(offset)
-    return view.offset_index.lookup(nearest.offset - 1).position if nearest.position else 0
 
 
 def _translate(view: SegmentView, offset: int, start_position: int = 0) -> BatchPosition | None:

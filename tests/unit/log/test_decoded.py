@@ -25,7 +25,7 @@ FILE_POSITION = 5_000
 
 def piece_of(*batches: bytes) -> Piece:
     data = np.frombuffer(b"".join(batches), np.uint8)
-    return Piece(data, walk(data).batches.shifted(FILE_POSITION), FILE_POSITION)
+    return Piece(data, walk(data).batches.shifted(FILE_POSITION), FILE_POSITION, "a.log")
 
 
 def batch(base_offset: int, *timestamps: int, codec: Codec = Codec.NONE) -> bytes:
@@ -35,7 +35,7 @@ def batch(base_offset: int, *timestamps: int, codec: Codec = Codec.NONE) -> byte
 
 def offsets(piece: Piece, start: int = 0, end: int = 99, since_ms: int = -1) -> list[int]:
     found: list[int] = []
-    for columns in decoded("a.log", piece, start, end, since_ms):
+    for columns in decoded(piece, start, end, since_ms):
         found += columns.offset.tolist()
     return found
 
@@ -67,7 +67,7 @@ def test_a_bad_batch_is_told_after_all_before_it(
     good = [batch(0, 1, 2), batch(2, 3)]
     bad = bytearray(batch(3, 4, codec=Codec.GZIP))
     bad[-9:] = bytes(9)
-    groups = decoded("a.log", piece_of(*good, bytes(bad), batch(4, 5)), 0, 99, -1)
+    groups = decoded(piece_of(*good, bytes(bad), batch(4, 5)), 0, 99, -1)
     found: list[RecordColumns] = []
 
     with pytest.raises(CorruptMessage, match="a batch does not decode") as raised:

@@ -32,7 +32,7 @@ def walked(
 ) -> list[int]:
     """Return the base offsets of the batches of a range; ``found`` has those before an error."""
     found = [] if found is None else found
-    for _, piece in walk_range(files, start, end, log_end_offset=log_end, check_crc=True):
+    for piece in walk_range(files, start, end, log_end_offset=log_end, check_crc=True):
         found += piece.batches.base_offset.tolist()
     return found
 
@@ -52,7 +52,7 @@ def test_each_piece_comes_with_its_file() -> None:
 
     pieces = walk_range(files, 0, 6, log_end_offset=6, check_crc=True)
 
-    assert [path for path, _ in pieces] == [f"/data/{name_of(base)}" for base in (0, 2)]
+    assert [piece.path for piece in pieces] == [f"/data/{name_of(base)}" for base in (0, 2)]
 
 
 def test_a_segment_that_was_merged_into_another_is_found_there() -> None:
@@ -60,11 +60,11 @@ def test_a_segment_that_was_merged_into_another_is_found_there() -> None:
     home = home_with(BATCHES[:2], BATCHES[2:4], BATCHES[4:])
     files = files_of(home)
     pieces = walk_range(files, 0, 6, log_end_offset=6, check_crc=True)
-    found = next(pieces)[1].batches.base_offset.tolist()
+    found = next(pieces).batches.base_offset.tolist()
     home.fs.delete(f"/data/{name_of(2)}")
     home.write(name_of(0), b"".join(BATCHES[:4]))
 
-    for _, piece in pieces:
+    for piece in pieces:
         found += piece.batches.base_offset.tolist()
 
     assert found == list(range(6))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tidelog.errors import CorruptMessage, InvalidRecord
 from tidelog.log.record_count import count_records
 from tidelog.records.past_damage import BadBytes, walk_past_damage
@@ -71,7 +73,8 @@ class ReadableContent:
         self.first_offset = first if self.first_offset is None else min(first, self.first_offset)
         self.last_offset = int(piece.batches.last_offset[-1])
         try:
-            counted = count_records([piece], min(first, 0), max(last, first) + 1)
+            shown = np.ones(len(piece.batches), np.bool_)
+            counted = count_records([(piece, shown)], min(first, 0), max(last, first) + 1)
         except (InvalidRecord, CorruptMessage):
             return  # an old batch whose records are unreadable counts as a batch only
         self.records += counted.records + counted.aborted
