@@ -16,7 +16,7 @@ def check_text(text: str, what: str, max_bytes: int) -> None:
     A lone surrogate, as the command line makes it of a byte that is not UTF-8, has no such form.
     """
     if not isinstance(text, str) or not text:
-        raise InvalidArgument(f"{text!r} is not {what}: it is text, not empty")
+        raise InvalidArgument(f"{text!r} is not {what}: it must be text that is not empty")
     try:
         size_bytes = len(text.encode())
     except UnicodeEncodeError:

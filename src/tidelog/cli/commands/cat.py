@@ -61,7 +61,7 @@ def add_parser(commands: Commands) -> None:
         "--skip-damage",
         action="store_true",
         help="continue after damage, and print to standard error what is skipped, and how many"
-        " records are beyond the checkpointed offsets; exit with 1 if there is any of it",
+        " records are beyond the checkpointed offsets; exit with 1 if there are any",
     )
     parser.add_argument(
         "--below-start",
@@ -165,7 +165,7 @@ def _check(args: Namespace) -> None:
     """Raise InvalidArgument for options that exclude each other."""
     if args.follow and (args.skip_damage or args.below_start):
         option = "--skip-damage" if args.skip_damage else "--below-start"
-        raise InvalidArgument(f"--follow reads a log that is whole: leave out {option}")
+        raise InvalidArgument(f"--follow and {option} cannot be combined: leave one of them out")
     if args.follow and args.end_offset is not None:
         raise InvalidArgument("--follow has no end, and --to sets one")
     if args.last is not None and args.start_offset == "end":

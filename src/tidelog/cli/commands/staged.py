@@ -39,7 +39,9 @@ def add_parser(commands: Commands) -> None:
 def run(args: Namespace) -> int:
     """Do one of the four; 3 if a transaction cannot be applied."""
     if (args.action in {"drop", "forget"}) is (args.txn is None):
-        raise InvalidArgument("drop and forget, and nothing else, take the id of a transaction")
+        raise InvalidArgument(
+            "drop and forget need the id of a transaction; list and commit take none"
+        )
     acts = {"list": _list, "commit": _commit, "drop": _drop, "forget": _forget}
     return acts[args.action](args)
 
