@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import textwrap
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -29,7 +30,7 @@ from tidelog.errors import (
 from tidelog.segment.filenames import check_topic_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from uuid import UUID
 
     from tidelog.config.log_config import LogConfig
@@ -78,6 +79,7 @@ class Topic(TopicSettings):
     is_adopted: bool = False
     birth: Mapping[str, str] | None = None
     given: Mapping[str, KnownSetting] = field(default_factory=dict, compare=False)
+    _entry: str | None = field(default=None, init=False, repr=False, compare=False)
 
     def conflicts(self, defaults: LogConfig) -> tuple[str, ...]:
         """Return why the topic's settings and ``defaults`` do not go together; empty if they do."""
@@ -119,6 +121,17 @@ class Topic(TopicSettings):
         if self.birth is not None:
             entry["birth"] = dict(sorted(self.birth.items()))
         return {**entry, "revision": self.revision} if self.revision else entry
+
+    @property
+    def entry(self) -> str:
+        """The topic's entry as the file has it, with its indent.
+
+        It is made once: each change of a catalogue writes all of its topics.
+        """
+        if self._entry is None:
+            text = textwrap.indent(json.dumps(self.as_json(), indent=2), " " * 4)
+            object.__setattr__(self, "_entry", text)
+        return str(self._entry)
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Topic:
@@ -163,19 +176,22 @@ class Topic(TopicSettings):
         )
 
 
-def check_new_name(name: str, known: Collection[str]) -> None:
-    """Raise unless a topic may have a name beside the ``known`` ones.
+def check_new_names(names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise unless topics may have these names beside the ``known`` ones, and each other.
 
-    Raises TopicAlreadyExists where the name is taken, InvalidTopic where it differs from another
-    one only by dots for underscores, which metric names do not distinguish. Source: Kafka
+    Raises TopicAlreadyExists where a name is taken, InvalidTopic where it differs from another one
+    only by dots for underscores, which metric names do not distinguish. Source: Kafka
     Topic.hasCollision.
     """
-    if name in known:
-        raise TopicAlreadyExists(f"topic {name} exists")
-    plain = name.replace(".", "_")
-    for other in known:
-        if other.replace(".", "_") == plain:
+    taken = set(known)
+    of_metrics = {other.replace(".", "_"): other for other in taken}
+    for name in names:
+        if name in taken:
+            raise TopicAlreadyExists(f"topic {name} exists")
+        other = of_metrics.setdefault(name.replace(".", "_"), name)
+        if other != name:
             raise InvalidTopic(f"topic {name} collides with {other}: their metrics have one name")
+        taken.add(name)
 
 
 def _partition_number(text: str) -> int:
@@ -195,10 +211,10 @@ class Catalogue:
     topics: Mapping[str, Topic] = field(default_factory=dict)
     deleted: frozenset[UUID] = frozenset()
 
-    def with_topic(self, topic: Topic) -> Catalogue:
-        """Add a topic; errors as of ``check_new_name``."""
-        check_new_name(topic.name, self.topics)
-        return replace(self, topics={**self.topics, topic.name: topic})
+    def with_topics(self, topics: Sequence[Topic]) -> Catalogue:
+        """Add topics; errors as of ``check_new_names``."""
+        check_new_names([topic.name for topic in topics], self.topics)
+        return replace(self, topics={**self.topics, **{topic.name: topic for topic in topics}})
 
     def replacing(self, topic: Topic) -> Catalogue:
         """Put a topic in the place of the one of its name."""
@@ -291,11 +307,14 @@ def _version(catalogue: Catalogue) -> int:
 
 def write_catalogue(fs: FileSystem, data_dir: str, catalogue: Catalogue) -> None:
     """Replace the catalogue durably: a reader sees the old one or the new one, never a part."""
-    content: dict[str, Any] = {
-        "version": _version(catalogue),
-        "topics": [topic.as_json() for _, topic in sorted(catalogue.topics.items())],
+    entries = ",\n".join(catalogue.topics[name].entry for name in sorted(catalogue.topics))
+    members = {
+        "version": str(_version(catalogue)),
+        "topics": f"[\n{entries}\n  ]" if entries else "[]",
     }
     if catalogue.deleted:
-        content["deleted"] = sorted(map(format_uuid, catalogue.deleted))
-    text = json.dumps(content, indent=2) + "\n"
+        deleted = json.dumps(sorted(map(format_uuid, catalogue.deleted)), indent=2)
+        members["deleted"] = deleted.replace("\n", "\n  ")
+    content = ",\n".join(f'  "{name}": {text}' for name, text in members.items())
+    text = f"{{\n{content}\n}}\n"
     replace_file(fs, os.path.join(data_dir, CATALOGUE_FILE), text.encode())

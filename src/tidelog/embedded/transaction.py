@@ -220,7 +220,13 @@ class Transaction(OfOneProcess):
 
     def has_topic(self, name: str) -> bool:
         """Return whether a topic exists, or is created by this transaction."""
-        return name in self._new or name in self._manager.topics()
+        if name in self._new:
+            return True
+        try:
+            self._manager.topic(name)
+        except UnknownTopicOrPartition:
+            return False
+        return True
 
     def commit(self) -> CommittedTransaction:
         """Put all records into the logs, durably and visibly; return what was written.

@@ -429,6 +429,7 @@ class _Directory:
         self._commits = commits
         self._log_dir = log_dir
         self._placed_bytes = 0
+        self._placing_bytes: int | None = None
         self.written: Journal | None = None
         """The journal that a commit writes; it may be there already."""
 
@@ -454,9 +455,10 @@ class _Directory:
         self.written = journal
 
     def placed(self, journal: Journal, size_bytes: int) -> None:
+        if self._placing_bytes is None:
+            self._placing_bytes = sum(move.run.size_bytes for move in journal.moves)
         self._placed_bytes += size_bytes
-        total = sum(move.run.size_bytes for move in journal.moves)
-        self._commits.watcher.applied(journal.txn, self._placed_bytes, total)
+        self._commits.watcher.applied(journal.txn, self._placed_bytes, self._placing_bytes)
 
     def check_room(self, size_bytes: int) -> None:
         if self.path in self._commits.reserve.full:
@@ -520,29 +522,44 @@ class _Directory:
                 f" {partitions}: run it again"
             )
 
-    def create_topic(self, topic: NewTopic) -> None:
-        commits = self._commits
-        if commits.topics.is_deleted(topic.topic_id):
-            return
-        known = commits.topics.all().get(topic.name)
-        is_new = known is None
-        if known is None:
-            commits.creator.check_free(topic.name, range(topic.partitions))
-            homes = [self._log_dir.directory_id] * topic.partitions
-            known = commits.topics.create(
-                topic.name, topic.topic_id, homes, topic.config, topic.birth
+    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        commits, home = self._commits, self._log_dir.directory_id
+        wanted = [one for one in topics if not commits.topics.is_deleted(one.topic_id)]
+        known = commits.topics.all()
+        new = [one for one in wanted if one.name not in known]
+        for one in new:
+            commits.creator.check_free(one.name, range(one.partitions))
+        planned = [
+            commits.topics.planned(
+                *(one.name, one.topic_id, [home] * one.partitions), one.config, one.birth
             )
-        self._check_id(known, topic.topic_id)
+            for one in new
+        ]
+        if planned:
+            # Before the catalogue names them: whatever looks for their logs then makes them, and
+            # does not take them for logs that were lost.
+            commits.registry.new.update(
+                TopicPartition(one.name, number) for one in planned for number in one.partitions
+            )
+            commits.topics.add(planned)  # all at once: each write of the catalogue is a whole one
+        made = {one.name: one for one in planned}
+        for one in wanted:
+            topic = made.get(one.name) or known[one.name]
+            self._check_id(topic, one.topic_id)
+            self._create_logs(topic, is_new=one.name in made)
+
+    def _create_logs(self, topic: Topic, *, is_new: bool) -> None:
+        commits = self._commits
         if is_new:
-            commits.creator.create_new(known, known.partitions, opened=commits.is_service)
+            commits.creator.create_new(topic, topic.partitions, opened=commits.is_service)
             return
         # Those that are not there were not made yet: the journal keeps the others where they are.
-        keys = [TopicPartition(topic.name, number) for number in known.partitions]
+        keys = [TopicPartition(topic.name, number) for number in topic.partitions]
         commits.registry.new.update(key for key in keys if commits.registry.partition(key) is None)
         if commits.is_service:
-            commits.creator.create_missing(known)
+            commits.creator.create_missing(topic)
         else:
-            commits.creator.make_directories(known, sorted(known.partitions))
+            commits.creator.make_directories(topic, sorted(topic.partitions))
 
     def is_deleted(self, journal: Journal, key: Key) -> bool:
         topic_id = journal.moves_of(key)[0].topic_id

@@ -86,8 +86,8 @@ class StagingDirectory(Protocol):
     def topic_ids(self) -> Mapping[str, UUID]:
         """Return the id of every topic."""
 
-    def create_topic(self, topic: NewTopic) -> None:
-        """Create a topic with all its partitions, durably; what is there already stays."""
+    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        """Create topics with all their partitions, durably; what is there already stays."""
 
     def is_deleted(self, journal: Journal, key: Key) -> bool:
         """Return whether the topic of a move was deleted after the commit."""

@@ -164,6 +164,13 @@ class Journal:
     ids: Mapping[str, UUID] = field(default_factory=dict)
     attempts: frozenset[str] = frozenset()
     positions: tuple[GroupPartition, ...] = ()
+    _by_key: dict[tuple[str, int], list[Move]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        by_key: dict[tuple[str, int], list[Move]] = {}
+        for move in self.moves:
+            by_key.setdefault(move.key, []).append(move)
+        object.__setattr__(self, "_by_key", by_key)
 
     @property
     def name(self) -> str:
@@ -173,7 +180,7 @@ class Journal:
     @property
     def keys(self) -> list[tuple[str, int]]:
         """The partitions that it writes, sorted."""
-        return sorted({move.key for move in self.moves})
+        return sorted(self._by_key)
 
     @property
     def topic_ids(self) -> set[UUID]:
@@ -187,7 +194,7 @@ class Journal:
 
     def moves_of(self, key: tuple[str, int]) -> list[Move]:
         """Return the moves of a partition, in order."""
-        return [move for move in self.moves if move.key == key]
+        return list(self._by_key.get(key, ()))
 
     def base_offset(self, key: tuple[str, int]) -> int:
         """Return where the first move into a partition begins."""

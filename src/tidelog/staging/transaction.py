@@ -112,10 +112,9 @@ class Transaction:
         how = {"skips_old": self.skips_old, "accepts_gap": self.accepts_gap}
         return find_repeated(known, self.txn, self.stream, **how)
 
-    def id_of(self, topic: str) -> UUID:
-        """Return the id of a topic, existing or new."""
-        new = {one.name: one.topic_id for one in self.new_topics}
-        return new.get(topic) or self.topic_ids[topic]
+    def ids(self) -> dict[str, UUID]:
+        """Return the ids of the topics that it is for, existing and new."""
+        return {**self.topic_ids, **{one.name: one.topic_id for one in self.new_topics}}
 
     def as_json(self) -> dict[str, Any]:
         """Return the transaction as it is written into a manifest."""
@@ -148,10 +147,9 @@ class Transaction:
         prefix = f"tidelog.{transaction_hash(txn)}."
         if any(not run.name.startswith(prefix) for run in runs):
             raise ValueError(f"a run of {txn!r} lies in a staged file of another transaction")
-        for name in {run.name for run in runs}:
-            places = sorted((run.position, run.end) for run in runs if run.name == name)
-            if any(end > start for (_, end), (start, _) in pairwise(places)):
-                raise ValueError(f"runs of {txn!r} overlap in {name}")
+        in_files = pairwise(sorted(runs, key=lambda run: (run.name, run.position)))
+        if any(one.name == other.name and one.end > other.position for one, other in in_files):
+            raise ValueError(f"runs of {txn!r} overlap in a staged file")
         new_topics = tuple(NewTopic.from_json(topic) for topic in entry["topics"])
         if len({one.name for one in new_topics}) < len(new_topics):
             raise ValueError(f"{txn!r} creates a topic twice")
@@ -263,7 +261,7 @@ def _check(target: StagingDirectory, transaction: Transaction) -> list[_Checked]
     new = {topic.name: topic for topic in transaction.new_topics}
     target.check_new(transaction.new_topics)
     for name in sorted({run.topic for run in transaction.runs} - set(new)):
-        target.check_topic(name, transaction.id_of(name), transaction.partitions.get(name))
+        target.check_topic(name, transaction.topic_ids[name], transaction.partitions.get(name))
     producers: dict[Key, FollowerUpdates] = {}
     checked, needed_bytes = [], 0
     partition_bytes: Counter[Key] = Counter()
@@ -297,7 +295,7 @@ def _journal(
     target: StagingDirectory, transaction: Transaction, checked: Sequence[_Checked]
 ) -> Journal:
     """Return the journal; what its base offsets stand on is durable from here on."""
-    new = {topic.name for topic in transaction.new_topics}
+    new, ids = {topic.name for topic in transaction.new_topics}, transaction.ids()
     ends: dict[Key, tuple[int, int]] = dict.fromkeys(transaction.keys, (0, 0))
     for key in transaction.keys:
         if key[0] not in new:
@@ -312,7 +310,7 @@ def _journal(
             _check_end(run, found.epochs, base, epoch)
             base, epoch = run.first_offset, found.epochs.last
         move = Move(
-            transaction.id_of(run.topic),
+            ids[run.topic],
             run,
             base,
             epoch,
@@ -330,7 +328,7 @@ def _journal(
         tuple(transaction.new_topics),
         tuple(moves),
         transaction.stream,
-        {name: transaction.id_of(name) for name in transaction.topics},
+        {name: ids[name] for name in transaction.topics},
         frozenset(attempt_of(run.name) for run in transaction.runs),
         tuple(step.key for step in transaction.steps),
     )
@@ -386,8 +384,7 @@ def finish(
     known = read_finished(fs, path)
     if not is_finished(known, journal):
         target.hold(journal)
-        for topic in journal.topics:
-            target.create_topic(topic)
+        target.create_topics(journal.topics)
         target.reached(CommitPoint.CREATED)
         keys = [key for key in journal.keys if not target.is_deleted(journal, key)]
         with target.locked(keys):

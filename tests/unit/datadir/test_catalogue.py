@@ -94,7 +94,7 @@ def test_a_catalogue_is_written_in_the_oldest_form_that_says_all_of_it() -> None
 def test_a_name_is_taken_once() -> None:
     """A topic that exists is not made again."""
     with pytest.raises(TopicAlreadyExists):
-        Catalogue({"t": T}).with_topic(Topic("t", UUID(int=7 << 90), {0: HERE}))
+        Catalogue({"t": T}).with_topics([Topic("t", UUID(int=7 << 90), {0: HERE})])
 
 
 @pytest.mark.parametrize(("known", "new"), [("a.b", "a_b"), ("a_b.c", "a.b_c")])
@@ -103,8 +103,11 @@ def test_names_whose_metrics_collide_are_refused(known: str, new: str) -> None:
     catalogue = Catalogue({known: Topic(known, UUID(int=5 << 90), {0: HERE})})
 
     with pytest.raises(InvalidTopic, match=f"collides with {known}"):
-        catalogue.with_topic(Topic(new, UUID(int=7 << 90), {0: HERE}))
-    assert catalogue.with_topic(Topic("a-b", UUID(int=7 << 90), {0: HERE})).topics.keys() >= {"a-b"}
+        catalogue.with_topics([Topic(new, UUID(int=7 << 90), {0: HERE})])
+    other = Topic("a-b", UUID(int=7 << 90), {0: HERE})
+    assert catalogue.with_topics([other]).topics.keys() == {known, "a-b"}
+    with pytest.raises(InvalidTopic, match=r"topic x_y collides with x\.y"):
+        catalogue.with_topics([replace(other, name=name) for name in ("x.y", "x_y")])
 
 
 def test_what_is_listed_goes_before_what_is_found() -> None:

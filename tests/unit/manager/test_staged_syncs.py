@@ -35,9 +35,10 @@ AN_ADOPTED_FILE: Final = 4
 """The file, both directories, and the producer snapshot behind it."""
 FIRST_SNAPSHOT: Final = 1
 """At the base of the first file that a log adopts."""
-A_TOPIC: Final = 5
-"""The catalogue and the new lines of high watermarks, each with the directory; the names of the
-partitions."""
+NEW_TOPICS: Final = 4
+"""The catalogue and the new lines of high watermarks, each with the directory, for all of them."""
+A_TOPIC: Final = 1
+"""The names of its partitions."""
 A_PARTITION: Final = 2
 """Its topic id and its directory."""
 A_FIRST_RECORD: Final = 3
@@ -77,13 +78,22 @@ def new_topic(txn: Transaction) -> None:
     txn.append("new", b"a", partition=0)
 
 
+def three_topics(txn: Transaction) -> None:
+    """Write to each of three new topics."""
+    for name in ("new1", "new2", "new3"):
+        txn.create_topic(name)
+        txn.append(name, b"a")
+
+
+A_NEW_LOG: Final = A_PARTITION + A_FIRST_RECORD + A_LOG
 CASES = [
     (one_each(1), A_TASK + A_LOG, 0),
     (one_each(3), A_TASK + 3 * A_LOG, 0),
     (large(1), A_TASK + AN_ADOPTED_FILE + FIRST_SNAPSHOT, 1),
     (large(4), 4 * A_TASK + 4 * AN_ADOPTED_FILE + FIRST_SNAPSHOT, 4),
     (into_full_log, A_TASK + A_LOG + A_ROLL, 1),
-    (new_topic, A_TASK + A_TOPIC + 2 * A_PARTITION + A_FIRST_RECORD + A_LOG, 0),
+    (new_topic, A_TASK + NEW_TOPICS + A_TOPIC + A_NEW_LOG + A_PARTITION, 0),
+    (three_topics, A_TASK + NEW_TOPICS + 3 * (A_TOPIC + A_NEW_LOG), 0),
 ]
 
 

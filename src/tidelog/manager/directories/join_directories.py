@@ -11,7 +11,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.metadata_files import META_PROPERTIES_FILE, read_meta_properties
-from tidelog.datadir.catalogue import CATALOGUE_FILE, METADATA_TOPIC, check_new_name, read_catalogue
+from tidelog.datadir.catalogue import (
+    CATALOGUE_FILE,
+    METADATA_TOPIC,
+    check_new_names,
+    read_catalogue,
+)
 from tidelog.errors import InvalidArgument, InvalidTopic
 from tidelog.manager.directories.log_dir import LogDir
 from tidelog.readonly.read_only_directory import ReadOnlyDirectory
@@ -134,7 +139,7 @@ def _check_new(
     other, elsewhere = known.get(topic.name, (None, ""))
     if other is None:
         try:
-            check_new_name(topic.name, known)
+            check_new_names([topic.name], known)
         except InvalidTopic as error:
             raise InvalidArgument(f"{error}; {_UNCHANGED}") from error
         return

@@ -25,7 +25,7 @@ from tidelog.datadir.catalogue import (
     METADATA_TOPIC,
     Catalogue,
     Topic,
-    check_new_name,
+    check_new_names,
     read_catalogue,
     write_catalogue,
 )
@@ -225,15 +225,14 @@ class Topics:
         """Raise unless topics of these names and ids may be created, all of them.
 
         Raises CommitPending where a committed transaction has still to create one of a name,
-        otherwise as ``check_new_name``, for which such topics exist already.
+        otherwise as ``check_new_names``, for which such topics exist already.
         """
         with self._lock:
-            names = set(self._catalogue.topics) | (self.reserved.keys() - new.keys())
             for name, topic_id in new.items():
                 if self.reserved.get(name, topic_id) != topic_id:
                     raise CommitPending(f"a committed transaction is to create topic {name}")
-                check_new_name(name, names)
-                names.add(name)
+            known = set(self._catalogue.topics) | (self.reserved.keys() - new.keys())
+            check_new_names(new, known)
 
     def create(
         self,
@@ -243,16 +242,32 @@ class Topics:
         config: Mapping[str, str],
         birth: Mapping[str, str] | None = None,
     ) -> Topic:
-        """Add a topic; ``homes`` are the ids of its partitions' directories; see ``new_topic``.
+        """Add a topic; arguments as for ``planned``, errors of ``add``, too."""
+        topic = self.planned(name, topic_id, homes, config, birth)
+        self.add([topic])
+        return topic
 
-        ``birth``: its birth values; None: by the settings of this process.
+    def planned(
+        self,
+        name: str,
+        topic_id: UUID,
+        homes: Sequence[UUID],
+        config: Mapping[str, str],
+        birth: Mapping[str, str] | None = None,
+    ) -> Topic:
+        """Return a topic to be added; see ``new_topic``.
+
+        ``homes`` are the ids of its partitions' directories. ``birth``: its birth values; None: by
+        the settings of this process.
         """
+        born = birth_values(self.defaults) if birth is None else birth
+        return new_topic(name, topic_id, homes, config, born, defaults=self.defaults)
+
+    def add(self, topics: Sequence[Topic]) -> None:
+        """Add new topics, all with one write of the catalogue; errors as of ``check_new``."""
         with self._lock:
-            self.check_new({name: topic_id})
-            born = birth_values(self.defaults) if birth is None else birth
-            topic = new_topic(name, topic_id, homes, config, born, defaults=self.defaults)
-            self._write(self._catalogue.with_topic(topic))
-            return topic
+            self.check_new({topic.name: topic.topic_id for topic in topics})
+            self._write(self._catalogue.with_topics(topics))
 
     def alter(
         self,
@@ -301,7 +316,7 @@ class Topics:
             if topic is None:
                 birth = birth_values(self.defaults)
                 topic = Topic(name, topic_id, {partition: home}, birth=birth)
-                self._write(self._catalogue.with_topic(topic), last=home)
+                self._write(self._catalogue.with_topics([topic]), last=home)
             elif topic.partitions.get(partition) != home:
                 partitions = {**topic.partitions, partition: home}
                 changed = topic.changed(partitions=partitions)
