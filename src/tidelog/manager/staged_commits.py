@@ -252,11 +252,14 @@ class StagedCommits:
             self.registry.check_open()
             self.finish_all()
             log_dir = self.log_dirs.online(path)
-            if (path, txn) in self.pending or has_journal(fs, path, txn):
+            if (path, txn) in self.pending:
                 raise InvalidArgument(f"transaction {txn!r} is committed and not applied yet")
             known = read_finished(fs, path)
+            # Before its files are looked for: text that is no id has no name of a file either.
             if txn not in known:
                 raise InvalidArgument(f"transaction {txn!r} is not known as committed in {path}")
+            if has_journal(fs, path, txn):
+                raise InvalidArgument(f"transaction {txn!r} is committed and not applied yet")
             if transaction_hash(txn) in waiting_hashes(fs.list(path)):
                 raise CommitPending(f"a process waits for the outcome of transaction {txn!r}")
             try:

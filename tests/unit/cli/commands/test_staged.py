@@ -128,7 +128,14 @@ def test_what_is_committed_is_applied(topic: Cli) -> None:
     assert topic.on("staged", "list").out == ""
 
 
-@pytest.mark.parametrize("words", [["drop"], ["list", "x"], ["drop", "unknown"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["drop"], ["list", "x"], ["drop", "unknown"], ["drop", "\udcff"]),
+        *(["forget"], ["forget", "unknown"], ["forget", "\udcff"]),
+    ],
+    ids=ascii,
+)
 def test_a_transaction_that_is_not_there_cannot_be_dropped(topic: Cli, words: list[str]) -> None:
     """The id is needed to drop, and only then."""
     assert topic.on("staged", *words).code == 2
