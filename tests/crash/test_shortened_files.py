@@ -7,7 +7,7 @@ be durable, the ends of files included.
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.crash.power_cuts import Outcome, outcomes
@@ -19,7 +19,10 @@ from tidelog.testing.cleaning import CleanerHome
 from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidelog.log.log import Log
+    from tidelog.testing import CrashFileSystem
 
 FIRST = f"{LogHome.directory}/{0:020}.log"
 WAYS = outcomes(6)
@@ -52,9 +55,9 @@ def reopened(home: LogHome, way: Outcome, recovery_point: int) -> Log:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("flushes_first", [False, True])
-@pytest.mark.parametrize("appended", [0, 50, 200])
+@pytest.mark.parametrize("appended", [[0], [50], [200], [5, 5]])
 def test_no_recovery_point_passes_a_preallocated_end_that_may_come_back(
-    way: Outcome, flushes_first: bool, appended: int
+    way: Outcome, flushes_first: bool, appended: list[int]
 ) -> None:
     """A roll trims the segment, and ``flush`` makes that durable with the records after it.
 
@@ -63,16 +66,56 @@ def test_no_recovery_point_passes_a_preallocated_end_that_may_come_back(
     home = LogHome(way.seed, internal_segment_bytes=4096, preallocate=True, retention_ms=-1)
     log = home.open()
     append(log, 3)
-    if flushes_first:
-        log.flush()
-    log.roll()
-    append(log, appended)
+    for count in appended:
+        if flushes_first:
+            log.flush()
+        log.roll()
+        append(log, count)
     log.flush()
 
     log = reopened(home, way, log.recovery_point)
 
-    assert log.log_end_offset == 3 + appended
-    assert all_values(log) == values(0, 3 + appended)
+    end = 3 + sum(appended)
+    assert log.log_end_offset == end
+    assert all_values(log) == values(0, end)
+
+
+class FilesDuringAFlush:
+    """A disk on which something else happens before a directory is synced for the first time."""
+
+    def __init__(self, fs: CrashFileSystem) -> None:
+        self._fs = fs
+        self.before_sync: Callable[[], object] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fs, name)
+
+    def sync_directory(self, path: str) -> None:
+        """Sync a directory, after the files in it."""
+        before, self.before_sync = self.before_sync, None
+        if before is not None:
+            before()
+        self._fs.sync_directory(path)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_roll_during_a_flush_trims_nothing_that_may_come_back(way: Outcome) -> None:
+    """The segment was synced before its end was trimmed, and is synced again."""
+    home = LogHome(way.seed, internal_segment_bytes=4096, preallocate=True, retention_ms=-1)
+    files = FilesDuringAFlush(home.fs)
+    log = home.open(fs=files)
+    append(log, 3)
+    files.before_sync = log.roll
+    log.flush()
+    append(log, 5)
+    log.roll()
+    append(log, 5)
+    log.flush()
+
+    log = reopened(home, way, log.recovery_point)
+
+    assert log.segments.base_offsets == [0, 3, 8]
+    assert all_values(log) == values(0, 13)
 
 
 @pytest.mark.parametrize("way", WAYS)
