@@ -248,6 +248,26 @@ def test_a_truncation_that_was_undone_takes_no_segment_in_a_power_cut(way: Outco
     assert all_values(log) == values(0, 6)
 
 
+@pytest.mark.parametrize("way", [*WAYS, *(Outcome("prefix", seed) for seed in range(8))])
+def test_a_segment_that_could_not_be_preallocated_does_not_come_back(way: Outcome) -> None:
+    """Its base offset is one of a record in the segment before, by then."""
+    home = LogHome(way.seed, internal_segment_bytes=4096, preallocate=True, retention_ms=-1)
+    log = home.open()
+    append(log, 3)
+    log.flush()
+    home.fs.fail("truncate", f"{3:020}.log", OSError(errno.ENOSPC, "injected"))
+    with pytest.raises(KafkaStorageError):
+        log.roll()
+    assert not log.is_offline
+    append(log, 3)
+    log.flush()
+
+    log = reopened(home, way, log.recovery_point)
+
+    assert log.segments.base_offsets == [0]
+    assert all_values(log) == values(0, 6)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_refused_append_does_not_come_back(way: Outcome) -> None:
     """It is taken off the file durably before the error is raised."""

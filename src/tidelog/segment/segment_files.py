@@ -90,17 +90,17 @@ class SegmentFiles:
             return files
         exists = fs.exists(files.log_path)
         log = files.writable_log()
-        try:
+        with undone_on_error(files.log_path) as undo:
+            if not exists:
+                # Else a power cut could bring back the name, among the records of another segment.
+                undo.callback(fs.sync_directory, directory)
+                undo.callback(fs.delete, files.log_path)
+            undo.callback(files.close_log)
             if exists:
                 files.size_at_open = log.size()
                 files._check_size()
             elif preallocated_bytes:
                 log.truncate(preallocated_bytes)
-        except (OSError, KafkaStorageError):
-            files.close_log()
-            if not exists:
-                fs.delete(files.log_path)
-            raise
         return files
 
     @property
