@@ -135,11 +135,13 @@ class Held:
 class How(NamedTuple):
     """How what is found may differ from a model: offsets below ``durable`` are all there.
 
-    None: so are all others. The start may have moved, or records be compacted.
+    None: so are all others. The start may have moved to the end of a segment, at most to
+    ``deleted_to``; after a power cut each of the segments before that may be missing. Or records
+    are compacted.
     """
 
     durable: int | None = None
-    is_retained: bool = False
+    deleted_to: int = 0
     is_cleaned: bool = False
 
 
@@ -170,11 +172,13 @@ class Seen(NamedTuple):
         return {each[0] for each in self.records}
 
 
-def without_lost_ends(held: Held, seen: Seen, durable: int, *, is_compacted: bool) -> Held | None:
+def without_lost_ends(held: Held, seen: Seen, how: How, *, is_compacted: bool) -> Held | None:
     """Return this without batches that a power cut took off the ends of segments.
 
-    None: batches are missing that are durable, or have others after them in their segment.
+    None: batches are missing that are durable, or have others after them in their segment. A batch
+    that only ends above ``durable`` need not be: the log start was raised into it.
     """
+    assert how.durable is not None
     is_cut = False
     left = []
     for batch in held.batches:
@@ -185,7 +189,7 @@ def without_lost_ends(held: Held, seen: Seen, durable: int, *, is_compacted: boo
         if is_there or batch.last < seen.start or (is_compacted and batch.commits is not None):
             left.append(batch)
             is_cut = is_cut and not is_there
-        elif batch.base < durable:
+        elif how.deleted_to <= batch.last < how.durable:
             return None
         else:
             is_cut = True
@@ -200,9 +204,9 @@ def matched(held: Held, seen: Seen, how: How, *, is_compacted: bool) -> Held | N
         # The offsets of what compaction has dropped are no longer counted after a restart.
         there = (each[0] for each in held.records(held.start) if each[0] < least)
         least = max(there, default=held.start - 1) + 1
-    if not least <= seen.end <= held.end or seen.start < held.start:
+    if not least <= seen.end <= held.end:
         return None
-    if seen.start > held.start and not how.is_retained:
+    if not held.start <= seen.start <= max(held.start, how.deleted_to):
         return None
     whole = tuple(batch for batch in held.batches if batch.last < seen.end)
     found: Held | None = Held(whole, seen.start, seen.end, held.is_whole)
@@ -214,7 +218,7 @@ def matched(held: Held, seen: Seen, how: How, *, is_compacted: bool) -> Held | N
             return None
         found = found.only(seen.offsets, seen.lasts)
     elif how.durable is not None:
-        found = without_lost_ends(found, seen, how.durable, is_compacted=is_compacted)
+        found = without_lost_ends(found, seen, how, is_compacted=is_compacted)
     return found if found and found.records(seen.start) == seen.records else None
 
 
@@ -486,7 +490,18 @@ class History:
         """Delete segments by size."""
         if self.is_compacted:
             return None
-        return Act("retain", self.log.delete_old_segments, self.held, How(is_retained=True))
+        how = How(deleted_to=self._retained_from())
+        return Act("retain", self.log.delete_old_segments, self.held, how)
+
+    def _retained_from(self) -> int:
+        """Return the base offset of the first segment that a deletion by size keeps."""
+        segments, limit = list(self.log.segments), self.home.config.retention_bytes
+        excess = sum(segment.size_bytes for segment in segments) - limit if limit >= 0 else -1
+        for segment in segments:
+            excess -= segment.size_bytes
+            if excess < 0:
+                return segment.base_offset
+        return self.log.log_end_offset
 
     def truncate(self) -> Act | None:
         """Cut at the start of one of the last batches that have records."""
