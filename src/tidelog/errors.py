@@ -157,6 +157,28 @@ class DirectoryNotShared(InvalidArgument):
     """An executor does not see the data directory that the driver sees; nothing was written."""
 
 
+class PartitionsElsewhere(InvalidArgument):
+    """Partitions are in data directories that were not named; nothing was read.
+
+    ``partitions`` are (topic, first, last), both numbers inclusive. ``directories`` are the paths
+    of the data directories that hold them, as far as these are known.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        partitions: tuple[tuple[str, int, int], ...],
+        directories: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(text, partitions, directories)
+        self.text = text
+        self.partitions = partitions
+        self.directories = directories
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class KafkaError(TidelogError):
     """An error that may reach a Kafka client; each subclass has its own ``ErrorCode``.
 

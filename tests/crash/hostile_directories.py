@@ -451,8 +451,8 @@ def check_reads(case: Case) -> None:
             for act in (
                 lambda: [topic.config for topic in directory.topics.values()],
                 lambda: directory.missing,
-                lambda: directory.checkpoints,
-                lambda: directory.foreign,
+                lambda: directory.parts[0].checkpoints,
+                lambda: directory.foreign(directory.parts[0]),
             ):
                 with suppress(TidelogError):
                     act()

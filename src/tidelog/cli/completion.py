@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from argparse import SUPPRESS
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.cli.options import DIRECTORY_VARIABLE, DIRECTORY_WORD
@@ -103,7 +104,7 @@ class _Line:
         self._used: set[str] = set()
         self._pending: Action | None = None
         self._plain: list[str] = []
-        self._directory: str | None = None
+        self._directories: list[str] = []
         for word in before:
             self._take(word)
 
@@ -111,7 +112,7 @@ class _Line:
         """Read one word before the cursor."""
         if self._pending is not None:
             if "--dir" in self._pending.option_strings:
-                self._directory = word
+                self._directories.append(word)
             self._pending = None
             return
         name, equals, value = word.partition("=")
@@ -121,7 +122,7 @@ class _Line:
             if option.nargs != 0 and not equals:
                 self._pending = option
             elif equals and "--dir" in option.option_strings:
-                self._directory = value
+                self._directories.append(value)
             return
         if self._positional() is not None and word in _nested(self._positional()):
             self._parser = _nested(self._positional())[word]
@@ -146,7 +147,7 @@ class _Line:
 
     def _is_directory_given(self) -> bool:
         """Return whether ``-d`` or the environment names the directory, instead of a plain word."""
-        if self._directory is not None:
+        if self._directories:
             return True
         has_path = any(os.sep in word for word in self._plain)
         return bool(os.environ.get(DIRECTORY_VARIABLE)) and not has_path
@@ -186,7 +187,7 @@ class _Line:
             return Answer([], FILES if metavar == "FILE" else DIRECTORIES)
         if metavar == "TOPIC":
             is_first = len(self._plain) == self._first_word()
-            may_be_directory = is_first and self._directory is None
+            may_be_directory = is_first and not self._directories
             known = [Candidate(name) for name in sorted(self._partitions())]
             return _starting(last, known, DIRECTORIES if may_be_directory else "")
         if "--partition" in action.option_strings:
@@ -218,19 +219,19 @@ class _Line:
         return sorted({number for name in chosen for number in partitions[name]})
 
     def _partitions(self) -> dict[str, list[int]]:
-        """Return the partitions in the directory of the line, by topic."""
+        """Return the partitions in the directories of the line, by topic."""
         from tidelog.env.system_files import SYSTEM_FILES
         from tidelog.errors import TidelogError
         from tidelog.segment.filenames import check_topic_name, parse_topic_partition
 
-        given = self._directory or next((word for word in self._plain if os.sep in word), None)
-        first = next(iter(self._plain[self._first_word() :]), None)
-        directory = given or os.environ.get(DIRECTORY_VARIABLE) or first
+        given = [*self._directories, *(word for word in self._plain if os.sep in word)]
+        usual = os.environ.get(DIRECTORY_VARIABLE)
+        first = self._plain[self._first_word() :][:1]
         found: dict[str, list[int]] = {}
-        try:
-            names = SYSTEM_FILES.list(os.path.expanduser(directory)) if directory else []
-        except OSError:
-            names = []
+        names: list[str] = []
+        for directory in given or ([usual] if usual else first):
+            with suppress(OSError):
+                names += SYSTEM_FILES.list(os.path.expanduser(directory))
         for name in names:
             try:
                 key = parse_topic_partition(name)

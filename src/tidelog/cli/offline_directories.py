@@ -15,12 +15,12 @@ from tidelog.errors import TidelogError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tidelog.env.files import FileSystem
     from tidelog.manager.metrics.health import OfflineDirectory
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
 
-def offline_directories(fs: FileSystem, data_directory: str) -> list[OfflineDirectory]:
-    """Return the directories that the service which holds ``data_directory`` does not use.
+def offline_directories(directory: ReadOnlyDirectory) -> list[OfflineDirectory]:
+    """Return the directories that the service which holds one of these does not use.
 
     None without a service, or if its file of metrics cannot be read.
     """
@@ -28,10 +28,12 @@ def offline_directories(fs: FileSystem, data_directory: str) -> list[OfflineDire
     from tidelog.manager.metrics.health import offline_directories
     from tidelog.manager.metrics.metrics_file import read_metrics_file
 
-    with suppress(OSError, TidelogError):
-        text = read_metrics_file(fs, data_directory, SYSTEM_CLOCK.now_ms())
-        return [] if text is None else offline_directories(text)
-    return []
+    found: dict[str, OfflineDirectory] = {}
+    for path in directory.paths:
+        with suppress(OSError, TidelogError):
+            text = read_metrics_file(directory.fs, path, SYSTEM_CLOCK.now_ms())
+            found |= {one.path: one for one in offline_directories(text or "")}
+    return list(found.values())
 
 
 def report_offline(command: str, directories: Iterable[OfflineDirectory]) -> None:

@@ -48,13 +48,13 @@ def clock_of(args: Namespace) -> Clock:
 def manager_of(
     args: Namespace, places: list[Place], fs: FileSystem = SYSTEM_FILES
 ) -> Iterator[LogManager]:
-    """Open the data directory of some partitions; yield its manager."""
+    """Open the data directories of some partitions; yield their manager."""
     with open_places(args, fs, places) as acting:
         yield acting.manager
 
 
 class Acting(NamedTuple):
-    """An open directory and the partitions that the command line selects."""
+    """Open directories and the partitions that the command line selects."""
 
     manager: LogManager
     places: list[Place]
@@ -66,25 +66,25 @@ class Acting(NamedTuple):
 def open_to_act(
     args: Namespace, fs: FileSystem, topics: Sequence[str], partition: int | None = None
 ) -> Iterator[Acting]:
-    """Open the data directory that ``args`` name, or that holds the partition they name.
+    """Open the data directories that ``args`` name, or that hold the partitions they name.
 
     Settings of ``-o`` override a topic's own. The progress of a recovery is shown.
     """
-    places = find_places(SYSTEM_FILES, args.directory, topics, partition)
+    places = find_places(SYSTEM_FILES, args.directories, topics, partition)
     with open_places(args, fs, places) as acting:
         yield acting
 
 
 @contextmanager
 def open_places(args: Namespace, fs: FileSystem, places: list[Place]) -> Iterator[Acting]:
-    """Open the data directory of some partitions; as ``open_to_act``."""
+    """Open the data directories of some partitions; as ``open_to_act``."""
     now_ms = SYSTEM_CLOCK.now_ms() if args.now is None else args.now
     server_properties = broker_properties(args) if "server_properties" in args else None
     with quiet(isinstance(fs, OverlayFiles)):
         notes = RecoveryNotes(ShownWork())
         with LogManager(
             BrokerConfig(
-                log_dirs=(os.path.dirname(places[0].path),),
+                log_dirs=tuple(dict.fromkeys(os.path.dirname(place.path) for place in places)),
                 server_properties=server_properties,
             ),
             brief_machine(fs, ClockAt(now_ms)),
@@ -114,7 +114,7 @@ def broker_directories(args: Namespace) -> Iterator[tuple[list[str], FileSystem]
 
     A dry run logs nothing. Raises InvalidArgument for a path that is not a data directory.
     """
-    paths = [os.path.abspath(one) for one in (args.directory, *args.more)]
+    paths = [os.path.abspath(one) for one in args.directories]
     for path in paths:
         check_data_directory(SYSTEM_FILES, path)
     with quiet(args.dry_run):

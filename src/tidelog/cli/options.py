@@ -119,34 +119,71 @@ def new_subparser(
     )
 
 
-def add_directory(parser: CommandParser, *, may_be_partition: bool = False) -> None:
-    """Add DIR and ``-d DIR``: a data directory or, where allowed, one of its partitions.
+def add_directory(parser: CommandParser) -> None:
+    """Add DIR and ``-d DIR``: the one data directory that a command acts on.
 
     Call it before the other positional arguments are added, as the first word may be DIR.
     """
+    _add_directory_options(parser, "data directory", is_one=True)
+
+
+def add_directories(parser: CommandParser, *, may_be_partition: bool = False) -> None:
+    """Add DIR, ``-d DIR`` and ``--allow-partial``, for a command that reads several directories.
+
+    They are data directories or, where ``may_be_partition``, those of partitions. Call it first, as
+    ``add_directory``.
+    """
     what = "data directory" + (", or one partition's directory" if may_be_partition else "")
-    parser.add_argument(DIRECTORY_WORD, metavar="DIR", nargs="?", help="the same as -d DIR")
+    _add_several(parser, what)
+    parser.add_argument(
+        "--allow-partial",
+        action="store_true",
+        help="leave out the partitions of topics that are in other data directories than those"
+        " given, which are an error otherwise",
+    )
+
+
+def add_whole_directories(parser: CommandParser) -> None:
+    """Add DIR and ``-d DIR``, repeatable, for a command that takes whole topics only."""
+    _add_several(parser, "data directory")
+
+
+def _add_several(parser: CommandParser, what: str) -> None:
+    _add_directory_options(parser, f"{what}; repeatable, if topics are in several", is_one=False)
+
+
+def _add_directory_options(parser: CommandParser, what: str, *, is_one: bool) -> None:
+    parser.add_argument(
+        DIRECTORY_WORD,
+        metavar="DIR",
+        nargs="?" if is_one else "*",
+        default=[],
+        help="the same as -d DIR",
+    )
     parser.add_argument(
         "-d",
         "--dir",
+        action="append",
+        default=[],
         type=directory_name,
         metavar="DIR",
-        dest="directory",
+        dest="directories",
         help=f"{what} (default: ${DIRECTORY_VARIABLE})",
     )
-    parser.check_with(partial(_take_directory, parser))
+    parser.check_with(partial(_take_directories, parser, is_one=is_one))
 
 
 def add_broker_directories(parser: CommandParser, dry_run: str) -> None:
     """Add all options of a command that takes all data directories of a broker."""
-    add_directory(parser)
+    add_whole_directories(parser)
     parser.add_argument(
         "--more",
         action="append",
         default=[],
         type=directory_name,
         metavar="DIR",
-        help="a further data directory of the same broker; repeatable",
+        dest="directories",
+        help="the same as -d DIR",
     )
     add_server_properties(parser)
     add_dry_run(parser, dry_run)
@@ -177,33 +214,54 @@ def add_topics(parser: CommandParser) -> None:
 
 
 def add_logs(parser: CommandParser) -> None:
-    """Add what chooses logs: DIR, TOPICs and ``-p``."""
-    add_directory(parser, may_be_partition=True)
+    """Add what chooses logs: directories, TOPICs and ``-p``."""
+    add_directories(parser, may_be_partition=True)
     add_topics(parser)
     add_partition(parser)
 
 
-def _take_directory(parser: CommandParser, args: Namespace) -> str | None:
-    """Take the directory from ``-d``, the first word or the environment; return an error if none.
+def _take_directories(parser: CommandParser, args: Namespace, *, is_one: bool) -> str | None:
+    """Take directories from ``-d``, the first words or the environment; return an error if none.
 
-    A word is the directory if it can be nothing else, or if neither ``-d`` nor the environment
+    A word is a directory if it can be nothing else, or if neither ``-d`` nor the environment
     variable names one. The remaining words are for the arguments that follow.
     """
     arguments = [one for one in parser.actions if not one.option_strings and one.choices is None]
     words = [word for one in arguments for word in _words_of(args, one)]
-    first, is_lone = words[0] if words else "", len(arguments) == 1
-    known = args.directory or os.environ.get(DIRECTORY_VARIABLE) or None
-    if args.directory is not None and first and is_lone:
-        return f"-d {known} and {first}: give one directory"
-    if args.directory is None and first and (known is None or is_lone or _is_path(first)):
-        if not (_is_path(first) or _is_directory(first)):
-            return f"{first} is not a directory: name one with -d DIR or {DIRECTORY_VARIABLE}"
-        known, words = first, words[1:]
-    if known is None:
+    usual = os.environ.get(DIRECTORY_VARIABLE)
+    if is_one and args.directories and len(arguments) > 1:
+        count = 0  # what is a path may be a topic or a transaction of that directory
+    else:
+        is_named = bool(args.directories or usual)
+        count = _count_directories(words, is_lone=len(arguments) == 1, is_named=is_named)
+        count = min(count, 1) if is_one else count
+    directories, words = [*words[:count], *args.directories], words[count:]
+    for word in directories[:count]:
+        if not (_is_path(word) or _is_directory(word)):
+            return f"{word} is not a directory: name one with -d DIR or {DIRECTORY_VARIABLE}"
+    if not directories and usual:
+        directories = [usual]
+    if not directories:
         return f"no directory given: use -d DIR or set {DIRECTORY_VARIABLE}"
-    args.directory = known
+    if is_one and len(directories) > 1:
+        return f"{' and '.join(directories)}: this command takes one directory"
+    args.directories = directories
+    if is_one:
+        args.directory = directories[0]
     delattr(args, DIRECTORY_WORD)
     return _hand_out(args, arguments[1:], words)
+
+
+def _count_directories(words: Sequence[str], *, is_lone: bool, is_named: bool) -> int:
+    """Return how many words are directories, from the first on.
+
+    ``is_lone``: the command takes no other words. ``is_named``: other directories are given.
+    """
+    for count, word in enumerate(words):
+        is_first = count == 0 and not is_named
+        if not word or not (is_lone or is_first or _is_path(word)):
+            return count
+    return len(words)
 
 
 def _words_of(args: Namespace, argument: Action) -> list[str]:

@@ -1,10 +1,10 @@
-"""The partitions a command line selects: those of a data directory, or one partition directory."""
+"""The partitions a command line selects, of data directories or by directories of their own."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tidelog.cli.progress import Unit, current_line
@@ -15,7 +15,8 @@ from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.partition_directories import is_partition_directory, survey
 from tidelog.env.files import is_gone
-from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.readonly.absent_partitions import BY_FLAG
 from tidelog.readonly.read_again import MAY_PASS, read_again
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import open_read_only
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_topic import MissingPartition
 
 T = TypeVar("T")
+K = TypeVar("K", "Place", TopicPartition)
 
 
 class Place(NamedTuple):
@@ -56,7 +58,7 @@ class Place(NamedTuple):
 
 
 class ChosenPartitions(NamedTuple):
-    """The partitions that a command reads, of a data directory that is opened to be read only.
+    """The partitions that a command reads, of data directories that are opened to be read only.
 
     ``missing`` are those chosen that the catalogue lists and whose directories are not there.
     """
@@ -72,10 +74,18 @@ class ChosenPartitions(NamedTuple):
         return open_read_only(
             place.path,
             fs=self.directory.fs,
-            checkpoints=self.directory.checkpoints,
+            checkpoints=self.directory.part_at(os.path.dirname(place.path)).checkpoints,
             on_damage=on_damage,
             below_start=below_start,
         )
+
+    def beside(self, read: Callable[[str], T]) -> Callable[[Place], T]:
+        """Return what tells what ``read`` says of the data directory of a place; it is asked once.
+
+        ``read`` is given the path of the directory.
+        """
+        answer = cache(read)
+        return lambda place: answer(os.path.dirname(place.path))
 
     def look(self, command: str, question: Callable[[Place], T]) -> Iterator[tuple[Place, T]]:
         """Yield each place with the answer to ``question``, which opens its log.
@@ -162,7 +172,7 @@ class ChosenPartitions(NamedTuple):
         without partitions it prints that.
         """
         if not (self.places or self.missing):
-            print_message(command, f"{self.directory.path} has no partitions")
+            print_message(command, f"{self.directory.name} has no partitions")
         if self.directory.catalogue_error is not None:
             print_message(command, str(self.directory.catalogue_error))
         for partition in self.missing:
@@ -176,11 +186,11 @@ class ChosenPartitions(NamedTuple):
         """
         from tidelog.explain.plans.retention_plan import pinned_offsets
 
-        return pinned_offsets(
-            self.directory.fs,
-            self.directory.path,
-            lambda error: print_message(command, str(error)),
-        )
+        pinned: dict[tuple[str, int], int] = {}
+        for part in self.directory.parts:
+            report = partial(_print_error, command)
+            pinned |= pinned_offsets(part.fs, part.path, report)
+        return pinned
 
     def report_pending(self, command: str) -> None:
         """Print on stderr that transactions are committed and not applied yet, if any are.
@@ -188,7 +198,7 @@ class ChosenPartitions(NamedTuple):
         Readers do not see their records; Kafka would show those that are in the logs already.
         """
         try:
-            count = len(list_journals(self.directory.fs, self.directory.path))
+            count = sum(len(list_journals(part.fs, part.path)) for part in self.directory.parts)
         except OSError:  # the command has reported it
             return
         if count:
@@ -200,62 +210,102 @@ class ChosenPartitions(NamedTuple):
             )
 
 
+def _print_error(command: str, error: Exception) -> None:
+    print_message(command, str(error))
+
+
 def choose_partitions(
     fs: FileSystem,
-    directory: str,
+    directories: Sequence[str],
     topics: Sequence[str] = (),
     partition: int | None = None,
     *,
     server_properties: Mapping[str, str] | None = None,
     may_be_empty: bool = False,
+    allow_partial: bool = False,
+    takes_copies: bool = False,
 ) -> ChosenPartitions:
-    """Return the partitions of ``topics`` (all, if none is named) under ``directory``, sorted.
+    """Return the partitions of ``topics`` (all, if none is named) in ``directories``, sorted.
 
-    ``server_properties`` are those of the broker that wrote the directory, if they are known. With
-    ``may_be_empty`` a data directory may have no partitions, if no topic is named.
+    ``server_properties`` are those of the broker that wrote them, if they are known. With
+    ``may_be_empty`` data directories may have no partitions, if no topic is named. With
+    ``allow_partial`` partitions that are in other data directories are left out. ``takes_copies``:
+    see ``ReadOnlyDirectory.check_present``.
 
     Raises:
         UnknownTopicOrPartition: there are no partitions, or none of a topic that is named.
-        InvalidArgument: ``directory`` is not a directory.
+        PartitionsElsewhere: some of the partitions are in other data directories.
+        InvalidArgument: one of ``directories`` is not a directory.
         InvalidTopic: a partition directory is not named ``<topic>-<partition>``.
         KafkaStorageError: the disk failed.
     """
-    path = os.path.abspath(directory)
-    if _is_partition(fs, path):
-        above = os.path.dirname(path)
-        opened = open_directory_read_only(above, fs=fs, server_properties=server_properties)
-        places = [_place_of(path)]
-        return ChosenPartitions(opened, _chosen(path, places, (), topics, partition), [])
-    opened = open_directory_read_only(path, fs=fs, server_properties=server_properties)
+    paths, places = data_directories(fs, directories)
+    opened = open_directory_read_only(
+        *paths,
+        fs=fs,
+        server_properties=server_properties,
+        accept=None if allow_partial else BY_FLAG,
+    )
+    shown = ", ".join(place.path for place in places) or opened.name
+    if places:
+        return ChosenPartitions(opened, _chosen(shown, places, (), topics, partition), [])
+    numbers = None if partition is None else [partition]
+    wanted = dict.fromkeys(topics or opened.topic_names, numbers)
+    opened.check_present(wanted, takes_copies=takes_copies)
     keys = [*opened.partitions]
     if METADATA_TOPIC in topics:
-        numbers = opened.topic(METADATA_TOPIC).partitions
-        keys += [TopicPartition(METADATA_TOPIC, number) for number in numbers]
-    places = [Place(*key, opened.partition_path(*key)) for key in sorted(keys)]
+        metadata = opened.topic(METADATA_TOPIC).partitions
+        keys += [TopicPartition(METADATA_TOPIC, number) for number in metadata]
     missing = [
         gone
         for gone in opened.missing
         if (not topics or gone.topic in topics) and partition in {None, gone.partition}
     ]
     known = {gone.topic for gone in missing}
-    if may_be_empty and not (places or missing or topics) and opened.has_files_of_its_own():
+    if may_be_empty and not (keys or missing or topics) and opened.has_files_of_its_own():
         return ChosenPartitions(opened, [], [])
-    return ChosenPartitions(opened, _chosen(path, places, known, topics, partition), missing)
+    chosen = _chosen(shown, sorted(keys), known, topics, partition)
+    places = [Place(*key, opened.partition_path(*key)) for key in chosen]
+    return ChosenPartitions(opened, places, missing)
+
+
+def data_directories(fs: FileSystem, given: Sequence[str]) -> tuple[list[str], list[Place]]:
+    """Return the data directories that are given; with directories of partitions, those, too.
+
+    The data directories are then those above. Raises InvalidArgument where both are given, and
+    InvalidTopic, KafkaStorageError as ``choose_partitions``.
+    """
+    paths = [os.path.abspath(one) for one in given]
+    of_partitions = [path for path in paths if _is_partition(fs, path)]
+    if not of_partitions:
+        return paths, []
+    if len(of_partitions) < len(paths):
+        raise InvalidArgument(
+            f"{of_partitions[0]} is the directory of one partition, and others are not: give data"
+            " directories, or only directories of partitions"
+        )
+    places = [_place_of(path) for path in dict.fromkeys(of_partitions)]
+    return [os.path.dirname(place.path) for place in places], sorted(places)
 
 
 def choose_to_change(
     fs: FileSystem,
-    directory: str,
+    directories: Sequence[str],
     topics: Sequence[str] = (),
     partition: int | None = None,
     *,
     may_be_empty: bool = False,
+    allow_partial: bool = False,
 ) -> ChosenPartitions:
     """Return the partitions that a command is to change: arguments as ``choose_partitions``.
 
     Raises KafkaStorageError also for a catalogue that cannot be read; other errors as there.
     """
-    chosen = choose_partitions(fs, directory, topics, partition, may_be_empty=may_be_empty)
+    chosen = choose_partitions(
+        *(fs, directories, topics, partition),
+        may_be_empty=may_be_empty,
+        allow_partial=allow_partial,
+    )
     if chosen.directory.catalogue_error is not None:
         raise chosen.directory.catalogue_error
     return chosen
@@ -263,30 +313,32 @@ def choose_to_change(
 
 def find_places(
     fs: FileSystem,
-    directory: str,
+    directories: Sequence[str],
     topics: Sequence[str] = (),
     partition: int | None = None,
 ) -> list[Place]:
     """Return the partition directories of ``topics`` (all, if none is named), sorted.
 
-    For commands that open the directory for writing. Kafka's ``__cluster_metadata`` is left out
+    For commands that open the directories for writing. Kafka's ``__cluster_metadata`` is left out
     unless it is named.
 
     Raises:
         UnknownTopicOrPartition: there are no partitions, or none of a topic that is named.
-        FileNotFoundError, NotADirectoryError: ``directory`` is not a directory.
+        FileNotFoundError, NotADirectoryError: one of ``directories`` is not a directory.
         InvalidTopic: a partition directory is not named ``<topic>-<partition>``.
     """
-    path = os.path.abspath(directory)
-    if is_partition_directory(fs.list(path)):
-        places = [_place_of(path)]
-    else:
-        places = [
+    places = []
+    for path in map(os.path.abspath, directories):
+        if is_partition_directory(fs.list(path)):
+            places.append(_place_of(path))
+            continue
+        places += [
             Place(*key, os.path.join(path, log_directory_name(*key)))
             for key in _own_partitions(fs, path)
             if key.topic != METADATA_TOPIC or key.topic in topics
         ]
-    return _chosen(path, places, (), topics, partition)
+    shown = ", ".join(map(os.path.abspath, directories))
+    return _chosen(shown, sorted(places), (), topics, partition)
 
 
 def _own_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
@@ -319,11 +371,11 @@ def _is_partition(fs: FileSystem, path: str) -> bool:
 
 def _chosen(
     directory: str,
-    places: list[Place],
+    places: list[K],
     known: Iterable[str],
     topics: Sequence[str],
     partition: int | None,
-) -> list[Place]:
+) -> list[K]:
     """Return the places chosen; ``known`` are topics of which everything chosen is missing."""
     chosen = [
         place
@@ -337,7 +389,12 @@ def _chosen(
     return chosen
 
 
-def _explain(directory: str, places: list[Place], unknown: list[str], partition: int | None) -> str:
+def _explain(
+    directory: str,
+    places: Sequence[Place | TopicPartition],
+    unknown: list[str],
+    partition: int | None,
+) -> str:
     if not places:
         return f"{directory} has no partitions, which are directories named <topic>-<partition>"
     what = f"topic {', '.join(unknown)}" if unknown else "topic"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def run_abort(args: Namespace) -> int:
     """Print the plan, or carry it out; beside a service that does it."""
     key = _partition(args)
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, [key.topic], key.partition)
+    chosen = choose_partitions(SYSTEM_FILES, args.directories, [key.topic], key.partition)
     if not chosen.places:
         chosen.report_missing(args.command)
         return 1

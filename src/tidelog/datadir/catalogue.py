@@ -263,9 +263,30 @@ def read_catalogue(fs: FileSystem, data_dir: str) -> Catalogue:
     Raises:
         KafkaStorageError: the file is unreadable; half a catalogue is not used.
     """
-    path = os.path.join(data_dir, CATALOGUE_FILE)
+    data = read_catalogue_bytes(fs, data_dir)
+    return Catalogue() if data is None else parse_catalogue(data, catalogue_path(data_dir))
+
+
+def catalogue_path(data_dir: str) -> str:
+    """Return the path of the catalogue of a data directory."""
+    return os.path.join(data_dir, CATALOGUE_FILE)
+
+
+def read_catalogue_bytes(fs: FileSystem, data_dir: str) -> bytes | None:
+    """Return the bytes of a catalogue, the same in all directories of a service; None: no file.
+
+    Raises KafkaStorageError.
+    """
     try:
-        content = json.loads(read_small_file(fs, path))
+        return read_small_file(fs, catalogue_path(data_dir))
+    except FileNotFoundError:
+        return None
+
+
+def parse_catalogue(data: bytes, path: str) -> Catalogue:
+    """Return what the bytes of the file ``path`` say; raise CorruptFile, or KafkaStorageError."""
+    try:
+        content = json.loads(data)
         if content["version"] not in _READABLE_VERSIONS:
             raise KafkaStorageError(
                 f"{path} has version {content['version']}; this tidelog reads up to"
@@ -273,8 +294,6 @@ def read_catalogue(fs: FileSystem, data_dir: str) -> Catalogue:
             )
         topics = [Topic.from_json(entry) for entry in content["topics"]]
         deleted = frozenset(parse_uuid(text) for text in content.get("deleted", ()))
-    except FileNotFoundError:
-        return Catalogue()
     except (
         ValueError,
         KeyError,
@@ -317,4 +336,4 @@ def write_catalogue(fs: FileSystem, data_dir: str, catalogue: Catalogue) -> None
         members["deleted"] = deleted.replace("\n", "\n  ")
     content = ",\n".join(f'  "{name}": {text}' for name, text in members.items())
     text = f"{{\n{content}\n}}\n"
-    replace_file(fs, os.path.join(data_dir, CATALOGUE_FILE), text.encode())
+    replace_file(fs, catalogue_path(data_dir), text.encode())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import uuid
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.codec.metadata_files import (
@@ -109,9 +110,13 @@ class PartitionLinks:
             raise KafkaStorageError(f"{path} is left alone: {reason}")
 
     def _is_data_directory(self, path: str) -> bool:
-        if path in map(self._fs.real_path, self._data_dirs):
+        if path in self._real_data_dirs:
             return True
         return self._is_writer and not is_gone(self._fs, os.path.join(path, META_PROPERTIES_FILE))
+
+    @cached_property
+    def _real_data_dirs(self) -> set[str]:
+        return set(map(self._fs.real_path, self._data_dirs))
 
     def _look(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
@@ -185,6 +190,18 @@ def partition_of(name: str) -> TopicPartition | None:
     except InvalidTopic:
         return None
     return key if name == log_directory_name(*key) else None
+
+
+def lies_twice(first: str, second: str) -> KafkaStorageError:
+    """Return the error of a partition with two directories, of which nothing tells the right one.
+
+    Source: Kafka LogManager.loadLog, which does not start then.
+    """
+    return KafkaStorageError(
+        f"{os.path.basename(first)} lies both in {os.path.dirname(first)} and in"
+        f" {os.path.dirname(second)}, as after a failure while one was replacing the other; delete"
+        " one of them"
+    )
 
 
 def is_kept_apart(name: str) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tidelog.cleaner.log_cleaner import Machine
 from tidelog.config.broker_config import BrokerConfig
@@ -27,12 +27,13 @@ from tidelog.errors import InvalidArgument
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.log_manager import Loading, LogManager
 from tidelog.manager.mirror import Mirror, check_mirror_paths
+from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 from tidelog.readonly.read_only_log import open_read_only
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from tidelog.config.sources import SettingValue
     from tidelog.env.clock import Clock
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from tidelog.manager.mirror import MirroredPartition
     from tidelog.manager.mirror_ranges import StageRanges
     from tidelog.readonly.read_only_log import ReadOnlyLog
+
+    Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+    """A data directory, or several."""
 
 
 def open_logs(
@@ -98,6 +102,14 @@ def _absolute(path: str | os.PathLike[str]) -> str:
     if not given or not isinstance(given, str):
         raise InvalidArgument(f"{path!r} is not a path")
     return os.path.abspath(given)
+
+
+def absolute_paths(given: Paths) -> list[str]:
+    """Return the absolute paths of one directory, or of a list; InvalidArgument for none."""
+    several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
+    if not several:
+        raise InvalidArgument("no data directory is named")
+    return [_absolute(one) for one in several]
 
 
 def start_logs(
@@ -173,11 +185,12 @@ def open_to_change(
 
 
 def mirror_directory(
-    source: str | os.PathLike[str],
+    source: Paths,
     target: str | os.PathLike[str],
     *,
     topics: Collection[str] = (),
     server_properties: str | os.PathLike[str] | None = None,
+    allow_partial: bool = False,
 ) -> list[MirroredPartition]:
     """Copy what is new of topics into another data directory, at the same offsets.
 
@@ -192,28 +205,37 @@ def mirror_directory(
     [2]
 
     Args:
-        source: a data directory.
+        source: a data directory, or a list of several that belong together.
         target: the data directory of the mirror; created if missing.
         topics: the topics to mirror; none: all, internal ones included.
         server_properties: the file of the broker that wrote the source, for settings of its topics.
+        allow_partial: copy what is there of topics that are, in part, in other data directories.
 
     Raises:
         DirectoryLocked: a process writes to the target.
         OSError: ``server_properties`` cannot be read.
         InvalidArgument: the source is not a data directory, or is the target.
+        PartitionsElsewhere: partitions of the topics are in other data directories.
         Other errors as ``Mirror.run``.
     """
-    return mirror_topics(open_source(source, server_properties), _absolute(target), topics)
+    opened = open_source(source, server_properties, allow_partial=allow_partial)
+    return mirror_topics(opened, _absolute(target), topics)
 
 
 def open_source(
-    path: str | os.PathLike[str], server_properties: str | os.PathLike[str] | None = None
+    source: Paths,
+    server_properties: str | os.PathLike[str] | None = None,
+    *,
+    allow_partial: bool = False,
 ) -> ReadOnlyDirectory:
     """Open the source of a mirror; arguments and errors as ``mirror_directory``."""
     given = None
     if server_properties is not None:
         given = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
-    return ReadOnlyDirectory(_absolute(path), fs=SYSTEM_FILES, server_properties=given)
+    accept = None if allow_partial else BY_ARGUMENT
+    return ReadOnlyDirectory(
+        *absolute_paths(source), fs=SYSTEM_FILES, server_properties=given, accept=accept
+    )
 
 
 def mirror_topics(
@@ -266,9 +288,12 @@ def open_log_read_only(path: str | os.PathLike[str]) -> ReadOnlyLog:
 
 
 def open_directory_read_only(
-    path: str | os.PathLike[str], *, server_properties: str | os.PathLike[str] | None = None
+    path: str | os.PathLike[str],
+    *more: str | os.PathLike[str],
+    server_properties: str | os.PathLike[str] | None = None,
+    allow_partial: bool = False,
 ) -> ReadOnlyLogs:
-    """Open a data directory to read its topics; takes no lock and changes nothing.
+    """Open a data directory, or several as one, to read topics; takes no lock, changes nothing.
 
     >>> with tidelog.open("data") as logs:
     ...     topic = logs.create_topic("tides")
@@ -280,7 +305,10 @@ def open_directory_read_only(
 
     Args:
         path: the directory that holds the partition directories.
+        more: further data directories of the same service or broker. The partitions of a topic come
+            from all of them; a read of a topic that has others raises ``PartitionsElsewhere``.
         server_properties: the file of the broker that wrote it, for the settings of its topics.
+        allow_partial: read topics without the partitions that are in other data directories.
 
     Raises:
         InvalidArgument: there is no such directory, it is that of one partition, or
@@ -288,17 +316,21 @@ def open_directory_read_only(
         KafkaStorageError: the disk failed.
         OSError: ``server_properties`` cannot be read.
     """
-    data_dir = os.path.abspath(path)
+    paths = [os.path.abspath(one) for one in (path, *more)]
     files = reading(SYSTEM_FILES)
-    if files.exists(data_dir) and is_partition_directory(files.list(data_dir)):
-        raise InvalidArgument(f"{data_dir} is the directory of one partition: use open_read_only")
+    for data_dir in paths:
+        if files.exists(data_dir) and is_partition_directory(files.list(data_dir)):
+            raise InvalidArgument(
+                f"{data_dir} is the directory of one partition: use open_read_only"
+            )
     properties = None
     if server_properties is not None:
         properties = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
     return ReadOnlyLogs(
-        data_dir,
+        *paths,
         fs=SYSTEM_FILES,
         clock=SYSTEM_CLOCK,
         wait_ms=sleep_ms,
         server_properties=properties,
+        accept=None if allow_partial else BY_ARGUMENT,
     )

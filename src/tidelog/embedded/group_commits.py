@@ -12,10 +12,12 @@ from tidelog.embedded.commits import DEFAULT_TIMEOUT_MS
 from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.readonly.group_positions import Position
+from tidelog.readonly.absent_partitions import BY_NOTHING
+from tidelog.readonly.group_positions import OFFSETS_TOPIC, Position, partition_of_group
+from tidelog.readonly.read_only_directory import open_directory_read_only
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tidelog.segment.filenames import TopicPartition
 
@@ -48,3 +50,17 @@ def commit_positions(
     }
     with directory.transaction(None, codec=Codec.NONE) as txn:
         txn.add_positions(group, positions, before=None)
+
+
+def directory_of_group(paths: Sequence[str], group: str) -> str:
+    """Return which of several data directories has a group's positions; the first: none has yet.
+
+    Raises PartitionsElsewhere if another directory has them; InvalidArgument, KafkaStorageError.
+    """
+    directory = open_directory_read_only(*paths, fs=SYSTEM_FILES, accept=BY_NOTHING)
+    directory.check_present({OFFSETS_TOPIC: None})
+    topic = directory.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        return paths[0]
+    number = partition_of_group(group, len(topic.partitions) + len(topic.missing))
+    return directory.part_of(OFFSETS_TOPIC, number).path

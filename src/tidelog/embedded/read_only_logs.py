@@ -1,4 +1,4 @@
-"""The topics of a data directory for a program that only reads, beside its writer or without one.
+"""The topics of data directories for a program that only reads, beside their writer or without one.
 
 Kafka has no such reader: its consumers need a broker.
 """
@@ -16,6 +16,7 @@ from tidelog.embedded.topic_reads import (
     point_in_log,
     total_count,
 )
+from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.log_follower import POLL_MS, LogFollower
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import Offsets, ReadUpTo
@@ -36,26 +37,32 @@ if TYPE_CHECKING:
 
 
 class ReadOnlyLogs:
-    """The topics of one data directory, which is never changed or locked.
+    """The topics of one or several data directories, which are never changed or locked.
 
     Each call looks at the files as they are then, so it sees what a writer, tidelog or Kafka, has
     done since the last one. Any thread may use it. Records above the high watermark, and with
     ``read_committed`` above the last stable offset, are not seen.
 
-    Raises, from any call, UnknownTopicOrPartition for what is not there, KafkaStorageError if the
-    disk failed or the files change faster than they can be read.
+    Raises, from any call, UnknownTopicOrPartition for what is not there, PartitionsElsewhere if
+    what it reads is, in part, in other data directories (unless topics may be read in part),
+    KafkaStorageError if the disk failed or the files change faster than they can be read.
     """
 
     def __init__(
         self,
         path: str,
-        *,
+        *more: str,
         fs: FileSystem,
         clock: Clock,
         wait_ms: Callable[[int], None],
         server_properties: Mapping[str, str] | None = None,
+        accept: str | None = BY_ARGUMENT,
     ) -> None:
         self.path: Final = path
+        self.paths: Final = (path, *more)
+        self._accept = accept
+        self._asked_metadata: set[str] = set()
+        """Topics of which the cluster's metadata was asked: a reader that polls asks it once."""
         self._fs = fs
         self._clock = clock
         self._wait_ms = wait_ms
@@ -63,7 +70,7 @@ class ReadOnlyLogs:
         self._look()
 
     def topics(self) -> Mapping[str, ReadOnlyTopic]:
-        """Return every topic by name, with its partitions, id and known settings."""
+        """Return every topic by name, with the partitions that are here, id and known settings."""
         return self._look().topics
 
     def topic(self, name: str) -> ReadOnlyTopic:
@@ -73,7 +80,9 @@ class ReadOnlyLogs:
     def open(self, topic: str, partition: int) -> ReadOnlyLog:
         """Open one log as it is now, for batches and for what is not offered here."""
         check_partition(partition)
-        return self._look().open(topic, partition)
+        directory = self._look()
+        directory.check_present({topic: [partition]}, asks_metadata=False)
+        return directory.open(topic, partition)
 
     @overload
     def offsets(self, topic: str, partition: None = None) -> dict[int, Offsets]: ...
@@ -173,7 +182,9 @@ class ReadOnlyLogs:
         """Return what follows one partition, for a program that waits in its own way."""
         check_partition(partition)
         is_committed, up_to = _range(isolation)
-        path = self._look().partition_path(topic, partition)
+        directory = self._look()
+        directory.check_present({topic: [partition]}, asks_metadata=False)
+        path = directory.partition_path(topic, partition)
         return LogFollower(
             path, fs=self._fs, next_offset=start_offset, up_to=up_to, committed=is_committed
         )
@@ -196,12 +207,15 @@ class ReadOnlyLogs:
             known = set(followers)
             return {
                 number: self.follower(topic, number, isolation=isolation)
-                for number in self.topic(topic).partitions
+                for number in self._numbers(topic)
                 if number not in known
             }
 
+        def path_of(number: int) -> str:
+            return self._look().partition_path(topic, number)
+
         look = new_followers if partition is None else dict
-        return ReadOnlyTopicFollower(topic, followers, look, self._clock)
+        return ReadOnlyTopicFollower(topic, followers, look, path_of, self._clock)
 
     def _chosen(self, topic: str, partition: int | None, *offsets: int | None) -> list[int]:
         there = self._numbers(topic) if partition is None else ()
@@ -210,12 +224,17 @@ class ReadOnlyLogs:
     def _numbers(self, topic: str) -> list[int]:
         """Return the numbers of a topic's partitions, missing ones too, as reading them fails."""
         looked = self._look()
+        looked.check_present({topic: None}, asks_metadata=topic not in self._asked_metadata)
+        self._asked_metadata.add(topic)
         missing = (gone.partition for gone in looked.missing if gone.topic == topic)
         return sorted({*looked.topic(topic).partitions, *missing})
 
     def _look(self) -> ReadOnlyDirectory:
         return open_directory_read_only(
-            self.path, fs=self._fs, server_properties=self._server_properties
+            *self.paths,
+            fs=self._fs,
+            server_properties=self._server_properties,
+            accept=self._accept,
         )
 
 

@@ -32,6 +32,7 @@ from tidelog.errors import InvalidArgument, TidelogError, UnknownTopicOrPartitio
 from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
 from tidelog.manager.log_manager import Loading, LogManager
 from tidelog.manager.on_demand import Terms
+from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.read_only_directory import open_directory_read_only
 
 if TYPE_CHECKING:
@@ -103,21 +104,24 @@ class NumberedEvents(NamedTuple):
 
 
 def compact_spread(
-    path: str,
+    paths: Sequence[str],
     topics: Sequence[str],
     workers: Workers,
     terms: SpreadTerms,
     on_progress: Callable[[CompactionProgress], None],
+    *,
+    accept: str | None = BY_ARGUMENT,
 ) -> Iterator[CompactedLog]:
     """Compact the logs of some topics (none named: all) and yield what was done to each.
 
-    The directory is locked until the iterator ends or is closed. Raises DirectoryLocked,
+    The directories are locked until the iterator ends or is closed. ``accept``: see
+    ``open_directory_read_only``. Raises DirectoryLocked, PartitionsElsewhere,
     UnknownTopicOrPartition, InvalidConfig, and as ``LogManager.compact``.
     """
-    directory, terms = _opened(path, terms)
+    directory, terms = _opened(paths, terms, accept)
     keys = _partitions(directory, topics)
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
-    config, spread = BrokerConfig(log_dirs=(directory.path,)), terms.spread(workers)
+    config, spread = BrokerConfig(log_dirs=directory.paths), terms.spread(workers)
     usual = Terms(terms.now_ms, terms.overrides)
     threads = start_threads(MAX_WRITERS, "tidelog-compact")
     try:
@@ -135,21 +139,24 @@ def compact_spread(
 
 
 def plan_spread(
-    path: str,
+    paths: Sequence[str],
     topics: Sequence[str],
     workers: Workers,
     terms: SpreadTerms,
     on_progress: Callable[[CompactionProgress], None],
+    *,
+    accept: str | None = BY_ARGUMENT,
 ) -> Iterator[CompactedLog]:
     """Yield what ``compact_spread`` would do; nothing is written, so a writer may be at work.
 
-    Raises CorruptMessage, InvalidRecord, KafkaStorageError, UnknownTopicOrPartition.
+    Raises CorruptMessage, InvalidRecord, KafkaStorageError, PartitionsElsewhere,
+    UnknownTopicOrPartition.
     """
-    directory, terms = _opened(path, terms)
-    config, spread = BrokerConfig(log_dirs=(directory.path,)), terms.spread(workers)
+    directory, terms = _opened(paths, terms, accept)
+    config, spread = BrokerConfig(log_dirs=directory.paths), terms.spread(workers)
     assert terms.now_ms is not None
     clock = ClockAt(terms.now_ms)
-    lines = CleanerLines.read(SYSTEM_FILES, directory.path)
+    lines = {part: CleanerLines.read(SYSTEM_FILES, part.path) for part in directory.parts}
     compaction = Compaction(
         config,
         clock=clock,
@@ -160,22 +167,28 @@ def plan_spread(
     )
     for key in _partitions(directory, topics):
         settings = directory.topic(key.topic).config_in_force(LogConfig(), terms.overrides)
-        facts = plan_compaction(partial(directory.open, *key), settings, lines, clock, compaction)
+        noted = lines[directory.part_of(*key)]
+        facts = plan_compaction(partial(directory.open, *key), settings, noted, clock, compaction)
         yield CompactedLog(facts, spread.why_local(facts, config))
 
 
-def _opened(path: str, terms: SpreadTerms) -> tuple[ReadOnlyDirectory, SpreadTerms]:
-    """Return the directory to look at, and the terms with the time of the beginning."""
+def _opened(
+    paths: Sequence[str], terms: SpreadTerms, accept: str | None
+) -> tuple[ReadOnlyDirectory, SpreadTerms]:
+    """Return the directories to look at, and the terms with the time of the beginning."""
     LogConfig().with_overrides(terms.overrides)
     now_ms = SYSTEM_CLOCK.now_ms() if terms.now_ms is None else terms.now_ms
-    directory = open_directory_read_only(os.path.abspath(path), fs=SYSTEM_FILES)
-    if is_partition_directory(SYSTEM_FILES.list(directory.path)):
-        raise InvalidArgument(f"{directory.path} is the directory of one partition: name the topic")
+    absolute = [os.path.abspath(path) for path in paths]
+    directory = open_directory_read_only(*absolute, fs=SYSTEM_FILES, accept=accept)
+    for path in directory.paths:
+        if is_partition_directory(SYSTEM_FILES.list(path)):
+            raise InvalidArgument(f"{path} is the directory of one partition: name the topic")
     return directory, terms._replace(now_ms=now_ms)
 
 
 def _partitions(directory: ReadOnlyDirectory, topics: Sequence[str]) -> list[TopicPartition]:
     """Return the partitions of some topics, of all if none is named."""
+    directory.check_present(dict.fromkeys(topics or directory.topic_names))
     found = [key for key in directory.partitions if not topics or key.topic in topics]
     unknown = sorted(set(topics) - {key.topic for key in found})
     if unknown:

@@ -108,10 +108,10 @@ def mirror_spread(
     def stage(txn: str, ranges: Sequence[MirrorRange]) -> StagedRanges:
         tasks = _tasks(source, ranges, workers)
         if is_plan:
-            return _staged(ranges, workers.run(MirrorJob(source.path, target, txn, tasks)))
+            return _staged(ranges, workers.run(MirrorJob(source.paths, target, txn, tasks)))
         marker = make_marker(SYSTEM_FILES, target, txn, random.SystemRandom())
         try:
-            return _staged(ranges, workers.run(MirrorJob(source.path, target, txn, tasks, marker)))
+            return _staged(ranges, workers.run(MirrorJob(source.paths, target, txn, tasks, marker)))
         finally:
             with suppress(OSError):  # the commit has deleted it, or the next run does
                 delete_if_there(SYSTEM_FILES, os.path.join(target, marker))
@@ -124,7 +124,7 @@ def mirror_spread(
 class MirrorJob:
     """What the tasks need to know; ``marker``: a file that they look for, None: only count."""
 
-    source: str
+    source: tuple[str, ...]
     target: str
     txn: str
     tasks: tuple[tuple[MirrorPart, ...], ...]
@@ -137,7 +137,7 @@ class MirrorJob:
             DirectoryNotShared: this process does not see the target, or the job has ended.
             InconsistentTopicId: a topic is not the one that was planned.
         """
-        directory = open_directory_read_only(self.source, fs=SYSTEM_FILES)
+        directory = open_directory_read_only(*self.source, fs=SYSTEM_FILES)
         if self.marker is None:
             return CopiedParts((), self._copied(directory, number))
         visits = MarkerVisits(SYSTEM_FILES, self.target, self.marker, SYSTEM_CLOCK)

@@ -9,7 +9,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.env.moments import time_ms
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.record_count import RecordCount
 from tidelog.records.batch import NO_SEQUENCE, TimestampType
 from tidelog.records.isolation import Isolation
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tidelog.manager.partition import Partition
     from tidelog.readonly.log_follower import LogFollower
     from tidelog.records.record import Header, Record
+    from tidelog.records.record_columns import RecordColumns
 
 _NEW_PARTITIONS_NS: Final = 1_000_000_000
 """Time between two looks for new partitions in a directory, which may hold thousands."""
@@ -206,7 +207,8 @@ class ReadOnlyTopicFollower:
     """Reads on in the partitions of a topic that any other process may write.
 
     Used by one thread at a time. ``new_followers`` returns those of partitions that were added; it
-    is asked at most once a second.
+    is asked at most once a second. ``path_of`` returns where a partition is now; it is asked where
+    one cannot be read any more, since it may have been moved to another data directory.
     """
 
     def __init__(
@@ -214,11 +216,13 @@ class ReadOnlyTopicFollower:
         topic: str,
         followers: dict[int, LogFollower],
         new_followers: Callable[[], dict[int, LogFollower]],
+        path_of: Callable[[int], str],
         clock: Clock,
     ) -> None:
         self._topic = topic
         self._followers = followers
         self._new_followers = new_followers
+        self._path_of = path_of
         self._clock = clock
         self._looked_ns = clock.monotonic_ns()
 
@@ -228,6 +232,17 @@ class ReadOnlyTopicFollower:
         if now_ns - self._looked_ns >= _NEW_PARTITIONS_NS:
             self._followers |= self._new_followers()
             self._looked_ns = now_ns
-        for number, follower in self._followers.items():
-            for columns in follower.columns():
+        for number in self._followers:
+            for columns in self._columns(number):
                 yield from all_consumed(self._topic, number, columns.records())
+
+    def _columns(self, number: int) -> Iterator[RecordColumns]:
+        follower = self._followers[number]
+        try:
+            yield from follower.columns()
+        except (KafkaStorageError, UnknownTopicOrPartition):
+            path = self._path_of(number)
+            if path == follower.path:
+                raise
+            moved = self._followers[number] = follower.moved_to(path)
+            yield from moved.columns()

@@ -6,6 +6,7 @@ Kafka: ``kafka-log-dirs.sh``, which asks a broker.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tidelog.datadir.log_dir_description import LogDirDescription, ReplicaInfo
@@ -14,24 +15,29 @@ from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import is_future_directory, parse_topic_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
-    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.readonly.directory_files import DirectoryFiles
+    from tidelog.segment.filenames import TopicPartition
 
 
 def describe_directory(
-    directory: ReadOnlyDirectory, topics: Collection[str] = (), partition: int | None = None
+    part: DirectoryFiles,
+    partitions: Iterable[TopicPartition],
+    topics: Collection[str] = (),
+    partition: int | None = None,
 ) -> LogDirDescription:
     """Return sizes, lags and disk space.
 
-    ``topics``: only their logs, of all topics by default; ``partition``: only those of this number.
-    What cannot be read makes it offline, as it would a manager.
+    ``partitions`` are those of the directory. ``topics``: only their logs, of all topics by
+    default; ``partition``: only those of this number. What cannot be read makes it offline, as it
+    would a manager.
     """
-    fs, path = directory.fs, directory.path
+    fs, path = part.fs, part.path
     try:
         replicas = [
             replica
-            for replica in _replicas(directory)
+            for replica in _replicas(part, partitions)
             if not topics or replica.topic in topics
             if partition in {None, replica.partition}
         ]
@@ -40,18 +46,19 @@ def describe_directory(
         return LogDirDescription.offline(path, str(error))
 
 
-def _replicas(directory: ReadOnlyDirectory) -> Iterator[ReplicaInfo]:
+def _replicas(part: DirectoryFiles, partitions: Iterable[TopicPartition]) -> Iterator[ReplicaInfo]:
     ends: dict[tuple[str, int], int] = {}
-    for log in directory.logs():
-        ends[log.topic, log.partition] = log.log_end_offset
-        yield ReplicaInfo(log.topic, log.partition, log.size_bytes, 0, is_future=False)
-    for name in directory.fs.list(directory.path):
+    for key in partitions:
+        with suppress(UnknownTopicOrPartition), part.open(*key) as log:
+            ends[key] = log.log_end_offset
+            yield ReplicaInfo(*key, log.size_bytes, 0, is_future=False)
+    for name in part.fs.list(part.path):
         if not is_future_directory(name):
             continue
         try:
             key = parse_topic_partition(name)
-            path = os.path.join(directory.path, name)
-            with open_read_only(path, fs=directory.fs) as log:
+            path = os.path.join(part.path, name)
+            with open_read_only(path, fs=part.fs) as log:
                 known = ends.get(key)
                 lag = None if known is None else max(known - log.log_end_offset, 0)
                 yield ReplicaInfo(*key, log.size_bytes, lag, is_future=True)

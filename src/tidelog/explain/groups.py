@@ -24,8 +24,8 @@ _log = logging.getLogger(__name__)
 class GroupPosition(NamedTuple):
     """Where a group is in a partition.
 
-    ``high_watermark`` None: the partition is not in the directory, or its topic is another one than
-    when the position was committed. ``lag`` is the number of offsets up to the high watermark.
+    ``high_watermark`` None: the partition is not in the directories, or its topic is another one
+    than when the position was committed. ``lag`` is the number of offsets up to the high watermark.
     """
 
     group: str
@@ -60,8 +60,10 @@ def group_positions(
 ) -> list[GroupPosition]:
     """Return the committed positions of groups, None: of all, by group, topic and partition.
 
-    Raises CorruptMessage, KafkaStorageError.
+    Raises CorruptMessage, KafkaStorageError; PartitionsElsewhere if a part of the positions, or a
+    partition that they are about, is in another data directory.
     """
+    directory.check_present({OFFSETS_TOPIC: None})
     found: dict[tuple[str, TopicPartition], Position] = {}
     for log in directory.logs(OFFSETS_TOPIC):
         for record in log.settled_records():
@@ -77,6 +79,10 @@ def group_positions(
                 found.pop((one.group, one.key), None)
             else:
                 found[one.group, one.key] = one.position
+    read: dict[str, set[int]] = {}
+    for _, key in found:
+        read.setdefault(key.topic, set()).add(key.partition)
+    directory.check_present(read)
     ends: dict[TopicPartition, int | None] = {}
     for _, key in found:
         if key not in ends:

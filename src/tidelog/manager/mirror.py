@@ -37,7 +37,7 @@ from tidelog.records.memory import walk
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import NewTopic, has_journal
-from tidelog.staging.staged_file import list_staged, transaction_hash
+from tidelog.staging.staged_file import MAX_TXN_BYTES, list_staged, transaction_hash
 from tidelog.staging.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Mirror:
     """One run from a source, opened to be read only, into a directory of a manager.
 
     Args:
-        source: the directory to copy from, beside its writer if it has one.
+        source: the directories to copy from, beside their writer if they have one.
         manager: what holds the target, with logs loaded on first use.
         path: the data directory of the manager that gets the topics.
         is_plan: find out what would be copied, and change nothing.
@@ -133,13 +133,13 @@ class Mirror:
     def run(self, topics: Collection[str] = ()) -> list[MirroredPartition]:
         """Copy what is new of some topics, or of all; return what was copied, by partition.
 
-        Of a topic that lies in several data directories, the partitions in the source are copied.
-
         Batches count that lie below the high watermark of the source as a whole; transactions that
         are open there are open in the mirror, too.
 
         Raises:
-            UnknownTopicOrPartition: a topic is not in the source, or lies in another directory.
+            UnknownTopicOrPartition: a topic is not in the source.
+            PartitionsElsewhere: partitions are in directories that are not in the source, and it
+                was not opened to be read in part.
             InconsistentTopicId: the target has a topic of this name and another id.
             MirrorDiverged: the mirror is not the beginning of its source.
             DataLoss: a partition of the source is missing.
@@ -153,7 +153,8 @@ class Mirror:
             # The mirror would be created without the settings of its source, and keep that.
             raise self._source.catalogue_error
         named = [self._source.topic(name) for name in sorted(topics) or self._source.topics]
-        # A topic of the catalogue may lie in another data directory as a whole.
+        self._source.check_present({topic.name: None for topic in named})
+        # Of what is read in part, a topic may lie in another data directory as a whole.
         chosen = [topic for topic in named if topic.partitions or topic.missing]
         elsewhere = [topic.name for topic in named if topic not in chosen and topic.name in topics]
         if elsewhere:
@@ -194,7 +195,8 @@ class Mirror:
         name = topic.name
         if topic.missing:
             number = topic.missing[0]
-            raise DataLoss(name, number, 0, None, f"its directory in {self._source.path} is gone")
+            path = self._source.part_of(name, number).path
+            raise DataLoss(name, number, 0, None, f"its directory in {path} is gone")
         known = self._manager.topics().get(name)
         partitions = max(topic.partitions, default=0) + 1
         if known is None:
@@ -206,7 +208,7 @@ class Mirror:
             return
         if topic.topic_id not in {None, known.topic_id}:
             raise InconsistentTopicId(
-                f"topic {name} has id {topic.topic_id} in {self._source.path} and"
+                f"topic {name} has id {topic.topic_id} in {self._source.name} and"
                 f" {known.topic_id} in {self._path}: it was created again, or is another topic"
             )
         if partitions > max(known.partitions, default=-1) + 1:
@@ -220,7 +222,10 @@ class Mirror:
         """
         fs = self._manager.machine.fs
         known = read_finished(fs, self._path)
-        names = [f"mirror {number} of {self._source.path}" for number in range(len(known) + 3)]
+        source = self._source.name
+        if len(source.encode()) > MAX_TXN_BYTES // 2:
+            source = transaction_hash(source)
+        names = [f"mirror {number} of {source}" for number in range(len(known) + 3)]
         pending = {txn for _, txn in self._manager.staged_commits.pending}
         committed = next((txn for txn in names if txn in pending), None)
         if committed is not None:
@@ -320,13 +325,15 @@ class Mirror:
 
 def check_mirror_paths(source: ReadOnlyDirectory, target: str) -> None:
     """Raise InvalidArgument unless topics of ``source`` can be mirrored in ``target``."""
-    if is_partition_directory(source.fs.list(source.path)):
-        raise InvalidArgument(f"{source.path} is one partition; name the data directory above it")
-    ours, theirs = os.path.realpath(source.path), os.path.realpath(target)
-    if ours == theirs:
-        raise InvalidArgument(f"{target} is the source itself")
-    if theirs.startswith(os.path.join(ours, "")):
-        raise InvalidArgument(f"{target} is inside the source: Kafka would not start with that")
+    theirs = os.path.realpath(target)
+    for path in source.paths:
+        if is_partition_directory(source.fs.list(path)):
+            raise InvalidArgument(f"{path} is one partition; name the data directory above it")
+        ours = os.path.realpath(path)
+        if ours == theirs:
+            raise InvalidArgument(f"{target} is the source itself")
+        if theirs.startswith(os.path.join(ours, "")):
+            raise InvalidArgument(f"{target} is inside the source: Kafka would not start with that")
 
 
 def _start_of(log: Log | None) -> int:

@@ -92,7 +92,7 @@ def check_topic_id(
     found = directory.topic_id(topic, partition)
     if topic_id not in {None, found}:
         raise InconsistentTopicId(
-            f"topic {topic} has id {found} in {directory.path}, and had {topic_id} when the mirror"
+            f"topic {topic} has id {found} in {directory.name}, and had {topic_id} when the mirror"
             " was planned: it was created again, or this process sees another directory"
         )
 

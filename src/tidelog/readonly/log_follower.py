@@ -57,6 +57,18 @@ class LogFollower:
         self._seen: tuple[int, ...] | None = None
         self._topic_id: UUID | None = None
 
+    def moved_to(self, path: str) -> LogFollower:
+        """Return what follows the same partition, from where this is, in another directory."""
+        moved = LogFollower(
+            path,
+            fs=self._fs,
+            next_offset=self.next_offset,
+            up_to=self._up_to,
+            committed=self._committed,
+        )
+        moved._topic_id = self._topic_id
+        return moved
+
     def opened_if_changed(self) -> ReadOnlyLog | None:
         """Open the log if it may have changed since the last call; None if it has not.
 

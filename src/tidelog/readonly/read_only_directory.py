@@ -1,9 +1,9 @@
-"""A whole data directory opened to be read only: its topics, partitions and their logs.
+"""A whole data directory, or several as one, to be read only: topics, partitions and their logs.
 
 Takes no lock and changes nothing, and may be used beside a writer, tidelog or Kafka. What the
-directory holds is looked up once, when it is first asked for: the catalogue, ``meta.properties``
+directories hold is looked up once, when it is first asked for: the catalogues, ``meta.properties``
 and the names of the partition directories, and the checkpoints when the first log is opened. To see
-what has changed since, open the directory again.
+what has changed since, open them again.
 """
 
 from __future__ import annotations
@@ -11,96 +11,87 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from tidelog.codec.metadata_files import (
-    META_PROPERTIES_FILE,
-    PARTITION_METADATA_FILE,
-    read_meta_properties,
-    read_partition_metadata,
-)
-from tidelog.datadir.catalogue import (
-    CATALOGUE_FILE,
-    METADATA_TOPIC,
-    Catalogue,
-    read_catalogue,
-)
-from tidelog.datadir.deletion_marks import marks_among, without_marked
+from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.lock_file import has_writer
 from tidelog.datadir.offset_checkpoints import (
-    CHECKPOINT_FILES,
     CLEANER_OFFSET_FILE,
     RECOVERY_POINT_FILE,
     read_offsets,
 )
-from tidelog.datadir.partition_directories import survey
-from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
-from tidelog.readonly.checkpoints import Checkpoints
+from tidelog.datadir.partition_directories import lies_twice
+from tidelog.errors import CorruptFile, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.readonly.absent_partitions import BY_ARGUMENT, partitions_elsewhere
 from tidelog.readonly.cluster_metadata import find_broker_settings
+from tidelog.readonly.directory_files import DirectoryFiles
 from tidelog.readonly.holes import Hole
-from tidelog.readonly.log_snapshot import MAX_LOOKS
+from tidelog.readonly.placement import find_partitions
 from tidelog.readonly.read_files import reading
-from tidelog.readonly.read_only_log import open_read_only
 from tidelog.readonly.read_only_topic import MissingPartition, ReadOnlyTopic
-from tidelog.segment.filenames import TopicPartition, log_directory_name
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from uuid import UUID
 
     from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
     from tidelog.env.files import FileSystem
     from tidelog.readonly.damaged_range import OnDamage
+    from tidelog.readonly.placement import Absent, Placement
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 
 def open_directory_read_only(
-    path: str, *, fs: FileSystem, server_properties: Mapping[str, str] | None = None
+    path: str,
+    *more: str,
+    fs: FileSystem,
+    server_properties: Mapping[str, str] | None = None,
+    accept: str | None = BY_ARGUMENT,
 ) -> ReadOnlyDirectory:
-    """Open a data directory, as ``data``, to be read only.
+    """Open a data directory, as ``data``, or several of one owner, to be read only.
 
     An unreadable catalogue is not an error here: topics are then known by their directories, see
     ``ReadOnlyDirectory.catalogue_error``. ``server_properties`` are those of the broker that wrote
-    the directory, if they are known.
+    the directories, if they are known. ``accept`` is how an error tells the caller to read topics
+    in part; None: ``check_present`` lets them be read so.
 
     Raises:
         InvalidArgument: there is no such directory.
         KafkaStorageError: the disk failed.
     """
-    return ReadOnlyDirectory(path, fs=fs, server_properties=server_properties)
-
-
-class _Entries(NamedTuple):
-    """What one look at a data directory found; ``lost`` is listed here and not there."""
-
-    catalogue: Catalogue
-    catalogue_error: KafkaStorageError | None
-    found: list[TopicPartition]
-    lost: list[TopicPartition]
-    foreign: dict[str, str]
+    return ReadOnlyDirectory(path, *more, fs=fs, server_properties=server_properties, accept=accept)
 
 
 class ReadOnlyDirectory:
-    """A data directory as it was when it was first asked; used by one thread at a time.
+    """One or several data directories as they were when first asked; used by one thread at a time.
+
+    The partitions of a topic come from all of them. ``parts`` are the directories, each once. What
+    is asked of topics raises InvalidArgument for directories that do not belong together.
 
     ``__cluster_metadata``, Kafka's own log, is not among the topics and partitions; ``topic`` and
     ``open`` give it by name.
     """
 
     def __init__(
-        self, path: str, *, fs: FileSystem, server_properties: Mapping[str, str] | None = None
+        self,
+        path: str,
+        *more: str,
+        fs: FileSystem,
+        server_properties: Mapping[str, str] | None = None,
+        accept: str | None = BY_ARGUMENT,
     ) -> None:
         self._server_properties: Final = server_properties
-        self.path: Final = path.rstrip("/") or path
+        self._accept: Final = accept
         self._fs: Final[ReadFiles] = reading(fs)
-        try:
-            is_directory = self._fs.stat(self.path).is_directory
-        except FileNotFoundError:
-            raise InvalidArgument(f"{self.path} is not a data directory: it is missing") from None
-        if not is_directory:
-            raise InvalidArgument(f"{self.path} is not a data directory: it is a file")
+        self._by_real_path: Final[dict[str, DirectoryFiles]] = {}
+        for one in (path, *more):
+            # A directory that is named twice, maybe by a link, would hold each partition twice.
+            part = DirectoryFiles(one, self._fs)
+            self._by_real_path.setdefault(self._fs.real_path(one), part)
+        self.parts: Final = tuple(self._by_real_path.values())
 
     @property
     def fs(self) -> FileSystem:
@@ -108,32 +99,62 @@ class ReadOnlyDirectory:
         return self._fs
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of the directories."""
+        return tuple(part.path for part in self.parts)
+
+    @property
+    def name(self) -> str:
+        """The paths as messages name them."""
+        return ", ".join(self.paths)
+
+    @property
     def catalogue_error(self) -> KafkaStorageError | None:
-        """Why the catalogue cannot be read; None if it can, or if there is none."""
-        return self._entries.catalogue_error
+        """Why a catalogue cannot be read; None if all can, or if there is none."""
+        return self._placed.catalogue_error
 
     @cached_property
     def topics(self) -> Mapping[str, ReadOnlyTopic]:
         """All topics by name, in order: those of the catalogue, and those found by directories."""
-        entries = self._entries
-        placed = {key.topic for key in (*entries.found, *entries.lost)}
-        names = placed | set(entries.catalogue.topics)
-        return {name: self._topic(name) for name in sorted(names - {METADATA_TOPIC})}
+        return {name: self._topic(name) for name in self.topic_names}
+
+    @cached_property
+    def topic_names(self) -> tuple[str, ...]:
+        """The names of all topics, in order."""
+        placed = self._placed
+        names = {*placed.found_by_topic, *placed.lost_by_topic, *placed.catalogue.topics}
+        return tuple(sorted(names - {METADATA_TOPIC}))
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
         """The partitions whose directories are there, in order."""
-        return tuple(key for key in self._entries.found if key.topic != METADATA_TOPIC)
+        return tuple(key for key in self._placed.found if key.topic != METADATA_TOPIC)
+
+    def partitions_in(self, part: DirectoryFiles) -> tuple[TopicPartition, ...]:
+        """Return those of ``partitions`` that a directory holds."""
+        here = self._placed.found_by_part.get(part, ())
+        return tuple(key for key in here if key.topic != METADATA_TOPIC)
 
     @property
     def found(self) -> tuple[TopicPartition, ...]:
         """All partitions whose directories are there, ``__cluster_metadata`` included, in order."""
-        return tuple(self._entries.found)
+        return tuple(self._placed.found)
 
-    @property
-    def foreign(self) -> Mapping[str, str]:
-        """The directories that are not partitions, by name, each with what it lacks."""
-        return self._entries.foreign
+    def part_at(self, path: str) -> DirectoryFiles:
+        """Return the directory with a path, or that a link with this path leads to."""
+        return self._by_real_path[self._fs.real_path(path)]
+
+    def has_files_of_its_own(self) -> bool:
+        """Return whether there is a file that only a data directory has."""
+        return any(part.has_files_of_its_own() for part in self.parts)
+
+    def has(self, topic: str, partition: int) -> bool:
+        """Return whether a partition is among those ``found``."""
+        return TopicPartition(topic, partition) in self._placed.found
+
+    def foreign(self, part: DirectoryFiles) -> Mapping[str, str]:
+        """Return the entries of a directory that are no partitions, with what each lacks."""
+        return self._placed.foreign[part.path]
 
     @cached_property
     def missing(self) -> tuple[MissingPartition, ...]:
@@ -142,46 +163,90 @@ class ReadOnlyDirectory:
         One that no checkpoint knows is left out while a writer is at work, which is creating it: a
         topic is in the catalogue before its directories are made.
         """
-        if not self._entries.lost:
-            return ()
-        watermarks: OffsetCheckpoint = {}
-        points: OffsetCheckpoint = {}
-        with suppress(CorruptFile):  # what is missing can be reported all the same
-            points = read_offsets(self._fs, os.path.join(self.path, RECOVERY_POINT_FILE))
-        with suppress(CorruptFile):
-            watermarks = self.checkpoints.high_watermarks
-        is_being_written = has_writer(self.path)
-        found = (
-            MissingPartition(*key, watermarks.get(key, points.get(key)))
-            for key in self._entries.lost
-            if not self._fs.exists(self.partition_path(*key))
-        )
+        lost = self._placed.lost
+        lines = {part: _last_known_offsets(part) for part in set(lost.values())}
+        written = {part for part in lines if has_writer(part.path)}
         return tuple(
-            gone for gone in found if gone.high_watermark is not None or not is_being_written
+            MissingPartition(*key, lines[part].get(key))
+            for key, part in lost.items()
+            if (key in lines[part] or part not in written)
+            and not self._fs.exists(part.partition_path(*key))
         )
 
-    @cached_property
-    def checkpoints(self) -> Checkpoints:
-        """High watermarks and log starts, read once; KafkaStorageError where one is malformed."""
-        return Checkpoints.read(self.path, fs=self._fs)
+    def check_present(
+        self,
+        wanted: Mapping[str, Collection[int] | None],
+        *,
+        asks_metadata: bool = True,
+        takes_copies: bool = False,
+    ) -> None:
+        """Raise PartitionsElsewhere if partitions of some topics are in none of the directories.
+
+        Those that are lost, as the catalogue places them here, are not meant: see ``missing``.
+
+        Args:
+            wanted: the topics, with the partitions that are to be read; None: all.
+            asks_metadata: whether to read the cluster's metadata, which alone tells that a topic of
+                Kafka's has more partitions than the last one found.
+            takes_copies: whether a copy that a move may have left here counts as the partition.
+        """
+        if self._accept is None:
+            return
+        absent = [
+            each
+            for topic, numbers in wanted.items()
+            for each in self.absent(topic, asks_metadata=asks_metadata)
+            if each.copy is None or not takes_copies
+            if numbers is None or any(number in each.numbers for number in numbers)
+        ]
+        if absent:
+            raise partitions_elsewhere(
+                *(self._fs, self.paths, absent, self._accept),
+                log_dirs=(self._server_properties or {}).get("log.dirs", ""),
+            )
+
+    def absent(self, topic: str, *, asks_metadata: bool = True) -> list[Absent]:
+        """Return the partitions of a topic that are in none of the directories, in order."""
+        known: Collection[int] = ()
+        if asks_metadata and topic not in self._placed.catalogue.topics:
+            known = self._known_to_cluster(topic)
+        return list(self._placed.absent(topic, known))
+
+    def look_again(self) -> None:
+        """Forget what was looked up: a partition that is gone may have been moved meanwhile."""
+        for part in self.parts:
+            part.__dict__.pop("checkpoints", None)
+        for name in ("topics", "topic_names", "missing", "_placed", "_broker"):
+            self.__dict__.pop(name, None)
+
+    def part_of(self, topic: str, partition: int) -> DirectoryFiles:
+        """Return the directory that holds a partition, or the one that would.
+
+        Raises KafkaStorageError for a partition that is in two, of which nothing tells the right
+        one.
+        """
+        key = TopicPartition(topic, partition)
+        rivals = self._placed.rivals.get(key)
+        if rivals is not None:
+            raise lies_twice(*(one.partition_path(*key) for one in rivals))
+        return self._placed.found.get(key) or self._placed.lost.get(key) or self.parts[0]
 
     def topic(self, name: str) -> ReadOnlyTopic:
         """Return one topic; UnknownTopicOrPartition where there is none."""
         if name in self.topics:
             return self.topics[name]
-        if name == METADATA_TOPIC and any(key.topic == name for key in self._entries.found):
+        if name == METADATA_TOPIC and name in self._placed.found_by_topic:
             return self._topic(name)
         there = ", ".join(self.topics) or "none"
-        raise UnknownTopicOrPartition(f"no topic {name} in {self.path}; topics there: {there}")
+        raise UnknownTopicOrPartition(f"no topic {name} in {self.name}; topics there: {there}")
 
     def open(self, topic: str, partition: int, *, on_damage: OnDamage | None = None) -> ReadOnlyLog:
         """Open a partition's log to be read only; ``on_damage`` and errors as ``open_read_only``.
 
-        Its high watermark and log start are those of ``checkpoints``.
+        Its high watermark and log start are those of its directory's checkpoints. Errors, too, as
+        of ``part_of``.
         """
-        path = self.partition_path(topic, partition)
-        checkpoints = self.checkpoints
-        return open_read_only(path, fs=self._fs, checkpoints=checkpoints, on_damage=on_damage)
+        return self.part_of(topic, partition).open(topic, partition, on_damage=on_damage)
 
     def unexplained_holes(
         self, log: ReadOnlyLog, holes: Iterable[tuple[int, int]]
@@ -197,7 +262,7 @@ class ReadOnlyDirectory:
         topic = self.topics.get(log.topic)
         if topic is not None and topic.is_compacted:
             return ()
-        path = os.path.join(self.path, CLEANER_OFFSET_FILE)
+        path = os.path.join(os.path.dirname(log.directory), CLEANER_OFFSET_FILE)
         cleaned = read_offsets(self._fs, path).get((log.topic, log.partition), 0)
         # A broker's cleaner keeps a line here for each log that it compacts.
         is_unknown = topic is None or "cleanup.policy" in topic.unknown_settings
@@ -210,7 +275,7 @@ class ReadOnlyDirectory:
 
         A partition that has been deleted since the directory was opened is left out.
         """
-        for key in self._entries.found if topic is not None else self.partitions:
+        for key in self._placed.found if topic is not None else self.partitions:
             if topic in {None, key.topic}:
                 try:
                     log = self.open(*key)
@@ -224,104 +289,51 @@ class ReadOnlyDirectory:
 
         Raises KafkaStorageError if it cannot be read.
         """
-        path = os.path.join(self.partition_path(topic, partition), PARTITION_METADATA_FILE)
-        return read_partition_metadata(self._fs, path)
+        return self.part_of(topic, partition).topic_id(topic, partition)
 
     def partition_path(self, topic: str, partition: int) -> str:
         """Return the path of a partition's directory, whether it is there or not."""
-        return os.path.join(self.path, log_directory_name(topic, partition))
+        return self.part_of(topic, partition).partition_path(topic, partition)
 
-    @cached_property
-    def _entries(self) -> _Entries:
-        """Read the catalogue, then list the directory; again where something seems to be missing.
-
-        A writer that creates a topic writes the catalogue before it makes directories, one that
-        deletes a topic takes it out of the catalogue before it removes any: only what two looks in
-        a row show is missing.
-        """
-        before: list[TopicPartition] | None = None
-        for _ in range(MAX_LOOKS):
-            entries = self._look()
-            if not entries.lost or entries.lost == before:
-                return entries
-            before = entries.lost
-        raise KafkaStorageError(f"{self.path} changed during each of {MAX_LOOKS} looks at it")
-
-    def _look(self) -> _Entries:
-        catalogue, catalogue_error = Catalogue(), None
-        try:
-            catalogue = read_catalogue(self._fs, self.path)
-        except KafkaStorageError as error:
-            catalogue_error = error
-        try:
-            names = self._fs.list(self.path)
-            surveyed = survey(self._fs, self.path, listed=_listed(catalogue), names=names)
-        except FileNotFoundError:
-            raise KafkaStorageError(f"{self.path} was deleted while it was read") from None
-        found = surveyed.live
-        catalogue = without_marked(catalogue, marks_among(names))
-        deleted = catalogue.deleted
-        if deleted:
-            found = [key for key in found if self._id_or_none(*key) not in deleted]
-        lost = self._placed_here(catalogue).difference(found)
-        return _Entries(catalogue, catalogue_error, found, sorted(lost), surveyed.foreign)
-
-    def _placed_here(self, catalogue: Catalogue) -> set[TopicPartition]:
-        """Return the partitions that the catalogue places into this directory."""
-        own_id = self.directory_id if catalogue.topics else None
-        return {
-            TopicPartition(topic.name, number)
-            for topic in catalogue.topics.values()
-            for number, directory_id in topic.partitions.items()
-            if directory_id == own_id
-        }
-
-    def placed_elsewhere(self) -> dict[TopicPartition, UUID]:
-        """Return the partitions found here that the catalogue places into another directory.
+    def placed_elsewhere(self, part: DirectoryFiles) -> dict[TopicPartition, UUID]:
+        """Return the partitions found in a directory that the catalogue places into another one.
 
         Each with the id of that directory. If this one has no id, all that are placed are.
         """
-        topics, own_id = self._entries.catalogue.topics, self.directory_id
-        elsewhere = {}
-        for key in self._entries.found:
-            placed = (
-                topics[key.topic].partitions.get(key.partition) if key.topic in topics else None
-            )
-            if placed not in {None, own_id}:
-                elsewhere[key] = placed
-        return elsewhere
+        placed = self._placed
+        homes = {key: placed.home_of(key) for key in placed.found_by_part.get(part, ())}
+        return {
+            key: home
+            for key, home in homes.items()
+            if home is not None and home != part.directory_id
+        }
 
-    def has_files_of_its_own(self) -> bool:
-        """Return whether there is a file that only a data directory has."""
-        own = {META_PROPERTIES_FILE, CATALOGUE_FILE, *CHECKPOINT_FILES}
-        return not own.isdisjoint(self._fs.list(self.path))
-
-    @property
-    def directory_id(self) -> UUID | None:
-        """The directory's id; None if ``meta.properties`` names none or cannot be read."""
-        try:
-            meta = read_meta_properties(self._fs, os.path.join(self.path, META_PROPERTIES_FILE))
-        except (KafkaStorageError, InvalidArgument):
-            return None
-        return None if meta is None else meta.directory_id
+    @cached_property
+    def _placed(self) -> Placement:
+        return find_partitions(self.parts)
 
     def _topic(self, name: str) -> ReadOnlyTopic:
-        partitions = tuple(self._found_by_topic.get(name, ()))
-        missing = tuple(self._lost_by_topic.get(name, ()))
-        listed = self._entries.catalogue.topics.get(name)
+        placed = self._placed
+        partitions = tuple(placed.found_by_topic.get(name, ()))
+        missing = tuple(placed.lost_by_topic.get(name, ()))
+        listed = placed.catalogue.topics.get(name)
         if listed is not None:
             return ReadOnlyTopic.listed(listed, partitions, missing, self._broker_settings)
-        ids = (self._id_or_none(name, number) for number in partitions)
+        ids = (self._found_id(TopicPartition(name, number)) for number in partitions)
         topic_id = next((found for found in ids if found is not None), None)
         return ReadOnlyTopic.found(name, topic_id, partitions, self._broker_settings)
 
-    @cached_property
-    def _found_by_topic(self) -> Mapping[str, list[int]]:
-        return _by_topic(self._entries.found)
+    def _found_id(self, key: TopicPartition) -> UUID | None:
+        return self._placed.found[key].id_or_none(*key)
 
-    @cached_property
-    def _lost_by_topic(self) -> Mapping[str, list[int]]:
-        return _by_topic(self._entries.lost)
+    def _known_to_cluster(self, topic: str) -> Collection[int]:
+        """Return the partitions of a topic, of which one was found, by the cluster's metadata."""
+        found = self.topics.get(topic)
+        if found is None or found.topic_id is None:
+            return ()
+        image = self._broker.image
+        recorded = None if image is None else image.topics.get(found.topic_id)
+        return () if recorded is None else recorded.partitions
 
     def _broker_settings(self) -> BrokerSettings:
         return self._broker
@@ -330,31 +342,21 @@ class ReadOnlyDirectory:
     def _broker(self) -> BrokerSettings:
         """What is known of the broker's settings; read when it is first asked for."""
         return find_broker_settings(
-            [self.path],
+            self.paths,
             fs=self._fs,
             topic_ids={topic.topic_id for topic in self.topics.values() if topic.topic_id},
             server_properties=self._server_properties,
         )
 
-    def _id_or_none(self, topic: str, partition: int) -> UUID | None:
-        try:
-            return self.topic_id(topic, partition)
-        except KafkaStorageError:
-            return None  # verify reports what is wrong with the file
 
+def _last_known_offsets(part: DirectoryFiles) -> OffsetCheckpoint:
+    """Return how far the partitions of a directory had records, by its checkpoints.
 
-def _by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return the numbers of partitions by topic, in their order."""
-    numbers: dict[str, list[int]] = {}
-    for topic, number in keys:
-        numbers.setdefault(topic, []).append(number)
-    return numbers
-
-
-def _listed(catalogue: Catalogue) -> set[str]:
-    """Return the names of all partition directories that a catalogue knows."""
-    return {
-        log_directory_name(topic.name, number)
-        for topic in catalogue.topics.values()
-        for number in topic.partitions
-    }
+    What is missing can be reported all the same if a checkpoint cannot be read.
+    """
+    lines: OffsetCheckpoint = {}
+    with suppress(CorruptFile):
+        lines |= read_offsets(part.fs, os.path.join(part.path, RECOVERY_POINT_FILE))
+    with suppress(CorruptFile):
+        lines |= part.checkpoints.high_watermarks
+    return lines

@@ -101,9 +101,9 @@ class CutFile:
 
 
 def find_cut_files(directory: ReadOnlyDirectory) -> list[CutFile]:
-    """Return the cut files of a data directory, in order of topic, partition and offset.
+    """Return the cut files of data directories, in order of topic, partition and offset.
 
-    Raises KafkaStorageError if the directory cannot be read.
+    Raises KafkaStorageError if a directory cannot be read.
     """
     fs = directory.fs
     known = {}
@@ -111,10 +111,11 @@ def find_cut_files(directory: ReadOnlyDirectory) -> list[CutFile]:
         known[topic_part(topic.name, topic.topic_id)] = topic.name
         known[topic_part(topic.name, None)] = topic.name
     found = []
-    for name in fs.list(directory.path):
-        parsed = CutName.parse(name)
-        if parsed is not None:
-            found.append(_look_at(fs, os.path.join(directory.path, name), parsed, known))
+    for path in directory.paths:
+        for name in fs.list(path):
+            parsed = CutName.parse(name)
+            if parsed is not None:
+                found.append(_look_at(fs, os.path.join(path, name), parsed, known))
     return sorted(found, key=lambda one: (one.topic or "", *one.name))
 
 

@@ -23,7 +23,7 @@ def test_each_record_is_printed_once_as_it_is_appended(cli: Cli) -> None:
     """A round without changes opens no log."""
     cli.on("create", "t")
     cli.append("a", "b")
-    places = find_places(SYSTEM_FILES, str(cli.data), ["t"])
+    places = find_places(SYSTEM_FILES, [str(cli.data)], ["t"])
     printed: list[list[bytes | None]] = []
     waits: list[int] = []
 

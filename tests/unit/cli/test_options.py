@@ -86,11 +86,11 @@ def parsed(*words: str) -> Any:
 def test_the_environment_names_the_directory(
     monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
-    """``-d`` overrides it."""
+    """``-d`` overrides it; what one command line names is not kept for the next."""
     monkeypatch.setenv(DIRECTORY_VARIABLE, "env")
 
-    assert parsed(*words).directory == "env"
-    assert parsed(*words, "-d", "x").directory == "x"
+    assert parsed(*words).directories == ["env"]
+    assert parsed(*words, "-d", "x").directories == ["x"]
 
 
 @pytest.mark.parametrize("words", [["cat", "t"], ["describe"], ["metrics"]])
@@ -186,29 +186,33 @@ def test_a_time_is_taken_in_every_form(enumerated: Enumerated) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "directory", "topics"),
+    ("words", "directories", "topics"),
     [
-        (["data"], "data", []),
-        (["data", "t", "u"], "data", ["t", "u"]),
-        (["t", "-d", "data"], "data", ["t"]),
-        (["./t", "-d", "data"], "data", ["./t"]),
-        (["./new", "t"], "./new", ["t"]),
+        (["data"], ["data"], []),
+        (["data", "t", "u"], ["data"], ["t", "u"]),
+        (["t", "-d", "data"], ["data"], ["t"]),
+        (["t", "-d", "data", "-d", "more"], ["data", "more"], ["t"]),
+        (["./t", "-d", "data"], ["./t", "data"], []),
+        (["data", "more/", "t"], ["data", "more/"], ["t"]),
+        (["./new", "t"], ["./new"], ["t"]),
+        (["/disk1", "/disk2"], ["/disk1", "/disk2"], []),
     ],
 )
-def test_the_first_word_may_be_the_directory(
+def test_the_first_words_may_be_directories(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     words: list[str],
-    directory: str,
+    directories: list[str],
     topics: list[str],
 ) -> None:
-    """Without ``-d``; before topics, and after the operation of a plan."""
+    """The first without ``-d``, others if they are paths; and after the operation of a plan."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
+    (tmp_path / "more").mkdir()
     for command in (["describe"], ["verify"], ["plan", "retention"]):
         args = parsed(*command, *words)
 
-        assert (args.directory, args.topics) == (directory, topics)
+        assert (args.directories, args.topics) == (directories, topics)
 
 
 @pytest.mark.parametrize(
@@ -241,23 +245,23 @@ def test_a_word_is_taken_as_a_directory_only_if_it_is_one(
 
 
 @pytest.mark.parametrize(
-    ("words", "directory", "topics"),
+    ("words", "directories", "topics"),
     [
-        (["t"], "env", ["t"]),
-        (["./t"], "./t", []),
-        ([".", "t"], ".", ["t"]),
-        (["/data/t-0"], "/data/t-0", []),
+        (["t"], ["env"], ["t"]),
+        (["./t"], ["./t"], []),
+        ([".", "t"], ["."], ["t"]),
+        (["/data/t-0", "/data/t-1"], ["/data/t-0", "/data/t-1"], []),
     ],
 )
 def test_with_the_variable_set_only_a_path_is_a_directory(
-    monkeypatch: pytest.MonkeyPatch, words: list[str], directory: str, topics: list[str]
+    monkeypatch: pytest.MonkeyPatch, words: list[str], directories: list[str], topics: list[str]
 ) -> None:
     """No topic is named like a path; a group or a transaction may have a slash in its name."""
     monkeypatch.setenv(DIRECTORY_VARIABLE, "env")
 
     args = parsed("describe", *words)
 
-    assert (args.directory, args.topics) == (directory, topics)
+    assert (args.directories, args.topics) == (directories, topics)
     assert parsed("groups", "team/app").groups == ["team/app"]
     assert parsed("staged", "drop", "imports/5").txn == "imports/5"
 

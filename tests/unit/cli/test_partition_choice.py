@@ -26,7 +26,7 @@ def found(*words: object, directory: str = "/data") -> list[str]:
     """Return the names of the partitions selected."""
     topics = [word for word in words if isinstance(word, str)]
     numbers = [word for word in words if isinstance(word, int)]
-    places = find_places(home().fs, directory, topics, *numbers)
+    places = find_places(home().fs, [directory], topics, *numbers)
     return [f"{place.topic}-{place.partition}" for place in places]
 
 
@@ -60,7 +60,7 @@ def test_a_partitions_directory_is_one_place(name: str) -> None:
     made.write(f"b-2/{name}", "")
 
     for path in ("/data/b-2", "/data/b-2/", "/data/../data/b-2"):
-        assert find_places(made.fs, path) == [("b", 2, "/data/b-2")]
+        assert find_places(made.fs, [path]) == [("b", 2, "/data/b-2")]
 
 
 def test_a_partitions_directory_must_have_its_name() -> None:
@@ -69,7 +69,7 @@ def test_a_partitions_directory_must_have_its_name() -> None:
     made.write(f"copy/{0:020d}.log", "")
 
     with pytest.raises(InvalidTopic):
-        find_places(made.fs, "/data/copy")
+        find_places(made.fs, ["/data/copy"])
 
 
 def test_a_missing_directory_is_refused() -> None:
@@ -89,5 +89,5 @@ def test_a_partition_directory_has_a_legal_name(name: str) -> None:
 
     for choose in (find_places, choose_partitions):
         with pytest.raises(InvalidTopic) as caught:
-            choose(made.fs, path)
+            choose(made.fs, [path])
         assert str(caught.value).isprintable()

@@ -227,7 +227,7 @@ def test_only_a_directory_with_a_log_is_a_partition_that_nobody_has_listed() -> 
     directory = opened(home)
 
     assert directory.partitions == (("listed", 0), ("t", 0))
-    assert list(directory.foreign) == ["dbus-1", "my copy-0", "photos"]
+    assert list(directory.foreign(directory.parts[0])) == ["dbus-1", "my copy-0", "photos"]
 
 
 def test_what_a_writer_has_not_made_yet_is_not_missing(tmp_path: Path) -> None:

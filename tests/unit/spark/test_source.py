@@ -90,7 +90,7 @@ def test_a_load_takes_nothing_from_the_table_whose_columns_it_names(tmp_path: Pa
     schema = table(path=str(tmp_path / "table"), subscribe="t")
     reader = source.LogSource({"path": str(tmp_path), "subscribePattern": "u"}).reader(schema)
 
-    assert (reader._options.path, reader._options.choice.topics) == (str(tmp_path), ())
+    assert (reader._options.paths, reader._options.choice.topics) == ((str(tmp_path),), ())
 
 
 def test_a_save_takes_nothing_from_the_table_that_its_rows_come_from(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.cli.arguments import byte_pattern, not_negative, record_form
 from tidelog.cli.options import (
     READ_COMMITTED,
-    add_directory,
+    add_directories,
     add_encoding,
     add_optional_topic,
     add_partition,
@@ -45,7 +45,7 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog cat`` to the command line."""
     text = "print a topic's records, as JSON lines or in another form"
     parser = new_parser(commands, "cat", text, run, epilog=_FORMS)
-    add_directory(parser, may_be_partition=True)
+    add_directories(parser, may_be_partition=True)
     add_optional_topic(parser)
     add_partition(parser)
     _add_choice(parser)
@@ -114,10 +114,13 @@ def run(args: Namespace) -> int:
 
     _check(args)
     topics = [] if args.topic is None else [args.topic]
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, topics, args.partition)
+    chosen = choose_partitions(
+        *(SYSTEM_FILES, args.directories, topics, args.partition),
+        allow_partial=args.allow_partial,
+    )
     places = chosen.places
     if args.topic is None and len({place.topic for place in places}) > 1:
-        raise InvalidArgument(f"{args.directory} holds several topics; name one")
+        raise InvalidArgument(f"{chosen.directory.name} holds several topics; name one")
     has_loss = chosen.report_missing(args.command)
     selection = _selection(args)
     sys.stdout.flush()

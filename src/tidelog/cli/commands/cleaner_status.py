@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import (
@@ -61,31 +62,34 @@ def run(args: Namespace) -> int:
     clock = clock_of(args)
     chosen = choose_partitions(
         SYSTEM_FILES,
-        args.directory,
+        args.directories,
         args.topics,
         args.partition,
         server_properties=broker_properties(args),
         may_be_empty=True,
+        allow_partial=args.allow_partial,
     )
     is_missing = chosen.report_missing(args.command)
     configs = chosen.configs_in_force(dict(args.options))
-    lines = CleanerLines.read(SYSTEM_FILES, chosen.directory.path)
+    lines = chosen.beside(partial(CleanerLines.read, SYSTEM_FILES))
     compacted = [place for place in chosen.places if configs[place.topic].is_compacted]
 
     def status(place: Place) -> CompactionFacts:
-        return plan_compaction(lambda: chosen.open(place), configs[place.topic], lines, clock)
+        noted = lines(place)
+        return plan_compaction(lambda: chosen.open(place), configs[place.topic], noted, clock)
 
     listed = failed = 0
     for _, facts in chosen._replace(places=compacted).look(args.command, status):
         listed += 1
         failed += facts.failure is not None
         print(json.dumps(facts.as_json()) if args.json else _line(facts))
-    service = _service(chosen.directory.path)
+    found = (_service(path) for path in chosen.directory.paths)
+    service = next((one for one in found if one is not None), None)
     if args.json:
         numbers = {"partitions": listed, "failed": failed, "missing": len(chosen.missing)}
         print(json.dumps({"service": service, "counts": numbers}))
     elif not compacted:
-        print_line(f"no topic of {args.directory} is compacted")
+        print_line(f"no topic of {chosen.directory.name} is compacted")
     if service is not None and not args.json:
         print(_service_line(service))
     return int(is_missing or bool(failed) or bool(service and service["deadThreads"]))

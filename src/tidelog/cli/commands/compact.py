@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import (
@@ -51,7 +52,9 @@ def run(args: Namespace) -> int:
     from tidelog.env.system_files import SYSTEM_FILES
 
     chosen = choose_to_change(
-        SYSTEM_FILES, args.directory, args.topics, args.partition, may_be_empty=True
+        *(SYSTEM_FILES, args.directories, args.topics, args.partition),
+        may_be_empty=True,
+        allow_partial=args.allow_partial,
     )
     has_loss = chosen.report_missing(args.command)
     places, missing = chosen.places, len(chosen.missing)
@@ -105,11 +108,12 @@ def print_plan(args: Namespace) -> int:
     LogConfig().with_overrides(dict(args.options))
     chosen = choose_partitions(
         SYSTEM_FILES,
-        args.directory,
+        args.directories,
         args.topics,
         args.partition,
         server_properties=broker_properties(args),
         may_be_empty=True,
+        allow_partial=args.allow_partial,
     )
     has_loss = chosen.report_missing(args.command)
     printer = CompactionPrinter("would drop", is_json=args.json)
@@ -166,8 +170,8 @@ def _planned(
 
     clock = clock_of(args)
     configs = chosen.configs_in_force(dict(args.options))
-    lines = CleanerLines.read(SYSTEM_FILES, chosen.directory.path)
-    points = recovery_points(SYSTEM_FILES, chosen.directory.path)
+    lines = chosen.beside(partial(CleanerLines.read, SYSTEM_FILES))
+    points = chosen.beside(partial(recovery_points, SYSTEM_FILES))
     compaction = Compaction(
         BrokerConfig(),
         clock=clock,
@@ -178,11 +182,12 @@ def _planned(
 
     def plan(place: Place) -> tuple[CompactionFacts, list[str]]:
         config = configs[place.topic]
-        facts = plan_compaction(lambda: chosen.open(place), config, lines, clock, compaction)
+        noted = lines(place)
+        facts = plan_compaction(lambda: chosen.open(place), config, noted, clock, compaction)
         if not facts.is_compacted:
             return facts, []
         with chosen.open(place) as log:
-            return facts, unmatched_txn_indexes(log, points.get(place.key, 0))
+            return facts, unmatched_txn_indexes(log, points(place).get(place.key, 0))
 
     for place, (facts, unmatched) in chosen.look(args.command, plan):
         if unmatched:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.arguments import deletion_end
 from tidelog.cli.options import (
-    add_directory,
+    add_directories,
     add_dry_run,
     add_json,
     add_now,
@@ -29,7 +29,7 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog delete-records`` to the command line."""
     text = "delete a topic's records below an offset"
     parser = new_parser(commands, "delete-records", text, run)
-    add_directory(parser, may_be_partition=True)
+    add_directories(parser, may_be_partition=True)
     add_topic(parser)
     parser.add_argument(
         "--before",
@@ -54,7 +54,10 @@ def run(args: Namespace) -> int:
     from tidelog.cli.partition_choice import choose_to_change
     from tidelog.env.system_files import SYSTEM_FILES
 
-    chosen = choose_to_change(SYSTEM_FILES, args.directory, [args.topic], args.partition)
+    chosen = choose_to_change(
+        *(SYSTEM_FILES, args.directories, [args.topic], args.partition),
+        allow_partial=args.allow_partial,
+    )
     has_loss = chosen.report_missing(args.command)
     logs: list[dict[str, Any]] = []
     if args.dry_run:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.options import Commands
+    from tidelog.datadir.log_dir_description import LogDirDescription
     from tidelog.explain.describe import LogFacts
 
 _BIRTH = "BIRTH_CONFIG"
@@ -58,7 +59,7 @@ def run(args: Namespace) -> int:
     Returns 1 on damage, or if a segment, or a partition of the catalogue, is missing.
     """
     if args.log_dirs:
-        return _print_directory(args)
+        return _print_directories(args)
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.terminal import print_counts, screen_width
@@ -68,11 +69,12 @@ def run(args: Namespace) -> int:
     width = screen_width()
     chosen = choose_partitions(
         SYSTEM_FILES,
-        args.directory,
+        args.directories,
         args.topics,
         args.partition,
         server_properties=broker_properties(args),
         may_be_empty=True,
+        allow_partial=args.allow_partial,
     )
     described = damaged = 0
     last_topic = None
@@ -91,39 +93,51 @@ def run(args: Namespace) -> int:
         print(draw_log(facts, width) + _stable(facts), end="")
         print(_contents_table(facts) if args.segments else _table(facts), end="")
     chosen.report_pending(args.command)
-    report_offline(args.command, offline_directories(chosen.directory.fs, chosen.directory.path))
+    report_offline(args.command, offline_directories(chosen.directory))
     is_missing = chosen.report_missing(args.command)
     if args.json:
         print_counts(partitions=described, damaged=damaged, missing=len(chosen.missing))
     return int(is_missing or bool(damaged))
 
 
-def _print_directory(args: Namespace) -> int:
-    """Print the data directory and its logs; return 1 if it cannot be read.
+def _print_directories(args: Namespace) -> int:
+    """Print the data directories and their logs; return 1 if one cannot be read.
 
-    Directories that its service has taken offline are printed on stderr.
+    Directories that their service has taken offline are printed on stderr.
     """
     from tidelog.cli.partition_choice import choose_partitions
-    from tidelog.cli.terminal import counted, print_message, printable
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.describe_directory import describe_directory
-    from tidelog.explain.picture import format_bytes
 
     chosen = choose_partitions(
-        SYSTEM_FILES, args.directory, args.topics, args.partition, may_be_empty=True
+        *(SYSTEM_FILES, args.directories, args.topics, args.partition),
+        may_be_empty=True,
+        allow_partial=args.allow_partial,
     )
-    found = describe_directory(chosen.directory, args.topics, args.partition)
-    offline = offline_directories(SYSTEM_FILES, chosen.directory.path)
+    offline = offline_directories(chosen.directory)
     report_offline(args.command, offline)
-    if args.json:
-        others = [
-            {"directory": one.path, "sinceMs": one.since_ms, "error": one.reason} for one in offline
-        ]
-        print(json.dumps({**found.as_json(), "offlineDirectories": others}))
-        return int(found.error is not None)
+    others = [
+        {"directory": one.path, "sinceMs": one.since_ms, "error": one.reason} for one in offline
+    ]
+    has_failed = False
+    for part in chosen.directory.parts:
+        keys = chosen.directory.partitions_in(part)
+        found = describe_directory(part, keys, args.topics, args.partition)
+        has_failed |= found.error is not None
+        if args.json:
+            print(json.dumps({**found.as_json(), "offlineDirectories": others}))
+        else:
+            _print_directory(args.command, found)
+    return int(has_failed)
+
+
+def _print_directory(command: str, found: LogDirDescription) -> None:
+    from tidelog.cli.terminal import counted, print_message, printable
+    from tidelog.explain.picture import format_bytes
+
     if found.error is not None:
-        print_message(args.command, found.error)
-        return 1
+        print_message(command, found.error)
+        return
     usable, total = format_bytes(found.usable_bytes or 0), format_bytes(found.total_bytes or 0)
     logs = counted(len(found.replicas), "log")
     size = format_bytes(found.size_bytes)
@@ -133,7 +147,6 @@ def _print_directory(args: Namespace) -> int:
         future = f", future log, {lag}" if replica.is_future else ""
         name = f"{replica.topic}-{replica.partition}"
         print(f"  {printable(name)}: {format_bytes(replica.size_bytes)}{future}")
-    return 0
 
 
 def _title(facts: LogFacts, partitions: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import add_directory, add_json, new_parser
+from tidelog.cli.options import add_directories, add_json, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -20,7 +20,7 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog groups`` to the command line."""
     text = "show the committed positions of consumer groups, and how far they are behind"
     parser = new_parser(commands, "groups", text, run)
-    add_directory(parser)
+    add_directories(parser)
     parser.add_argument(
         "groups", metavar="GROUP", nargs="*", help="only these groups (default: all)"
     )
@@ -33,13 +33,15 @@ def run(args: Namespace) -> int:
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.errors import InvalidArgument
     from tidelog.explain.groups import group_positions
+    from tidelog.readonly.absent_partitions import BY_FLAG
     from tidelog.readonly.read_only_directory import open_directory_read_only
 
-    directory = open_directory_read_only(args.directory, fs=SYSTEM_FILES)
+    accept = None if args.allow_partial else BY_FLAG
+    directory = open_directory_read_only(*args.directories, fs=SYSTEM_FILES, accept=accept)
     found = group_positions(directory, args.groups or None)
     missing = sorted(set(args.groups) - {one.group for one in found})
     if missing:
-        raise InvalidArgument(f"{args.directory} has no positions of group {', '.join(missing)}")
+        raise InvalidArgument(f"{directory.name} has no positions of group {', '.join(missing)}")
     if args.json:
         for one in found:
             print(json.dumps(one.as_json()))

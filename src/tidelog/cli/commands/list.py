@@ -37,7 +37,9 @@ def run(args: Namespace) -> int:
     from tidelog.explain.picture import format_bytes
 
     chosen = choose_partitions(
-        SYSTEM_FILES, args.directory, args.topics, args.partition, may_be_empty=True
+        *(SYSTEM_FILES, args.directories, args.topics, args.partition),
+        may_be_empty=True,
+        allow_partial=args.allow_partial,
     )
     has_loss = chosen.report_missing(args.command)
 

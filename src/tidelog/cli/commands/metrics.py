@@ -7,10 +7,11 @@ import math
 import os
 from typing import TYPE_CHECKING
 
-from tidelog.cli.options import add_directory, add_json, new_parser
+from tidelog.cli.options import add_directories, add_json, new_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Sequence
 
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
@@ -22,7 +23,7 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog metrics`` to the command line."""
     text = "print a running service's metrics in Prometheus' format, or else gauges from the files"
     parser = new_parser(commands, "metrics", text, run)
-    add_directory(parser)
+    add_directories(parser)
     add_json(parser, "print JSON lines instead")
 
 
@@ -32,15 +33,12 @@ def run(args: Namespace) -> int:
     Without a running service, returns 1 if a partition is damaged or missing.
     """
     from tidelog.cli.terminal import print_counts, print_line
-    from tidelog.env.clock import SYSTEM_CLOCK
-    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.manager.metrics.metric import as_prometheus, parse_prometheus
-    from tidelog.manager.metrics.metrics_file import read_metrics_file
 
-    text = read_metrics_file(SYSTEM_FILES, os.path.abspath(args.directory), SYSTEM_CLOCK.now_ms())
+    text = _metrics_of_service([os.path.abspath(path) for path in args.directories])
     has_loss = False
     if text is None:
-        metrics, has_loss = _metrics_of_files(args.directory)
+        metrics, has_loss = _metrics_of_files(args)
         text = as_prometheus(metrics)
     if not args.json:
         for line in text.splitlines():
@@ -61,7 +59,24 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _metrics_of_files(directory: str) -> tuple[list[Metric], bool]:
+def _metrics_of_service(paths: Sequence[str]) -> str | None:
+    """Return the metrics of the service that holds all of these directories; None without one.
+
+    It writes the same, about all of them, into each.
+    """
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.manager.metrics.metric import parse_prometheus
+    from tidelog.manager.metrics.metrics_file import read_metrics_file
+
+    text = read_metrics_file(SYSTEM_FILES, paths[0], SYSTEM_CLOCK.now_ms())
+    if text is None or len(paths) == 1:
+        return text
+    held = {tags.get("log_directory") for _, tags, _ in parse_prometheus(text)}
+    return text if held.issuperset(paths) else None
+
+
+def _metrics_of_files(args: Namespace) -> tuple[list[Metric], bool]:
     """Return what is known without a running service: the gauges of each log and each stream.
 
     Also return whether a log is damaged or missing, which is printed on stderr.
@@ -73,8 +88,12 @@ def _metrics_of_files(directory: str) -> tuple[list[Metric], bool]:
     from tidelog.manager.metrics.collect import stream_metrics
     from tidelog.manager.metrics.metric import Metric
 
-    metrics = list(stream_metrics(SYSTEM_FILES, os.path.abspath(directory)))
-    chosen = choose_partitions(SYSTEM_FILES, directory, may_be_empty=True)
+    chosen = choose_partitions(
+        *(SYSTEM_FILES, args.directories), may_be_empty=True, allow_partial=args.allow_partial
+    )
+    metrics = [
+        metric for path in chosen.directory.paths for metric in stream_metrics(SYSTEM_FILES, path)
+    ]
     has_loss = chosen.report_missing("metrics")
 
     def describe(place: Place) -> LogFacts:

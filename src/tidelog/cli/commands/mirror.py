@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.options import (
-    add_directory,
+    add_directories,
     add_dry_run,
     add_json,
     add_server_properties,
@@ -36,7 +36,7 @@ def add_parser(commands: Commands) -> None:
 
 def add_arguments(parser: CommandParser) -> None:
     """Add the arguments of a mirror."""
-    add_directory(parser)
+    add_directories(parser)
     add_topics(parser)
     add_target_directory(
         parser, "the data directory of the mirror; created if missing", required=True
@@ -90,15 +90,17 @@ def _mirror(args: Namespace, fs: FileSystem) -> list[MirroredPartition]:
 
 
 def source_of(args: Namespace) -> ReadOnlyDirectory:
-    """Open the directory that is mirrored; errors as ``ReadOnlyDirectory`` and of its options."""
+    """Open the directories that are mirrored; errors as ``ReadOnlyDirectory`` and of options."""
     from tidelog.cli.server_properties import broker_properties
     from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.readonly.absent_partitions import BY_FLAG
     from tidelog.readonly.read_only_directory import open_directory_read_only
 
     return open_directory_read_only(
-        os.path.abspath(args.directory),
+        *map(os.path.abspath, args.directories),
         fs=SYSTEM_FILES,
         server_properties=broker_properties(args),
+        accept=None if args.allow_partial else BY_FLAG,
     )
 
 

@@ -96,7 +96,7 @@ def _move(args: Namespace) -> int:
     source, target = os.path.abspath(args.directory), os.path.abspath(args.target)
     if args.topic is None:
         raise InvalidArgument("name the TOPIC to move")
-    places = find_places(SYSTEM_FILES, source, [args.topic], args.partition)
+    places = find_places(SYSTEM_FILES, [source], [args.topic], args.partition)
     if source == target:
         raise InvalidArgument(f"--to {args.target}: the partitions are there already")
     if args.throttle is not None:

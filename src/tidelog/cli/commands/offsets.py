@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.cli.arguments import offset_target
 from tidelog.cli.options import (
     READ_COMMITTED,
-    add_directory,
+    add_directories,
     add_json,
     add_optional_topic,
     add_partition,
@@ -32,7 +32,7 @@ def add_parser(commands: Commands) -> None:
     """Add ``tidelog offsets`` to the command line."""
     text = "print the offsets of each partition, or its offset at a time, as JSON lines"
     parser = new_parser(commands, "offsets", text, run)
-    add_directory(parser, may_be_partition=True)
+    add_directories(parser, may_be_partition=True)
     add_optional_topic(parser)
     add_partition(parser)
     add_time(
@@ -65,7 +65,10 @@ def run(args: Namespace) -> int:
 
     _check(args)
     topics = [] if args.topic is None else [args.topic]
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, topics, args.partition)
+    chosen = choose_partitions(
+        *(SYSTEM_FILES, args.directories, topics, args.partition),
+        allow_partial=args.allow_partial,
+    )
     has_loss = chosen.report_missing(args.command)
 
     def answer_of(

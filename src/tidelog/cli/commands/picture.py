@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.cli.arguments import columns
@@ -89,11 +90,12 @@ def run(args: Namespace) -> int:
         check_output_file(SYSTEM_FILES, os.path.abspath(args.svg), may_replace=args.force)
     chosen = choose_partitions(
         SYSTEM_FILES,
-        args.directory,
+        args.directories,
         args.topics,
         args.partition,
         server_properties=broker_properties(args),
         may_be_empty=args.svg is None and not args.overview,
+        allow_partial=args.allow_partial,
     )
     draw = _print if args.svg is None else _draw_svg
     has_loss = draw(args, chosen)
@@ -147,7 +149,7 @@ def _draw_svg(args: Namespace, chosen: ChosenPartitions) -> bool:
 
 
 class _Notes(NamedTuple):
-    """What the data directory says of its logs: recovery points, and what the cleaner has noted."""
+    """What a data directory says of its logs: recovery points, and what the cleaner has noted."""
 
     recovery_points: dict[tuple[str, int], int]
     lines: CleanerLines
@@ -177,10 +179,11 @@ def _pictures(args: Namespace, chosen: ChosenPartitions, *, is_brief: bool) -> I
     from tidelog.explain.describe import describe_log
     from tidelog.explain.pictures.take_picture import picture_of_facts, take_picture
 
-    notes = _Notes.read(args.command, chosen.directory.path)
+    notes = chosen.beside(partial(_Notes.read, args.command))
 
     def question(place: Place) -> LogPicture:
-        point = notes.recovery_points.get(place.key)
+        noted = notes(place)
+        point = noted.recovery_points.get(place.key)
         if is_brief:
             with chosen.open(place) as log:
                 facts = describe_log(log, chosen.topic(place), chosen.holes(log))
@@ -190,7 +193,7 @@ def _pictures(args: Namespace, chosen: ChosenPartitions, *, is_brief: bool) -> I
                 lambda on_damage: chosen.open(place, on_damage),
                 lambda log: describe_log(log, chosen.topic(place), chosen.holes(log)),
                 recovery_point=point,
-                planning=_planning(args, chosen, place, notes.lines),
+                planning=_planning(args, chosen, place, noted.lines),
                 on_progress=lambda done, total: task.show(done, total=total),
             )
 

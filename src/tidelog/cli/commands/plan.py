@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 from tidelog.cli.arguments import percentage
@@ -76,11 +77,12 @@ def _plan_retention(args: Namespace) -> int:
     LogConfig().with_overrides(overrides)
     chosen = choose_partitions(
         SYSTEM_FILES,
-        args.directory,
+        args.directories,
         args.topics,
         args.partition,
         server_properties=broker_properties(args),
         may_be_empty=True,
+        allow_partial=args.allow_partial,
     )
     has_loss = chosen.report_missing(args.command)
     configs = chosen.configs_in_force(overrides)
@@ -115,20 +117,27 @@ def _plans(
             with_times=percent is not None,
         )
 
-    plans = [log for _, log in chosen.look(args.command, plan)]
+    plans = list(chosen.look(args.command, plan))
     if percent is None:
-        return plans
+        return [log for _, log in plans]
     from tidelog.cli.terminal import print_message
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.picture import format_bytes
     from tidelog.explain.plans.disk_share_plan import plan_disk_share
 
-    free_bytes = SYSTEM_FILES.free_bytes(chosen.directory.path)
-    share = plan_disk_share(plans, configs, free_bytes, percent, clock.now_ms())
-    if share.excess_bytes:
-        size = format_bytes(share.excess_bytes)
-        print_message(args.command, f"the logs would still take {size} more than their share")
-    return share.logs
+    by_directory: dict[str, list[ShrunkLog]] = {}
+    for place, log in plans:
+        by_directory.setdefault(os.path.dirname(place.path), []).append(log)
+    shared: list[ShrunkLog] = []
+    for path, logs in by_directory.items():
+        free_bytes = SYSTEM_FILES.free_bytes(path)
+        share = plan_disk_share(logs, configs, free_bytes, percent, clock.now_ms())
+        shared += share.logs
+        if share.excess_bytes:
+            size = format_bytes(share.excess_bytes)
+            text = f"the logs in {path} would still take {size} more than their share"
+            print_message(args.command, text)
+    return shared
 
 
 def _apply_unknown(configs: dict[str, LogConfig], overrides: Mapping[str, str]) -> None:

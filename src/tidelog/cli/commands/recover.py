@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.cli.options import (
@@ -17,16 +18,17 @@ from tidelog.cli.options import (
     new_parser,
 )
 from tidelog.errors import ExitCode, TidelogError
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Mapping
 
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.env.files import FileSystem
     from tidelog.log.loading.lost_records import LostBytes
     from tidelog.manager.recovered_log import RecoveredLog
-    from tidelog.segment.filenames import TopicPartition
 
 _PRINTED_EVENTS: Final = frozenset(
     {"cut-kept", "log-cut", "log-end-lost", "log-emptied", "offset-gap", "segment-truncated"}
@@ -64,11 +66,13 @@ def run(args: Namespace) -> int:
     from tidelog.env.system_files import SYSTEM_FILES
 
     chosen = choose_partitions(
-        SYSTEM_FILES, args.directory, args.topics, args.partition, may_be_empty=True
+        *(SYSTEM_FILES, args.directories, args.topics, args.partition),
+        may_be_empty=True,
+        allow_partial=args.allow_partial,
     )
     code = _report_missing(chosen, args.command)
     if not chosen.places:
-        found = _Found(chosen.directory.path, [], [], 0)
+        found = _Found({}, [], [], 0)
         return max(code, _print_all(chosen, found, SYSTEM_FILES, args))
     if not args.dry_run:
         found = _recovered_here_or_there(chosen, args)
@@ -83,7 +87,7 @@ def _print_plan(chosen: ChosenPartitions, args: Namespace) -> int:
     from tidelog.explain.plans.recovery_beside import WriterWatch
 
     paths = [place.path for place in chosen.places]
-    watch = WriterWatch.begin(SYSTEM_FILES, os.path.dirname(paths[0]), paths)
+    watch = WriterWatch.begin(SYSTEM_FILES, paths)
     if not watch.has_writer():
         overlay = OverlayFiles(SYSTEM_FILES)
         try:
@@ -98,9 +102,12 @@ def _print_plan(chosen: ChosenPartitions, args: Namespace) -> int:
 
 
 class _Found(NamedTuple):
-    """The logs that could be loaded, what to print of the others, and their exit code."""
+    """The logs that could be loaded, what to print of the others, and their exit code.
 
-    data_directory: str
+    ``paths`` are the directories of all partitions.
+    """
+
+    paths: Mapping[TopicPartition, str]
     logs: list[RecoveredLog]
     refused: list[str]
     code: int
@@ -132,7 +139,8 @@ def _recovered_here_or_there(chosen: ChosenPartitions, args: Namespace) -> _Foun
         found, refused, code = error.done, [str(error)], error.exit_code
     if isinstance(found, _Found):
         return found
-    return _Found(path, [RecoveredLog.unpacked(row) for row in found], refused, code)
+    paths = {place.key: place.path for place in chosen.places}
+    return _Found(paths, [RecoveredLog.unpacked(row) for row in found], refused, code)
 
 
 def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Found:
@@ -147,26 +155,32 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
     code = 0
     there = {place.topic for place in chosen.places}
     topics = [topic for topic in args.topics if topic in there]
-    watermarks = chosen.directory.checkpoints.high_watermarks
-    cleaned = read_offsets(SYSTEM_FILES, os.path.join(chosen.directory.path, CLEANER_OFFSET_FILE))
+
+    def cleaned_in(path: str) -> Mapping[tuple[str, int], int]:
+        return read_offsets(SYSTEM_FILES, os.path.join(path, CLEANER_OFFSET_FILE))
+
+    cleaned = chosen.beside(cleaned_in)
     with open_to_act(args, fs, topics, args.partition) as acting:
-        for place in acting.places:
+        places = {place.key: place for place in acting.places}
+        for key, place in places.items():
+            checkpoints = chosen.directory.part_at(os.path.dirname(place.path)).checkpoints
             try:
                 acting.notes.start()
                 log = recovered_log(
-                    place.key,
-                    acting.manager.partition(*place.key).log,
+                    key,
+                    acting.manager.partition(*key).log,
                     acting.notes,
-                    high_watermark=watermarks.get(place.key),
-                    cleaned_to=cleaned.get(place.key, 0),
+                    high_watermark=checkpoints.high_watermarks.get(key),
+                    cleaned_to=cleaned(place).get(key, 0),
                 )
             except TidelogError as error:
-                refused.append(_refusal(place.key, error))
+                refused.append(_refusal(key, error))
                 is_refused = isinstance(error.__cause__, OSError)
                 code = max(code, ExitCode.FAILED if is_refused else ExitCode.DAMAGED)
             else:
                 logs.append(log)
-        return _Found(os.path.dirname(chosen.places[0].path), logs, refused, code)
+        paths = {key: place.path for key, place in places.items()}
+        return _Found(paths, logs, refused, code)
 
 
 def _print_all(chosen: ChosenPartitions, found: _Found, fs: FileSystem, args: Namespace) -> int:
@@ -176,10 +190,11 @@ def _print_all(chosen: ChosenPartitions, found: _Found, fs: FileSystem, args: Na
     for text in found.refused:
         print_message("recover", text)
     for log in found.logs:
+        path = found.paths[TopicPartition(log.topic, log.partition)]
         if args.json:
-            print(json.dumps(_as_json(log, fs, found.data_directory)))
+            print(json.dumps(_as_json(log, fs, path)))
         else:
-            _print(log, fs, found.data_directory, is_plan=args.dry_run)
+            _print(log, fs, path, is_plan=args.dry_run)
     damaged = sum(log.is_damaged for log in found.logs)
     if args.json:
         print_counts(
@@ -197,17 +212,19 @@ def _print_beside(chosen: ChosenPartitions, args: Namespace) -> int:
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.plans.recovery_beside import check_log, recovery_points
 
-    path = chosen.directory.path
-    text = f"another process is writing {path}: only the records are checked, as they are now"
+    name = chosen.directory.name
+    text = f"another process is writing {name}: only the records are checked, as they are now"
     print_message(args.command, text)
-    points = {} if args.full else recovery_points(SYSTEM_FILES, path)
+    points = chosen.beside(partial(recovery_points, SYSTEM_FILES))
 
     def check(place: Place) -> RecoveredLog:
+        point = 0 if args.full else points(place).get(place.key, 0)
         with chosen.open(place) as log:
-            return check_log(log, points.get(place.key, 0), chosen.holes(log))
+            return check_log(log, point, chosen.holes(log))
 
     logs = [log for _, log in chosen.look(args.command, check)]
-    return _print_all(chosen, _Found(path, logs, [], 0), SYSTEM_FILES, args)
+    paths = {place.key: place.path for place in chosen.places}
+    return _print_all(chosen, _Found(paths, logs, [], 0), SYSTEM_FILES, args)
 
 
 def _report_missing(chosen: ChosenPartitions, command: str) -> int:
@@ -215,7 +232,7 @@ def _report_missing(chosen: ChosenPartitions, command: str) -> int:
     from tidelog.cli.terminal import print_message
 
     if not (chosen.places or chosen.missing):
-        print_message(command, f"{chosen.directory.path} has no partitions")
+        print_message(command, f"{chosen.directory.name} has no partitions")
     for partition in chosen.missing:
         print_message(command, f"{partition}; the next writer creates it again, empty")
     return int(bool(chosen.missing))
@@ -231,10 +248,9 @@ def _refusal(key: TopicPartition, error: TidelogError) -> str:
     return text
 
 
-def _as_json(log: RecoveredLog, fs: FileSystem, data_directory: str) -> dict[str, Any]:
+def _as_json(log: RecoveredLog, fs: FileSystem, path: str) -> dict[str, Any]:
     from tidelog.cli.operations import change_as_json, changes_in
 
-    place = os.path.join(data_directory, f"{log.topic}-{log.partition}")
     return {
         "topic": log.topic,
         "partition": log.partition,
@@ -249,7 +265,7 @@ def _as_json(log: RecoveredLog, fs: FileSystem, data_directory: str) -> dict[str
         "lastLostOffset": None if log.lost_offsets is None else log.lost_offsets[1],
         "holes": [{"startOffset": start, "endOffset": end} for start, end in log.holes],
         "losses": [_loss_as_json(loss) for loss in log.losses],
-        "files": [change_as_json(change) for change in changes_in(fs, place)],
+        "files": [change_as_json(change) for change in changes_in(fs, path)],
     }
 
 
@@ -270,7 +286,7 @@ def _loss_as_json(loss: LostBytes) -> dict[str, Any]:
     }
 
 
-def _print(log: RecoveredLog, fs: FileSystem, data_directory: str, *, is_plan: bool) -> None:
+def _print(log: RecoveredLog, fs: FileSystem, path: str, *, is_plan: bool) -> None:
     from tidelog.cli.operations import changes_in
     from tidelog.cli.terminal import print_line
     from tidelog.explain.picture import format_bytes
@@ -293,7 +309,7 @@ def _print(log: RecoveredLog, fs: FileSystem, data_directory: str, *, is_plan: b
         kept = f"; {would}kept in {os.path.basename(loss.kept_in)}" if loss.kept_in else ""
         name = os.path.basename(loss.path)
         print_line(f"  {name}: {what}, {_contents(loss)}: {loss.reason}{kept}")
-    for change in changes_in(fs, os.path.join(data_directory, f"{log.topic}-{log.partition}")):
+    for change in changes_in(fs, path):
         name = os.path.basename(change.path)
         if change.moved_from is not None:
             print_line(f"  {os.path.basename(change.moved_from)}: {would}renamed to {name}")

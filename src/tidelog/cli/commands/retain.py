@@ -44,7 +44,9 @@ def run(args: Namespace) -> int:
     from tidelog.env.system_files import SYSTEM_FILES
 
     chosen = choose_to_change(
-        SYSTEM_FILES, args.directory, args.topics, args.partition, may_be_empty=True
+        *(SYSTEM_FILES, args.directories, args.topics, args.partition),
+        may_be_empty=True,
+        allow_partial=args.allow_partial,
     )
     has_loss = chosen.report_missing(args.command)
     places, missing = chosen.places, len(chosen.missing)

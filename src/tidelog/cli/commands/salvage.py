@@ -60,29 +60,29 @@ def run(args: Namespace) -> int:
     if args.json and not args.records:
         print_counts(files=len(files), unreadable=sum(cut.error is not None for cut in files))
     if not files:
-        print_message("salvage", f"nothing that was cut off is kept in {args.directory}")
+        where = ", ".join(args.directories)
+        print_message("salvage", f"nothing that was cut off is kept in {where}")
     return code
 
 
 def _chosen(args: Namespace, fs: FileSystem) -> list[CutFile]:
-    from tidelog.datadir.partition_directories import is_partition_directory
-    from tidelog.errors import KafkaStorageError
+    from tidelog.cli.partition_choice import data_directories
+    from tidelog.readonly.absent_partitions import BY_FLAG
     from tidelog.readonly.read_only_directory import open_directory_read_only
     from tidelog.readonly.salvage import find_cut_files
-    from tidelog.segment.filenames import parse_topic_partition
 
-    path, topics, partition = os.path.abspath(args.directory), args.topics, args.partition
-    try:
-        if is_partition_directory(fs.list(path)):
-            key = parse_topic_partition(os.path.basename(path))
-            path, topics, partition = os.path.dirname(path), [key.topic], key.partition
-    except OSError as error:
-        if not isinstance(error, FileNotFoundError | NotADirectoryError):
-            raise KafkaStorageError(f"{path}: {error.strerror}") from error
+    paths, places = data_directories(fs, args.directories)
+    keys = {place.key for place in places}
+    accept = None if args.allow_partial or keys else BY_FLAG
+    directory = open_directory_read_only(*paths, fs=fs, accept=accept)
+    numbers = None if args.partition is None else [args.partition]
+    directory.check_present(dict.fromkeys(args.topics or directory.topic_names, numbers))
     return [
         cut
-        for cut in find_cut_files(open_directory_read_only(path, fs=fs))
-        if (not topics or cut.topic in topics) and partition in {None, cut.partition}
+        for cut in find_cut_files(directory)
+        if (not keys or (cut.topic, cut.partition) in keys)
+        if not args.topics or cut.topic in args.topics
+        if args.partition in {None, cut.partition}
     ]
 
 

@@ -71,6 +71,7 @@ def _check_directory(args: Namespace) -> None:
 
     topics = [args.topic] if hasattr(args, "topic") else args.topics
     if topics:
-        choose_partitions(SYSTEM_FILES, args.directory, topics)
+        allow_partial = getattr(args, "allow_partial", False)
+        choose_partitions(SYSTEM_FILES, args.directories, topics, allow_partial=allow_partial)
     else:
-        open_directory_read_only(os.path.abspath(args.directory), fs=SYSTEM_FILES)
+        open_directory_read_only(*map(os.path.abspath, args.directories), fs=SYSTEM_FILES)

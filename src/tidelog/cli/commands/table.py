@@ -64,22 +64,25 @@ def run(args: Namespace) -> int:
     from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord
     from tidelog.explain.tables.system_table import TableSource
     from tidelog.explain.tables.system_tables import system_table
+    from tidelog.readonly.absent_partitions import BY_FLAG
 
     properties = broker_properties(args)
     chosen = choose_partitions(
         SYSTEM_FILES,
-        args.directory,
+        args.directories,
         args.topics,
         args.partition,
         server_properties=properties,
         may_be_empty=True,
+        allow_partial=args.allow_partial,
     )
     source = TableSource(
         SYSTEM_FILES,
-        chosen.directory.path,
+        *chosen.directory.paths,
         clock=clock_of(args),
         overrides=dict(args.options),
         server_properties=properties,
+        accept=None if args.allow_partial else BY_FLAG,
     )
     table = system_table(args.table)
     keys = [place.key for place in chosen.places]

@@ -88,7 +88,9 @@ def _list(args: Namespace) -> int:
     from tidelog.readonly.read_only_log import ReadUpTo
 
     chosen = choose_partitions(
-        SYSTEM_FILES, args.directory, args.topics, args.partition, may_be_empty=True
+        *(SYSTEM_FILES, args.directories, args.topics, args.partition),
+        may_be_empty=True,
+        allow_partial=args.allow_partial,
     )
     has_loss = chosen.report_missing(args.command)
 

@@ -45,7 +45,10 @@ def run(args: Namespace) -> int:
     settings = dict(args.options)
     is_compacted = "cleanup.policy" in settings and LogConfig.parse(settings).is_compacted
     chosen = choose_partitions(
-        SYSTEM_FILES, args.directory, args.topics, args.partition, may_be_empty=True
+        *(SYSTEM_FILES, args.directories, args.topics, args.partition),
+        may_be_empty=True,
+        allow_partial=args.allow_partial,
+        takes_copies=True,  # a finding tells of each
     )
     around = _around(chosen, args)
     damaged: set[TopicPartition | None] = set()
@@ -76,15 +79,14 @@ def run(args: Namespace) -> int:
 
 
 def _around(chosen: ChosenPartitions, args: Namespace) -> list[Located]:
-    """Return findings about the data directory's own files, for the chosen partitions.
+    """Return findings about the data directories' own files, for the chosen partitions.
 
     If the command line names no topic, partition or partition directory, all are returned.
     """
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.verify.verify_directory import check_directory
 
-    data_dir = chosen.directory.path
-    is_whole = os.path.abspath(args.directory) == data_dir
+    is_whole = os.path.abspath(args.directories[0]) in chosen.directory.paths
     keys = {place.key for place in chosen.places}
 
     def is_chosen(key: TopicPartition | None) -> bool:
@@ -93,7 +95,12 @@ def _around(chosen: ChosenPartitions, args: Namespace) -> list[Located]:
         is_named = not args.topics or key.topic in args.topics
         return is_whole and is_named and args.partition in {None, key.partition}
 
-    return [each for each in check_directory(SYSTEM_FILES, data_dir) if is_chosen(each.key)]
+    return [
+        each
+        for path in chosen.directory.paths
+        for each in check_directory(SYSTEM_FILES, path)
+        if is_chosen(each.key)
+    ]
 
 
 def _verify_all(

@@ -1,4 +1,4 @@
-"""What retention would delete of each log of a data directory, read from its files.
+"""What retention would delete of each log of one data directory, read from its files.
 
 With a share of the disk the plan of one log depends on all others, so they are planned together.
 """
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
     from tidelog.log.shrunk_log import ShrunkLog
+    from tidelog.readonly.directory_files import DirectoryFiles
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
 
@@ -28,7 +29,8 @@ class DirectoryRetention:
     """The plans of one directory, as ``tidelog plan retention`` prints them.
 
     Args:
-        directory: the data directory.
+        directory: the data directories that are read.
+        part: the one that the plans are about.
         overrides: settings that take precedence over those of every topic.
         clock: its time of day is that of the retention.
         disk_percent: ``tidelog.retention.disk.percent``; 0: off.
@@ -37,11 +39,13 @@ class DirectoryRetention:
     def __init__(
         self,
         directory: ReadOnlyDirectory,
+        part: DirectoryFiles,
         overrides: Mapping[str, str],
         clock: Clock,
         disk_percent: int = 0,
     ) -> None:
         self._directory = directory
+        self._part = part
         self._overrides = overrides
         self._clock = clock
         self._percent = disk_percent
@@ -63,11 +67,11 @@ class DirectoryRetention:
     def _shared(self) -> dict[TopicPartition, ShrunkLog]:
         """The plans of all logs that are there; with the share of the disk."""
         plans = []
-        for key in self._directory.partitions:
+        for key in self._directory.partitions_in(self._part):
             with suppress(UnknownTopicOrPartition):  # it was deleted meanwhile
                 plans.append(self._plan(key))
         configs = {plan.topic: self._config(plan.topic) for plan in plans}
-        free_bytes = self._directory.fs.free_bytes(self._directory.path)
+        free_bytes = self._part.fs.free_bytes(self._part.path)
         now_ms = self._clock.now_ms()
         share = plan_disk_share(plans, configs, free_bytes, self._percent, now_ms)
         return {TopicPartition(plan.topic, plan.partition): plan for plan in share.logs}
@@ -83,7 +87,7 @@ class DirectoryRetention:
 
     @cached_property
     def _pinned(self) -> dict[tuple[str, int], int]:
-        return pinned_offsets(self._directory.fs, self._directory.path)
+        return pinned_offsets(self._part.fs, self._part.path)
 
     def _config(self, topic: str) -> LogConfig:
         try:

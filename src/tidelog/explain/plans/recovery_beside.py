@@ -29,24 +29,25 @@ if TYPE_CHECKING:
 
 
 class WriterWatch(NamedTuple):
-    """Notices a process that writes a data directory: by its lock, or by files that change."""
+    """Notices a process that writes data directories: by their locks, or by files that change."""
 
     fs: FileSystem
-    data_dir: str
+    data_dirs: tuple[str, ...]
     partitions: tuple[str, ...]
     before: dict[str, FileStat]
 
     @classmethod
-    def begin(cls, fs: FileSystem, data_dir: str, partitions: Sequence[str]) -> WriterWatch:
-        """Note which files there are in the data directory and in these partition directories."""
-        before = _stats(fs, (data_dir, *partitions))
-        return cls(fs, data_dir, tuple(partitions), before)
+    def begin(cls, fs: FileSystem, partitions: Sequence[str]) -> WriterWatch:
+        """Note which files there are in these partitions, and in their data directories."""
+        data_dirs = tuple(dict.fromkeys(map(os.path.dirname, partitions)))
+        before = _stats(fs, (*data_dirs, *partitions))
+        return cls(fs, data_dirs, tuple(partitions), before)
 
     def has_writer(self) -> bool:
         """Whether a process holds the lock, or files are not as they were at first."""
-        if has_writer(self.data_dir):
+        if any(map(has_writer, self.data_dirs)):
             return True
-        return _stats(self.fs, (self.data_dir, *self.partitions)) != self.before
+        return _stats(self.fs, (*self.data_dirs, *self.partitions)) != self.before
 
 
 def _stats(fs: FileSystem, directories: Sequence[str]) -> dict[str, FileStat]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.metadata_files import format_uuid
@@ -65,11 +66,11 @@ TOPICS: Final = SystemTable(
 
 
 def _checkpoints(source: TableSource, keys: Keys) -> Iterator[Row]:
-    for name in CHECKPOINT_FILES:
-        path = os.path.join(source.directory.path, name)
-        for (topic, partition), offset in sorted(read_offsets(source.fs, path).items()):
+    for directory, name in product(source.directory.paths, CHECKPOINT_FILES):
+        lines = read_offsets(source.fs, os.path.join(directory, name))
+        for (topic, partition), offset in sorted(lines.items()):
             if keys is None or (topic, partition) in keys:
-                yield name, topic, partition, offset
+                yield name, topic, partition, offset, directory
 
 
 CHECKPOINTS: Final = SystemTable(
@@ -80,6 +81,7 @@ CHECKPOINTS: Final = SystemTable(
         TOPIC,
         PARTITION,
         Column("offset", _LONG, "the offset in the line"),
+        Column("directory", _TEXT, "path of the data directory"),
     ),
     of_directory=_checkpoints,
 )

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 
 def _of_directory(source: TableSource, keys: Keys) -> Iterator[Row]:
-    for located in check_directory(source.fs, source.directory.path):
-        if keys is None or located.key is None or located.key in keys:
-            yield _row(located)
+    for path in source.directory.paths:
+        for located in check_directory(source.fs, path):
+            if keys is None or located.key is None or located.key in keys:
+                yield _row(located)
 
 
 def _of_partition(source: TableSource, key: TopicPartition) -> Iterator[Row]:

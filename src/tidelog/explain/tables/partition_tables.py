@@ -355,7 +355,7 @@ EPOCHS: Final = SystemTable(
 
 
 def _plan_retention(source: TableSource, key: TopicPartition) -> Iterator[Row]:
-    plan = source.retention.of(key)
+    plan = source.retention(key).of(key)
     for gone in plan.deleted:
         size = gone.size_bytes
         bounds, reason = (gone.base_offset, gone.end_offset, size), gone.reason
@@ -402,7 +402,7 @@ def _plan_compaction(source: TableSource, key: TopicPartition) -> Iterator[Row]:
         rng=random.SystemRandom(),
     )
     facts = plan_compaction(
-        lambda: source.open(key), config, source.cleaner_lines, source.clock, compaction
+        lambda: source.open(key), config, source.cleaner_lines(key), source.clock, compaction
     ).as_json()
     yield *key, *(facts.get(column.name) for column in PLAN_COMPACTION.columns[2:])
 

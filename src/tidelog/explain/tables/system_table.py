@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,6 +19,7 @@ from tidelog.env.files import is_gone
 from tidelog.errors import UnknownTopicOrPartition
 from tidelog.explain.plans.directory_retention import DirectoryRetention
 from tidelog.manager.compaction_plan import CleanerLines
+from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.read_again import MAY_PASS, read_again
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_topic import ReadOnlyTopic
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
+    from tidelog.readonly.directory_files import DirectoryFiles
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.segment.filenames import TopicPartition
@@ -70,15 +72,16 @@ PARTITION: Final = Column("partition", ColumnType.INT, "the partition's number")
 
 
 class TableSource:
-    """The data directory that tables are made of, as of one moment.
+    """The data directories that tables are made of, as of one moment.
 
     Args:
         fs: the file system.
-        path: the data directory.
+        paths: one or several data directories.
         clock: its time of day is the one that plans assume.
         overrides: settings that take precedence over those of every topic, by Kafka's names; also
             ``tidelog.retention.disk.percent``, for the plan of a service that has it.
         server_properties: those of the broker that wrote the directory, if they are known.
+        accept: as of ``open_directory_read_only``.
 
     Raises InvalidArgument if there is no such directory, InvalidConfig for a setting.
     """
@@ -86,23 +89,30 @@ class TableSource:
     def __init__(
         self,
         fs: FileSystem,
-        path: str,
-        *,
+        *paths: str,
         clock: Clock,
         overrides: Mapping[str, str] = NO_SETTINGS,
         server_properties: Mapping[str, str] | None = None,
+        accept: str | None = BY_ARGUMENT,
     ) -> None:
         settings = dict(overrides)
         percent = settings.pop(_DISK_PERCENT, "0")
         LogConfig().with_overrides(settings)
         self.directory: Final[ReadOnlyDirectory] = open_directory_read_only(
-            path, fs=fs, server_properties=server_properties
+            *paths, fs=fs, server_properties=server_properties, accept=accept
         )
         self.clock: Final = clock
         self._disk_percent: Final[int] = BrokerConfig.parse(
-            {"log.dirs": path, _DISK_PERCENT: percent}
+            {"log.dirs": paths[0], _DISK_PERCENT: percent}
         ).tidelog_retention_disk_percent
         self._overrides: Final = settings
+        self._retention: Final = cache(self._new_retention)
+        self._cleaner_lines: Final = cache(partial(CleanerLines.read, self.fs))
+
+    def _new_retention(self, part: DirectoryFiles) -> DirectoryRetention:
+        return DirectoryRetention(
+            self.directory, part, self._overrides, self.clock, self._disk_percent
+        )
 
     @property
     def fs(self) -> FileSystem:
@@ -124,15 +134,13 @@ class TableSource:
         """Return the settings in force of a topic's logs; InvalidConfig."""
         return self.topic(topic).config_in_force(LogConfig(), self._overrides)
 
-    @cached_property
-    def retention(self) -> DirectoryRetention:
-        """What retention would delete of each log."""
-        return DirectoryRetention(self.directory, self._overrides, self.clock, self._disk_percent)
+    def retention(self, key: TopicPartition) -> DirectoryRetention:
+        """What retention would delete of each log in the data directory of a partition."""
+        return self._retention(self.directory.part_of(*key))
 
-    @cached_property
-    def cleaner_lines(self) -> CleanerLines:
-        """What a cleaner has noted; KafkaStorageError if a file of its is malformed."""
-        return CleanerLines.read(self.fs, self.directory.path)
+    def cleaner_lines(self, key: TopicPartition) -> CleanerLines:
+        """What a cleaner has noted beside a partition; KafkaStorageError for a malformed file."""
+        return self._cleaner_lines(self.directory.part_of(*key).path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.env.files import FileSystem
+    from tidelog.readonly.directory_files import DirectoryFiles
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
 _OTHER_TOPIC = (
@@ -74,11 +75,12 @@ def check_directory(fs: FileSystem, data_dir: str) -> list[Located]:
 
 
 def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
-    catalogue_path = os.path.join(directory.path, CATALOGUE_FILE)
+    (files,) = directory.parts
+    catalogue_path = os.path.join(files.path, CATALOGUE_FILE)
     if directory.catalogue_error is not None:
         remedy = "correct the file, or delete it: topics are then adopted from their directories"
         yield Located(None, damage(catalogue_path, 0, str(directory.catalogue_error), remedy))
-    yield from _check_identity(directory)
+    yield from _check_identity(files)
     for topic in directory.topics.values():
         try:
             LogConfig().with_overrides({**(topic.birth or {}), **topic.config})
@@ -86,10 +88,10 @@ def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
             what = f"topic {topic.name} cannot be loaded: {error}"
             remedy = "correct the setting with `tidelog alter`"
             yield Located(None, damage(catalogue_path, None, what, remedy))
-    yield from _check_temporary(directory)
-    yield from _check_journals(directory)
-    for name, reason in directory.foreign.items():
-        path = os.path.join(directory.path, name)
+    yield from _check_temporary(files)
+    yield from _check_journals(files)
+    for name, reason in directory.foreign(files).items():
+        path = os.path.join(files.path, name)
         remedy = "move it elsewhere: tidelog leaves it alone, but Kafka may not start"
         yield Located(None, unusual(path, None, f"the directory is not a log: {reason}", remedy))
     yield from _check_ids(directory)
@@ -105,8 +107,9 @@ def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
 
 def _check_places(directory: ReadOnlyDirectory, catalogue_path: str) -> Iterator[Located]:
     """Yield the partitions that the catalogue places into a directory with another id."""
-    has_id = directory.directory_id is not None
-    for key, directory_id in directory.placed_elsewhere().items():
+    (files,) = directory.parts
+    has_id = files.directory_id is not None
+    for key, directory_id in directory.placed_elsewhere(files).items():
         text = format_uuid(directory_id)
         what = f"{key} lies here, but belongs in the directory with id {text}"
         if has_id:
@@ -117,10 +120,10 @@ def _check_places(directory: ReadOnlyDirectory, catalogue_path: str) -> Iterator
         yield Located(key, damage(catalogue_path, None, what, remedy))
 
 
-def _check_identity(directory: ReadOnlyDirectory) -> Iterator[Located]:
+def _check_identity(files: DirectoryFiles) -> Iterator[Located]:
     """Yield what keeps a writer from locking the directory or from knowing which one it is."""
-    fs = directory.fs
-    path = os.path.join(directory.path, META_PROPERTIES_FILE)
+    fs = files.fs
+    path = os.path.join(files.path, META_PROPERTIES_FILE)
     remedy = "correct the file, or delete it: the next writer then makes a new one"
     try:
         meta = read_meta_properties(fs, path)
@@ -129,40 +132,40 @@ def _check_identity(directory: ReadOnlyDirectory) -> Iterator[Located]:
             yield Located(None, damage(path, 0, what, remedy))
     except (KafkaStorageError, InvalidArgument) as error:
         yield Located(None, damage(path, 0, str(error), remedy))
-    path = os.path.join(directory.path, CLEAN_SHUTDOWN_FILE)
+    path = os.path.join(files.path, CLEAN_SHUTDOWN_FILE)
     try:
         read_clean_shutdown(fs, path)
     except KafkaStorageError as error:
         remedy = "remove it: the next writer then recovers all logs"
         yield Located(None, damage(path, None, str(error), remedy))
-    path = os.path.join(directory.path, LOCK_FILE)
+    path = os.path.join(files.path, LOCK_FILE)
     if fs.is_link(path) or (fs.exists(path) and fs.stat(path).is_directory):
         what = "it is not a plain file, so that no writer can lock the directory"
         yield Located(None, damage(path, None, what, "remove it"))
 
 
-def _check_journals(directory: ReadOnlyDirectory) -> Iterator[Located]:
+def _check_journals(files: DirectoryFiles) -> Iterator[Located]:
     """Yield each file about committed transactions that cannot be read."""
     remedy = "bring it back from a copy: a committed transaction may not be applied without it"
-    names = list_journals(directory.fs, directory.path)
+    names = list_journals(files.fs, files.path)
     checks: dict[str, Callable[[], object]] = {
-        name: partial(read_journal, directory.fs, directory.path, name) for name in names
+        name: partial(read_journal, files.fs, files.path, name) for name in names
     }
-    checks[FINISHED_FILE] = partial(read_finished, directory.fs, directory.path)
+    checks[FINISHED_FILE] = partial(read_finished, files.fs, files.path)
     for name, check in checks.items():
         try:
             check()
         except (KafkaStorageError, InvalidArgument) as error:
-            path = os.path.join(directory.path, name)
+            path = os.path.join(files.path, name)
             yield Located(None, damage(path, None, str(error), remedy))
 
 
-def _check_temporary(directory: ReadOnlyDirectory) -> Iterator[Located]:
+def _check_temporary(files: DirectoryFiles) -> Iterator[Located]:
     """Yield what is in the way of the temporary files by which small files are replaced."""
     for name in (*CHECKPOINT_FILES, CATALOGUE_FILE, META_PROPERTIES_FILE, CLEAN_SHUTDOWN_FILE):
-        path = os.path.join(directory.path, name + TEMPORARY_SUFFIX)
+        path = os.path.join(files.path, name + TEMPORARY_SUFFIX)
         try:
-            with suppress(FileNotFoundError), closing(directory.fs.open(path)):
+            with suppress(FileNotFoundError), closing(files.fs.open(path)):
                 continue
         except KafkaStorageError as error:
             what = f"{name} cannot be replaced: {error}"
@@ -204,8 +207,9 @@ def _check_ids(directory: ReadOnlyDirectory) -> Iterator[Located]:
 
 def _check_lines(directory: ReadOnlyDirectory, known: set[TopicPartition]) -> Iterator[Located]:
     """Yield the lines of checkpoints that name a partition whose directory is gone."""
+    (files,) = directory.parts
     for name in CHECKPOINT_FILES:
-        path = os.path.join(directory.path, name)
+        path = os.path.join(files.path, name)
         try:
             lines = read_checkpoint(directory.fs, path)
         except (KafkaStorageError, InvalidArgument) as error:

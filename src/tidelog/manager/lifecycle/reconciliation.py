@@ -10,6 +10,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tidelog.datadir.partition_directories import lies_twice
 from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import lacks_resources
 from tidelog.manager.lifecycle.deleter import is_full
@@ -298,9 +299,4 @@ def _named(home_id: UUID | None, rivals: Sequence[FoundLog]) -> FoundLog:
 
 
 def _rivalry(one: FoundLog, other: FoundLog) -> KafkaStorageError:
-    first, second = one.log.directory, other.log.directory
-    return KafkaStorageError(
-        f"{os.path.basename(first)} lies both in {os.path.dirname(first)} and in"
-        f" {os.path.dirname(second)}, as after a failure while one was replacing the other; delete"
-        " one of them"
-    )
+    return lies_twice(one.log.directory, other.log.directory)

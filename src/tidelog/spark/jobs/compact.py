@@ -23,7 +23,9 @@ from tidelog.embedded.spread_compaction import (
     rewrite_task,
 )
 from tidelog.errors import CleaningAborted, InvalidArgument
+from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.spark.jobs.job_progress import job_group
+from tidelog.spark.options.option_values import absolute_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidelog.config.sources import SettingValue
+    from tidelog.embedded.doors import Paths
     from tidelog.embedded.spread_compaction import (
         CompactedLog,
         CompactionProgress,
@@ -54,7 +57,7 @@ _log = logging.getLogger(__name__)
 
 def compact(
     spark: SparkSession,
-    path: str,
+    path: Paths,
     topics: Sequence[str] = (),
     *,
     now_ms: int | None = None,
@@ -62,6 +65,7 @@ def compact(
     min_bytes: int = DEFAULT_MIN_BYTES,
     buckets: int | None = None,
     exact_keys: bool = False,
+    allow_partial: bool = False,
     dry_run: bool = False,
     on_progress: Progress = lambda _: None,
 ) -> list[CompactedLog]:
@@ -72,7 +76,8 @@ def compact(
 
     Args:
         spark: a session of Spark Classic; its workers must see and write the directory.
-        path: the data directory, which is locked until this returns.
+        path: the data directory, or a list of several that belong together; they are locked until
+            this returns.
         topics: only these; all, if none is named.
         now_ms: the time of day in ms, fixed for the whole job; None: now.
         settings: topic settings that take precedence over a topic's own.
@@ -80,6 +85,7 @@ def compact(
         buckets: into how many parts the keys are divided; None: as their number requires.
         exact_keys: compare keys themselves, not only their 128-bit hashes, in tasks of Spark for
             logs of any size.
+        allow_partial: compact what is there of topics that are, in part, in other directories.
         dry_run: only count what would be done; nothing is locked or written.
         on_progress: called with a ``CompactionProgress``, on any thread.
 
@@ -87,6 +93,7 @@ def compact(
         DirectoryLocked: another process writes there.
         InvalidArgument: this is a session of Spark Connect, or the path is not a data directory.
         UnknownTopicOrPartition: there is no such topic.
+        PartitionsElsewhere: partitions of the topics are in other data directories.
         CleaningAborted: a task failed, or a log was changed while it was being cleaned; a log whose
             swap had not begun is as it was.
         CorruptMessage, InvalidRecord: a batch is damaged.
@@ -95,10 +102,11 @@ def compact(
     with closing(
         compact_each(
             spark,
-            path,
+            absolute_paths(path),
             topics,
             terms=SpreadTerms(now_ms, from_mapping(settings or {}), min_bytes, exact_keys),
             buckets=buckets,
+            accept=None if allow_partial else BY_ARGUMENT,
             dry_run=dry_run,
             on_progress=on_progress,
         )
@@ -108,23 +116,25 @@ def compact(
 
 def compact_each(
     spark: SparkSession,
-    path: str,
+    paths: Sequence[str],
     topics: Sequence[str],
     *,
     terms: SpreadTerms,
     buckets: int | None = None,
+    accept: str | None = BY_ARGUMENT,
     dry_run: bool = False,
     on_progress: Progress = lambda _: None,
 ) -> Generator[CompactedLog, None, None]:
     """Yield what was done to each log as soon as it is; as ``compact``.
 
-    The directory is locked until the generator ends or is closed.
+    The directories are locked until the generator ends or is closed. ``accept``: as of
+    ``open_directory_read_only``.
     """
     if buckets is not None and buckets < 1:
         raise InvalidArgument(f"{buckets} buckets: at least 1 is needed")
     workers = SparkWorkers(_context_of(spark), buckets)
     act = plan_spread if dry_run else compact_spread
-    yield from act(path, topics, workers, terms, on_progress)
+    yield from act(paths, topics, workers, terms, on_progress, accept=accept)
 
 
 def _context_of(spark: SparkSession) -> SparkContext:

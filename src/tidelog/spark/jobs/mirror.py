@@ -13,7 +13,7 @@ from tidelog.embedded.doors import open_source
 from tidelog.embedded.spread_mirror import mirror_spread
 from tidelog.spark.jobs.job_progress import watch_tasks
 from tidelog.spark.jobs.job_tasks import run_tasks
-from tidelog.spark.options.option_values import local_path
+from tidelog.spark.options.option_values import absolute_paths, local_path
 from tidelog.spark.options.source_options import DEFAULT_SPLIT_BYTES, ReadOptions, TopicChoice
 from tidelog.spark.read.read_plan import LogRange, make_tasks
 from tidelog.spark.sessions.parallelism import default_parallelism
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidelog import MirroredPartition
+    from tidelog.embedded.doors import Paths
     from tidelog.embedded.spread_mirror import CopiedParts, MirrorJob, OffsetsOfLog
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.spark.read.read_plan import Task
@@ -31,11 +32,12 @@ if TYPE_CHECKING:
 
 def mirror(
     spark: SparkSession,
-    path: str,
+    path: Paths,
     to_path: str,
     topics: Collection[str] = (),
     *,
     server_properties: str | os.PathLike[str] | None = None,
+    allow_partial: bool = False,
     max_split_bytes: int = DEFAULT_SPLIT_BYTES,
     dry_run: bool = False,
     on_progress: Callable[[int, int], object] | None = None,
@@ -48,10 +50,11 @@ def mirror(
 
     Args:
         spark: the session; its workers must see both directories.
-        path: the data directory to copy from.
+        path: the data directory to copy from, or a list of several that belong together.
         to_path: the data directory of the mirror; created if missing.
         topics: the topics to mirror; none: all, internal ones included.
         server_properties: the file of the broker that wrote the source, for settings of its topics.
+        allow_partial: copy what is there of topics that are, in part, in other data directories.
         max_split_bytes: maximum number of bytes of a log that one task reads, at least 65536.
         dry_run: only find out what would be copied; nothing is locked or written.
         on_progress: called by another thread with the number of tasks that have ended, and of all.
@@ -64,7 +67,7 @@ def mirror(
 
     Other errors are those of ``tidelog.mirror``; what tasks raise comes as an error of Spark's.
     """
-    source = open_source(local_path(path), server_properties)
+    source = open_source(absolute_paths(path), server_properties, allow_partial=allow_partial)
     target = os.path.abspath(local_path(to_path))
     workers = SparkMirrorWorkers(spark, source, max_split_bytes)
     with watch_tasks(spark, on_progress):
@@ -82,7 +85,9 @@ class SparkMirrorWorkers:
     ) -> None:
         self._spark: Final = spark
         everything = TopicChoice(pattern=re.compile(""))
-        self._options: Final = ReadOptions(source.path, everything, max_split_bytes=max_split_bytes)
+        self._options: Final = ReadOptions(
+            source.paths, everything, max_split_bytes=max_split_bytes
+        )
 
     def divide(self, ranges: Sequence[OffsetsOfLog]) -> list[Task]:
         """Return tasks of about equal size, for all cores."""

@@ -22,7 +22,7 @@ from tidelog.spark.jobs.repartition_plan import (
     offsets_json,
     plan_repartition,
 )
-from tidelog.spark.options.option_values import local_path
+from tidelog.spark.options.option_values import absolute_paths, local_path
 from tidelog.spark.options.source_options import DEFAULT_SPLIT_BYTES, WriteOptions
 from tidelog.spark.write.staged_commit import (
     StagedWrite,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidelog.config.sources import SettingValue
+    from tidelog.embedded.doors import Paths
     from tidelog.staging.finished import CommittedTransaction
 
 
@@ -69,7 +70,7 @@ class Repartitioned:
 
 def repartition(
     spark: SparkSession,
-    path: str,
+    path: Paths,
     topic: str,
     *,
     to: str,
@@ -94,12 +95,12 @@ def repartition(
 
     Args:
         spark: the session; its workers must see both directories.
-        path: the data directory.
+        path: the data directory, or a list of several that belong together.
         topic: the topic to read; it is not changed.
         to: the topic to write; it is created if it does not exist, with the settings of ``topic``.
             If it gets fewer partitions, each has a greater ``retention.bytes``.
         partitions: number of partitions of the new topic.
-        to_path: the data directory to write to; the same by default.
+        to_path: the data directory to write to; the same by default, the first of several.
         txn_id: the transaction's id; by default made of the topics and ``partitions``. The ids of
             committed transactions are known for seven days.
         isolation: ``read_committed``, which leaves out aborted and open transactions, or
@@ -116,18 +117,20 @@ def repartition(
 
     Raises:
         InvalidArgument: the new topic exists with another number of partitions or with records, is
-            the source itself, or a partition of the source lies in another directory.
+            the source itself.
+        PartitionsElsewhere: partitions of the source are in other data directories.
         UnknownTopicOrPartition: there is no such topic.
         DataLoss: records of the source are missing.
 
     What the tasks and the commit raise comes as an error of Spark's.
     """
+    paths = absolute_paths(path)
     request = RepartitionRequest(
-        path=local_path(path),
+        paths=paths,
         topic=topic,
         to=to,
         partitions=partitions,
-        to_path=local_path(to_path or path),
+        to_path=local_path(to_path or paths[0]),
         txn_id=txn_id,
         isolation=Isolation.of(isolation),
         keyless=keyless,
@@ -174,7 +177,7 @@ def _count(
         .option("kafka.isolation.level", request.isolation)
         .option("maxSplitBytes", request.max_split_bytes)
         .schema("key binary")
-        .load(request.path)
+        .load(list(request.paths))
     )
     (row,) = records.selectExpr("count(*)", "count(key)").collect()
     return row[0], row[1]

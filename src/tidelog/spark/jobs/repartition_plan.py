@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.datadir.catalogue import METADATA_TOPIC
-from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
+from tidelog.readonly.absent_partitions import BY_NOTHING
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.batch import INT64_MAX
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import check_topic_name
-from tidelog.spark.options.option_values import local_path
 from tidelog.spark.options.source_options import (
     DEFAULT_SPLIT_BYTES,
     ReadOptions,
@@ -53,7 +52,7 @@ _NOT_COPIED: Final = "message.timestamp.type"
 class RepartitionRequest:
     """What the user asks for; see ``repartition``."""
 
-    path: str
+    paths: tuple[str, ...]
     topic: str
     to: str
     partitions: int
@@ -76,7 +75,7 @@ class RepartitionRequest:
             raise InvalidArgument("offsets above the high watermark are not repartitioned")
         if self.topic == METADATA_TOPIC:
             raise InvalidArgument(f"{METADATA_TOPIC} has one partition, and is written by Kafka")
-        is_same = os.path.realpath(self.path) == os.path.realpath(self.to_path)
+        is_same = os.path.realpath(self.to_path) in map(os.path.realpath, self.paths)
         if self.topic == self.to and is_same:
             raise InvalidArgument(
                 f"topic {self.to} cannot be written to itself: name a new topic with another name"
@@ -123,12 +122,13 @@ def plan_repartition(request: RepartitionRequest, config: Mapping[str, str]) -> 
     Raises:
         InvalidArgument: the topics or numbers do not fit together; see ``repartition``.
         UnknownTopicOrPartition: the topic to read does not exist.
+        PartitionsElsewhere: some of its partitions are in directories that are not named.
         DataLoss: a partition or a segment of it is missing.
     """
     request.check()
-    directories = PartitionDirectories(SYSTEM_FILES, request.path)
+    directories = PartitionDirectories(SYSTEM_FILES, request.paths, accept=BY_NOTHING)
     options = ReadOptions(
-        request.path,
+        request.paths,
         TopicChoice(topics=(request.topic,)),
         committed=request.isolation is Isolation.READ_COMMITTED,
         max_split_bytes=request.max_split_bytes,
@@ -136,8 +136,7 @@ def plan_repartition(request: RepartitionRequest, config: Mapping[str, str]) -> 
     policy = DataLossPolicy(fail_on_data_loss=True, hint="")
     found = directories.chosen(options.choice)
     policy.report_missing(directories.missing(options.choice))
-    topic = open_directory_read_only(request.path, fs=SYSTEM_FILES).topics[request.topic]
-    _check_whole(request.path, topic)
+    topic = open_directory_read_only(*request.paths, fs=SYSTEM_FILES).topics[request.topic]
     ranges = []
     for partition in found:
         with directories.open(*partition) as log:
@@ -196,23 +195,10 @@ def enlarged_retention_bytes(topic: ReadOnlyTopic, partitions: int) -> int | Non
 
 def _txn_of(request: RepartitionRequest, topic: ReadOnlyTopic) -> str:
     """Return the id of the transaction: the same for a repeat, whatever was appended since."""
-    source = local_path(request.path) if topic.topic_id is None else format_uuid(topic.topic_id)
+    source = ",".join(request.paths) if topic.topic_id is None else format_uuid(topic.topic_id)
     txn = f"repartition {request.topic} ({source}) to {request.to} {request.partitions}"
     is_long = len(txn.encode()) > MAX_TXN_BYTES
     return f"repartition {transaction_hash(txn)}" if is_long else txn
-
-
-def _check_whole(path: str, topic: ReadOnlyTopic) -> None:
-    """Raise InvalidArgument if partitions of the topic lie in other data directories."""
-    entry = read_catalogue_in_force(SYSTEM_FILES, path).topics.get(topic.name)
-    listed = set() if entry is None else set(entry.partitions)
-    absent = ({*range(max(topic.partitions, default=-1) + 1)} | listed) - {*topic.partitions}
-    if absent:
-        raise InvalidArgument(
-            f"partition {min(absent)} of topic {topic.name} does not lie in {path}: all partitions"
-            " of a topic are repartitioned at once, so move them to one data directory first, with"
-            " tidelog move"
-        )
 
 
 class _Target(NamedTuple):

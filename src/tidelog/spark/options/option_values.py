@@ -7,6 +7,7 @@ Spark: ``CaseInsensitiveStringMap``.
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -19,6 +20,8 @@ from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tidelog.embedded.doors import Paths
 
 _SPARK_OPTIONS: Final = (
     "path",
@@ -165,16 +168,33 @@ class OptionMap:
         return int(int(match[1]) * _UNIT_MS[match[2]])
 
     def path(self) -> str:
-        """Return the data directory: the only path that is set, which may be a ``file:`` URI."""
-        paths = json.loads(self.values.get("paths", "[]"))
-        one = self.values.get("path") or (not paths and self.values.get("location"))
-        if one:
-            paths = [one]
+        """Return the absolute path of the data directory, the only one that is set."""
+        paths = self.paths()
         if len(paths) != 1:
             raise InvalidArgument(
-                f"expected one data directory, as in .load('/path/to/data'), not {len(paths)} paths"
+                f"a write goes to one data directory, as in .save('/path/to/data'), not to"
+                f" {len(paths)}"
             )
-        return local_path(str(paths[0]))
+        return paths[0]
+
+    def paths(self) -> tuple[str, ...]:
+        """Return the absolute paths of the data directories: ``path``, then ``paths``.
+
+        Each may be a ``file:`` URI. Spark makes ``paths``, a list in JSON, of ``.load([...])``.
+        """
+        expected = 'option paths must be a list in JSON, such as ["/data/disk1", "/data/disk2"]'
+        several = json_list(self.values.get("paths", "[]"), expected)
+        one = self.values.get("path") or (not several and self.values.get("location"))
+        named = [one, *several] if one else several
+        if not named:
+            raise InvalidArgument("no data directory is named, as in .load('/path/to/data')")
+        return absolute_paths(named)
+
+
+def absolute_paths(given: Paths) -> tuple[str, ...]:
+    """Return the absolute paths of one directory, or of a list; errors as ``local_path``."""
+    several = [given] if isinstance(given, (str, os.PathLike)) else given
+    return tuple(os.path.abspath(local_path(os.fspath(one))) for one in several)
 
 
 def local_path(path: str) -> str:
@@ -202,6 +222,17 @@ def json_object(text: str, expected: str) -> dict[str, Any]:
     except ValueError:
         value = None
     if not isinstance(value, dict):
+        raise InvalidArgument(f"{expected}, not {text!r}")
+    return value
+
+
+def json_list(text: str, expected: str) -> list[str]:
+    """Parse a list of texts; arguments and errors as ``json_object``."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
         raise InvalidArgument(f"{expected}, not {text!r}")
     return value
 

@@ -7,12 +7,12 @@ the same, so a job moves over with its options.
 from __future__ import annotations
 
 import logging
-import os
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import InvalidArgument, InvalidConfig
+from tidelog.readonly.absent_partitions import BY_OPTION
 from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.spark.options.offset_choice import (
     EARLIEST,
@@ -57,6 +57,8 @@ _STREAM_OPTIONS: Final = (
     "maxBytesPerTrigger",
 )
 _SKIP_DAMAGE: Final = "skipDamage"
+ALLOW_PARTIAL: Final = "allowPartialTopics"
+"""Reads topics without the partitions that are in other data directories."""
 _READ_OPTIONS: Final = (
     *STRATEGIES,
     *reversed(STARTING_OPTIONS),
@@ -71,6 +73,7 @@ _READ_OPTIONS: Final = (
     "maxSplitBytes",
     "verifyChecksums",
     _SKIP_DAMAGE,
+    ALLOW_PARTIAL,
     *_STREAM_OPTIONS,
 )
 _REFUSED: Final = {
@@ -173,10 +176,11 @@ class ReadOptions:
     """The options of one ``load()``.
 
     ``committed``: read_committed, which leaves out aborted and open transactions.
-    ``max_split_bytes``: how many bytes of a log one task reads at most.
+    ``max_split_bytes``: how many bytes of a log one task reads at most. ``allow_partial``: topics
+    are read without the partitions that are in other data directories than ``paths``.
     """
 
-    path: str
+    paths: tuple[str, ...]
     choice: TopicChoice
     starting: OffsetChoice = FROM_EARLIEST
     ending: OffsetChoice = TO_LATEST
@@ -189,8 +193,14 @@ class ReadOptions:
     max_records_per_task: int | None = None
     verify_checksums: bool = True
     skip_damage: bool = False
+    allow_partial: bool = False
     limits: TriggerLimits = NO_LIMITS
     is_stream: bool = False
+
+    @property
+    def accept(self) -> str | None:
+        """How to read topics in part; None: they are, as ``open_directory_read_only`` has it."""
+        return None if self.allow_partial else BY_OPTION
 
     def __post_init__(self) -> None:
         """Raise InvalidArgument for tasks that would be too small."""
@@ -244,7 +254,7 @@ class ReadOptions:
     def _parse(cls, options: OptionMap, *, default_start: int) -> ReadOptions:
         levels = ("read_uncommitted", "read_committed")
         return cls(
-            path=options.path(),
+            paths=options.paths(),
             choice=topic_choice(options),
             starting=starting_choice(options, default=default_start),
             ending=ending_choice(options),
@@ -259,6 +269,7 @@ class ReadOptions:
             max_records_per_task=options.optional_number("maxRecordsPerPartition", minimum=1),
             verify_checksums=options.flag("verifyChecksums", default=True),
             skip_damage=options.flag(_SKIP_DAMAGE),
+            allow_partial=options.flag(ALLOW_PARTIAL),
             limits=TriggerLimits.parse(options),
         )
 
@@ -381,7 +392,7 @@ class WriteOptions:
         # Headers are written whenever there is such a column; the option is only checked.
         checked.flag("includeHeaders")
         return cls(
-            path=os.path.abspath(checked.path()),
+            path=checked.path(),
             topic=checked.text("topic"),
             num_partitions=checked.optional_number("numPartitions", minimum=1),
             topic_config=topic_config,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.errors import InvalidArgument
+from tidelog.readonly.absent_partitions import BY_OPTION
 from tidelog.spark.options.option_values import OptionMap
 from tidelog.spark.options.source_options import (
+    ALLOW_PARTIAL,
     ANY_TOPIC_CONFIG,
     STRATEGIES,
     TABLE,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NOW: Final = "now"
-_TABLE_OPTIONS: Final = (TABLE, *STRATEGIES, _NOW, ANY_TOPIC_CONFIG)
+_TABLE_OPTIONS: Final = (TABLE, *STRATEGIES, _NOW, ALLOW_PARTIAL, ANY_TOPIC_CONFIG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +34,17 @@ class TableOptions:
     plans assume. ``overrides``: settings that precede those of every topic.
     """
 
-    path: str
+    paths: tuple[str, ...]
     table: str
     choice: TopicChoice | None
     now_ms: int
     overrides: Mapping[str, str] = field(default_factory=dict)
+    allow_partial: bool = False
+
+    @property
+    def accept(self) -> str | None:
+        """As of ``ReadOptions``."""
+        return None if self.allow_partial else BY_OPTION
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> TableOptions:
@@ -49,9 +56,10 @@ class TableOptions:
         is_chosen = any(checked.has(name) for name in STRATEGIES)
         now_ms = checked.optional_number(_NOW, minimum=0)
         return cls(
-            path=os.path.abspath(checked.path()),
+            paths=checked.paths(),
             table=checked.text(TABLE) or "",
             choice=topic_choice(checked) if is_chosen else None,
             now_ms=SYSTEM_CLOCK.now_ms() if now_ms is None else now_ms,
             overrides=overrides,
+            allow_partial=checked.flag(ALLOW_PARTIAL),
         )

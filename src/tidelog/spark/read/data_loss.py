@@ -7,19 +7,19 @@ leave gaps. One between segments is, unless compaction explains it. Spark: ``Kaf
 from __future__ import annotations
 
 import logging
-import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DataLoss
+from tidelog.readonly.absent_partitions import BY_NOTHING
 from tidelog.readonly.gaps import find_gaps
-from tidelog.readonly.read_only_log import open_read_only
-from tidelog.segment.filenames import log_directory_name
+from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.spark.options.option_values import absolute_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from os import PathLike
 
+    from tidelog.embedded.doors import Paths
     from tidelog.readonly.gaps import Gap
     from tidelog.readonly.holes import Hole
     from tidelog.readonly.read_only_log import ReadOnlyLog
@@ -113,7 +113,7 @@ def cause_beyond(log: ReadOnlyLog) -> str:
 
 
 def gaps(
-    path: str | PathLike[str],
+    path: Paths,
     topic: str,
     partition: int,
     start_offset: int = 0,
@@ -124,7 +124,7 @@ def gaps(
     """Return the gaps in offsets ``[start_offset, end_offset)``: no record to read, and why.
 
     Args:
-        path: the data directory.
+        path: the data directory, or a list of several that belong together.
         topic: the topic's name.
         partition: the partition's number.
         start_offset: inclusive.
@@ -133,10 +133,12 @@ def gaps(
 
     Raises:
         UnknownTopicOrPartition: the partition does not exist.
+        PartitionsElsewhere: it is in another data directory.
         KafkaStorageError: the disk failed.
         CorruptMessage: the range is damaged.
     """
-    directory = os.path.join(os.fspath(path), log_directory_name(topic, partition))
-    with open_read_only(directory, fs=SYSTEM_FILES) as log:
+    directory = open_directory_read_only(*absolute_paths(path), fs=SYSTEM_FILES, accept=BY_NOTHING)
+    directory.check_present({topic: [partition]})
+    with directory.open(topic, partition) as log:
         end = log.high_watermark if end_offset is None else end_offset
         return list(find_gaps(log, start_offset, end, fs=SYSTEM_FILES, committed=committed))

@@ -31,7 +31,7 @@ def _log_damage(skipped: DamagedRange) -> None:
 
 
 class RangeReader:
-    """Reads offset ranges from the logs of the data directory that ``options`` name."""
+    """Reads offset ranges from the logs of the data directories that ``options`` name."""
 
     def __init__(self, fs: FileSystem, options: ReadOptions) -> None:
         self._fs = fs
@@ -39,7 +39,7 @@ class RangeReader:
         hint = HINT if options.is_stream else REPLAN_HINT
         self._policy = DataLossPolicy(options.fail_on_data_loss, hint)
         self._on_damage = _log_damage if options.skip_damage else None
-        self._directories = PartitionDirectories(fs, options.path, self._on_damage)
+        self._directories = self._opened()
 
     def read(self, part: OffsetRange) -> Iterator[Piece]:
         """Yield the batches that hold offsets of ``part``.
@@ -57,19 +57,22 @@ class RangeReader:
                 for piece in self._read_from(part, start):
                     yield piece
                     start = int(piece.batches.last_offset[-1]) + 1 if len(piece.batches) else start
-            except UnknownTopicOrPartition:
+            except (OffsetOutOfRange, KafkaStorageError, UnknownTopicOrPartition) as error:
+                # Segments were deleted while we were reading, or the partition was moved to another
+                # of the directories: look again where it is, and what the log holds now.
+                if failed_at != start:
+                    failed_at = start
+                    self._directories = self._opened()
+                    continue
+                if not isinstance(error, UnknownTopicOrPartition):
+                    raise
                 self._policy.report(part.topic, part.partition, start, part.end_offset, DELETED)
                 return
-            except (OffsetOutOfRange, KafkaStorageError):
-                # Segments were deleted while we were reading: look again what the log holds now.
-                if failed_at == start:
-                    raise
-                failed_at = start
-                self._directories = PartitionDirectories(
-                    self._fs, self._options.path, self._on_damage
-                )
             else:
                 return
+
+    def _opened(self) -> PartitionDirectories:
+        return PartitionDirectories(self._fs, self._options.paths, self._on_damage)
 
     def _read_from(self, part: OffsetRange, start: int) -> Iterator[Piece]:
         partition = part.topic, part.partition

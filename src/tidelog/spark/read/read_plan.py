@@ -79,6 +79,7 @@ def plan(fs: FileSystem, options: ReadOptions, cores: int) -> list[Task]:
 
     Raises:
         UnknownTopicOrPartition: the directory lacks a topic or partition that the options name.
+        PartitionsElsewhere: some of the topics' partitions are in directories that are not named.
         DataLoss: a log lacks offsets that the options name, and ``failOnDataLoss`` is true.
         InvalidArgument: options name offsets of some partitions only, or an end before the start.
     """
@@ -96,9 +97,9 @@ def plan(fs: FileSystem, options: ReadOptions, cores: int) -> list[Task]:
 
 
 def _open(fs: FileSystem, options: ReadOptions) -> PartitionDirectories:
-    """Open the data directory; what is skipped of its logs is reported by the tasks."""
+    """Open the data directories; what is skipped of its logs is reported by the tasks."""
     on_damage = ignore_damage if options.skip_damage else None
-    return PartitionDirectories(fs, options.path, on_damage)
+    return PartitionDirectories(fs, options.paths, on_damage, options.accept)
 
 
 def _resolve(

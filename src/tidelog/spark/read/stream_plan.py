@@ -7,13 +7,12 @@ classes, so it can be tested without a session. Spark: ``KafkaMicroBatchStream``
 from __future__ import annotations
 
 import logging
-import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.env.files import is_gone
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.readonly.read_again import ATTEMPTS
 from tidelog.readonly.read_only_log import ReadUpTo
-from tidelog.segment.filenames import log_directory_name
 from tidelog.spark.read.data_loss import DELETED, NOT_SELECTED, RECREATED, DataLossPolicy
 from tidelog.spark.read.offset_bounds import check_complete, resolve, visible_end
 from tidelog.spark.read.read_limits import RateLimit
@@ -70,6 +69,7 @@ class StreamPlan:
         self._latest: StreamOffset | None = None
         self._target: StreamOffset | None = None
         self._is_bounded = False
+        self._has_asked_metadata = False
         self._limit = RateLimit(options.limits, clock)
 
     def initial(self) -> Json:
@@ -160,7 +160,7 @@ class StreamPlan:
             ids = begin.topic_ids if is_planned else finish.topic_ids
             begin = StreamOffset(finish.first_start, ids)
         self._report_deleted(begin, finish)
-        directories = PartitionDirectories(self._fs, self._options.path)
+        directories = self._opened()
         ranges = [
             part
             for partition, until in finish.offsets.items()
@@ -191,31 +191,52 @@ class StreamPlan:
 
         A log is opened again only if its high watermark may have moved.
         """
-        directories = PartitionDirectories(self._fs, self._options.path)
+        directories = self._opened()
         found = self._chosen(directories, is_strict=is_new or self._policy.fail_on_data_loss)
         if self._initial is None:
             self._policy.report_missing(directories.missing(self._options.choice))
         ids: dict[str, str | None] = {}
-        snapshots: dict[TopicPartition, _Snapshot] = {}
-        for partition in found:
-            try:
-                if partition.topic not in ids:
-                    ids[partition.topic] = directories.topic_id(*partition)
-                topic_id = ids[partition.topic]
-                snapshots[partition] = self._snapshot(directories, partition, topic_id)
-            except UnknownTopicOrPartition:
-                continue  # deleted since the listing, so the next listing will lack it
-            except KafkaStorageError:
-                path = os.path.join(self._options.path, log_directory_name(*partition))
-                if not is_gone(self._fs, path):
-                    raise  # a partition left out of the offsets would count as deleted
+        looked = ((each, self._current(directories, each, ids)) for each in found)
+        snapshots = {partition: each for partition, each in looked if each is not None}
         is_strict = self._policy.fail_on_data_loss
         if not snapshots and self._options.choice.pattern is None and is_strict:
             raise UnknownTopicOrPartition(
-                f"the topics that the stream reads were deleted from {self._options.path}"
+                "the topics that the stream reads were deleted from"
+                f" {', '.join(self._options.paths)}"
             )
         self._snapshots = snapshots
         return snapshots
+
+    def _opened(self) -> PartitionDirectories:
+        return PartitionDirectories(self._fs, self._options.paths, accept=self._options.accept)
+
+    def _current(
+        self,
+        directories: PartitionDirectories,
+        partition: TopicPartition,
+        ids: dict[str, str | None],
+    ) -> _Snapshot | None:
+        """Return the state of a partition; None: it was deleted, and the next listing lacks it.
+
+        It is looked for again where it is gone: left out of the offsets it would count as deleted,
+        and it may have been moved to another of the directories. ``ids``: those of topics.
+        """
+        for _ in range(ATTEMPTS):
+            if not directories.has(*partition):
+                break
+            path = directories.path(*partition)
+            try:
+                if partition.topic not in ids:
+                    ids[partition.topic] = directories.topic_id(*partition)
+                return self._snapshot(directories, partition, ids[partition.topic])
+            except UnknownTopicOrPartition:
+                pass
+            except KafkaStorageError:
+                if not is_gone(self._fs, path):
+                    raise
+            ids.pop(partition.topic, None)
+            directories.look_again()
+        return None
 
     def _chosen(
         self, directories: PartitionDirectories, *, is_strict: bool
@@ -225,8 +246,10 @@ class StreamPlan:
         Raises UnknownTopicOrPartition instead if ``is_strict``.
         """
         choice = self._options.choice
+        # Reading the cluster's metadata for each batch would take more time than small batches do.
+        asks_metadata, self._has_asked_metadata = not self._has_asked_metadata, True
         try:
-            return directories.chosen(choice)
+            return directories.chosen(choice, asks_metadata=asks_metadata)
         except UnknownTopicOrPartition as error:
             if is_strict:
                 raise
@@ -238,9 +261,10 @@ class StreamPlan:
     def _snapshot(
         self, directories: PartitionDirectories, partition: TopicPartition, topic_id: str | None
     ) -> _Snapshot:
-        high_watermark = directories.checkpoints.high_watermarks.get(partition)
+        high_watermark = directories.high_watermark(*partition)
         previous = self._snapshots.get(partition)
-        if previous is not None and previous[1:3] == (topic_id, high_watermark):
+        known = None if previous is None else (*previous[1:3], previous.log.directory)
+        if previous and known == (topic_id, high_watermark, directories.path(*partition)):
             to_high_watermark = self._options.up_to is ReadUpTo.HIGH_WATERMARK
             if to_high_watermark and previous.log.high_watermark == high_watermark:
                 return previous
@@ -302,8 +326,8 @@ class StreamPlan:
         self, directories: PartitionDirectories, partition: TopicPartition, topic_id: str | None
     ) -> ReadOnlyLog | None:
         """Return the partition's log; None if its topic has another id than ``topic_id``."""
-        snapshot = self._snapshots.get(partition)
-        if snapshot is not None and snapshot.topic_id == topic_id:
+        snapshot, path = self._snapshots.get(partition), directories.path(*partition)
+        if snapshot is not None and (snapshot.topic_id, snapshot.log.directory) == (topic_id, path):
             return snapshot.log
         if topic_id is not None and directories.topic_id(*partition) != topic_id:
             return None

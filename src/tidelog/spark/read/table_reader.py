@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 from tidelog.env.clock import ClockAt
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
+from tidelog.explain.tables.findings_table import FINDINGS
 from tidelog.explain.tables.system_table import ColumnType, TableSource
 from tidelog.explain.tables.system_tables import system_table
 from tidelog.segment.filenames import TopicPartition
@@ -100,8 +101,13 @@ class TableReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return one input partition for each task; runs on the driver."""
         table, choice = system_table(self._options.table), self._options.choice
-        directories = PartitionDirectories(SYSTEM_FILES, self._options.path)
-        keys = directories.all() if choice is None else directories.chosen(choice)
+        accept = self._options.accept
+        directories = PartitionDirectories(SYSTEM_FILES, self._options.paths, accept=accept)
+        takes_copies = table is FINDINGS  # one of which tells of each
+        if choice is None:
+            keys = directories.all(takes_copies=takes_copies)
+        else:
+            keys = directories.chosen(choice, takes_copies=takes_copies)
         tasks: list[InputPartition] = []
         if table.of_directory is not None:
             tasks.append(TablePart(tuple(keys), with_directory=True))
@@ -122,9 +128,10 @@ class TableReader(DataSourceReader):
             table = system_table(options.table)
             source = TableSource(
                 SYSTEM_FILES,
-                options.path,
+                *options.paths,
                 clock=ClockAt(options.now_ms),
                 overrides=options.overrides,
+                accept=options.accept,
             )
             yield from _batches(table, self._columns, _rows(table, source, partition, options))
 

@@ -1,4 +1,4 @@
-"""The partitions of a data directory that a read selects by topic, pattern or assignment.
+"""The partitions of data directories that a read selects by topic, pattern or assignment.
 
 Spark: ``ConsumerStrategy``.
 """
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
-from tidelog.datadir.partition_directories import live_partitions
-from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
+from tidelog.readonly.absent_partitions import BY_OPTION
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import re
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from tidelog.env.files import FileSystem
-    from tidelog.readonly.checkpoints import Checkpoints
     from tidelog.readonly.damaged_range import OnDamage
     from tidelog.readonly.holes import Hole
     from tidelog.readonly.read_only_log import ReadOnlyLog
@@ -28,29 +28,63 @@ if TYPE_CHECKING:
 
 
 class PartitionDirectories:
-    """A data directory as one plan, or one task, sees it: each of its files is read once."""
+    """Data directories as one plan, or one task, sees them: each of their files is read once."""
 
-    def __init__(self, fs: FileSystem, path: str, on_damage: OnDamage | None = None) -> None:
-        """Open the directory; InvalidArgument where there is none.
+    def __init__(
+        self,
+        fs: FileSystem,
+        paths: Sequence[str],
+        on_damage: OnDamage | None = None,
+        accept: str | None = BY_OPTION,
+    ) -> None:
+        """Open the directories; InvalidArgument where there is none.
 
-        With ``on_damage``, reads of logs skip damage and report it there.
+        With ``on_damage``, reads of logs skip damage and report it there. ``accept``: as of
+        ``open_directory_read_only``.
         """
-        self._directory = open_directory_read_only(path, fs=fs)
+        self._directory = open_directory_read_only(*paths, fs=fs, accept=accept)
         self._on_damage = on_damage
 
-    @property
-    def checkpoints(self) -> Checkpoints:
-        """High watermarks and log starts."""
-        return self._directory.checkpoints
+    def high_watermark(self, topic: str, partition: int) -> int | None:
+        """Return the high watermark in the checkpoint; None: it has no line."""
+        checkpoints = self._directory.part_of(topic, partition).checkpoints
+        return checkpoints.high_watermarks.get((topic, partition))
 
-    def all(self) -> list[TopicPartition]:
-        """Return all partitions, Kafka's ``__cluster_metadata`` left out."""
+    def path(self, topic: str, partition: int) -> str:
+        """Return the path of a partition's directory."""
+        return self._directory.partition_path(topic, partition)
+
+    def has(self, topic: str, partition: int) -> bool:
+        """Return whether a partition was there at the last look."""
+        return self._directory.has(topic, partition)
+
+    def look_again(self) -> None:
+        """Forget where the partitions were: one that is gone may have been moved meanwhile."""
+        self._directory.look_again()
+
+    def all(self, *, takes_copies: bool = False) -> list[TopicPartition]:
+        """Return all partitions, Kafka's ``__cluster_metadata`` left out.
+
+        Raises PartitionsElsewhere if topics have others.
+        """
+        wanted = dict.fromkeys(self._directory.topic_names)
+        self._directory.check_present(wanted, takes_copies=takes_copies)
         return list(self._directory.partitions)
 
-    def chosen(self, choice: TopicChoice) -> list[TopicPartition]:
-        """Return the partitions that ``choice`` selects; errors as ``choose``."""
+    def chosen(
+        self, choice: TopicChoice, *, asks_metadata: bool = True, takes_copies: bool = False
+    ) -> list[TopicPartition]:
+        """Return the partitions that ``choice`` selects; errors as ``choose``.
+
+        Raises PartitionsElsewhere, too, if it selects some that are in other directories; see
+        ``check_present``.
+        """
+        wanted = _wanted(choice, self._directory.topic_names)
+        self._directory.check_present(
+            wanted, asks_metadata=asks_metadata, takes_copies=takes_copies
+        )
         found, missing = self._listed(choice), self._directory.missing
-        return choose(found, choice, self._directory.path, missing)
+        return choose(found, choice, self._directory.name, missing)
 
     def existing(self, choice: TopicChoice) -> list[TopicPartition]:
         """Return those of the partitions that ``choice`` selects that exist, without an error."""
@@ -89,18 +123,6 @@ class PartitionDirectories:
         return None if topic_id is None else format_uuid(topic_id)
 
 
-def list_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
-    """Return the partitions whose directories lie in a data directory, in order.
-
-    Raises:
-        InvalidArgument: there is no such directory.
-    """
-    try:
-        return live_partitions(fs, path)
-    except OSError as error:
-        raise InvalidArgument(f"{path} is not a data directory: {error.strerror}") from error
-
-
 def choose(
     found: list[TopicPartition],
     choice: TopicChoice,
@@ -134,6 +156,19 @@ def is_selected(partition: TopicPartition, choice: TopicChoice) -> bool:
     return bool(_meant([partition], choice))
 
 
+def _wanted(choice: TopicChoice, topics: Iterable[str]) -> Mapping[str, Collection[int] | None]:
+    """Return the topics that a choice selects, each with the partitions; None: all."""
+    if choice.assigned is not None:
+        return choice.assigned
+    if choice.pattern is None:
+        return dict.fromkeys(choice.topics)
+    return dict.fromkeys(name for name in topics if _matches(choice.pattern, name))
+
+
+def _matches(pattern: re.Pattern[str], topic: str) -> bool:
+    return topic not in INTERNAL_SETTINGS and pattern.search(topic) is not None
+
+
 def _named(choice: TopicChoice) -> tuple[str, ...]:
     """Return the topics that a choice names; none for a pattern."""
     if choice.pattern is not None:
@@ -147,10 +182,7 @@ def _meant(found: list[TopicPartition], choice: TopicChoice) -> list[TopicPartit
     Source: Kafka ``exclude.internal.topics``.
     """
     if choice.pattern is not None:
-        search = choice.pattern.search
-        return [
-            place for place in found if place.topic not in INTERNAL_SETTINGS and search(place.topic)
-        ]
+        return [place for place in found if _matches(choice.pattern, place.topic)]
     if choice.assigned is None:
         return [place for place in found if place.topic in choice.topics]
     return [place for place in found if place.partition in choice.assigned.get(place.topic, ())]

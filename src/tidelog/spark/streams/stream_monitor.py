@@ -7,18 +7,17 @@ computed here, from the offsets in the progress.
 from __future__ import annotations
 
 import logging
-import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from tidelog.codec.text import check_group
-from tidelog.embedded.group_commits import commit_positions
+from tidelog.embedded.group_commits import commit_positions, directory_of_group
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, TidelogError
 from tidelog.manager.metrics.metric import as_prometheus
-from tidelog.spark.options.option_values import local_path
+from tidelog.spark.options.option_values import absolute_paths
 from tidelog.spark.streams.stream_lag import StreamProgress
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
+    from tidelog.embedded.doors import Paths
     from tidelog.segment.filenames import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -48,13 +48,14 @@ class StreamMonitor(StreamingQueryListener):
 
     def __init__(
         self,
-        path: str,
+        path: Paths,
         *,
         metrics_file: str | None = None,
         groups: Mapping[str, str] | None = None,
         commit_timeout_ms: int = COMMIT_TIMEOUT_MS,
     ) -> None:
-        self._path = os.path.abspath(local_path(path))
+        self._paths = absolute_paths(path)
+        self._name = ",".join(self._paths)
         self._metrics_file = metrics_file
         self._groups = dict(groups or {})
         self._commit_timeout_ms = commit_timeout_ms
@@ -106,7 +107,7 @@ class StreamMonitor(StreamingQueryListener):
         """Log a batch, write the metrics and commit the positions."""
         text = "stream-progress directory=%s query=%s batch=%d records=%d max_behind=%d behind=%d"
         behind = found.max_behind, sum(found.behind.values())
-        _log.info(text, self._path, found.query, found.batch_id, found.rows, *behind)
+        _log.info(text, self._name, found.query, found.batch_id, found.rows, *behind)
         self._streams[found.query_id] = found
         self._write_metrics()
         group = self._groups.get(found.query)
@@ -116,7 +117,7 @@ class StreamMonitor(StreamingQueryListener):
     def _write_metrics(self) -> None:
         if self._metrics_file is None:
             return
-        metrics = [one for each in self._streams.values() for one in each.metrics(self._path)]
+        metrics = [one for each in self._streams.values() for one in each.metrics(self._name)]
         temporary = f"{self._metrics_file}.tmp"
         try:
             SYSTEM_FILES.write(temporary, as_prometheus(metrics).encode())
@@ -129,22 +130,23 @@ class StreamMonitor(StreamingQueryListener):
     def _commit(self, group: str, ends: Mapping[TopicPartition, int]) -> None:
         """Commit positions; if that fails, those of the next batch are newer."""
         try:
-            commit_positions(self._path, group, ends, timeout_ms=self._commit_timeout_ms)
+            path = directory_of_group(self._paths, group)
+            commit_positions(path, group, ends, timeout_ms=self._commit_timeout_ms)
         except (TidelogError, OSError) as error:
             text = "positions-not-committed directory=%s group=%s reason=%s"
-            _log.warning(text, self._path, group, error)
+            _log.warning(text, self._name, group, error)
         else:
             self._committed[group] = ends
 
 
 def watch_streams(
     spark: SparkSession,
-    path: str,
+    path: Paths,
     *,
     metrics_file: str | None = None,
     groups: Mapping[str, str] | None = None,
 ) -> StreamMonitor:
-    """Watch the streams of a session that read topics of a data directory, until ``stop``.
+    """Watch the streams of a session that read topics of data directories, until ``stop``.
 
     After each batch, a thread of the driver logs ``stream-progress``, with how many offsets the
     stream is behind the latest ones. What Spark's Kafka source reports as metrics is in
@@ -152,7 +154,7 @@ def watch_streams(
 
     Args:
         spark: the session.
-        path: the data directory that the streams read.
+        path: the data directory that the streams read, or a list of several that belong together.
         metrics_file: a file, which is replaced after each batch, in the text format of Prometheus.
         groups: by the name of a stream (``queryName``), the consumer group to which its positions
             are committed. They are for other tools to see: the stream itself continues from its

@@ -12,7 +12,12 @@ import tidelog
 from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, write_partition_metadata
 from tidelog.config.log_config import NEVER_DELETED
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import InvalidArgument, InvalidTopic, UnknownTopicOrPartition
+from tidelog.errors import (
+    InvalidArgument,
+    InvalidTopic,
+    PartitionsElsewhere,
+    UnknownTopicOrPartition,
+)
 from tidelog.readonly.read_only_topic import ReadOnlyTopic
 from tidelog.records.isolation import Isolation
 from tidelog.spark.jobs.repartition_plan import (
@@ -43,7 +48,7 @@ def data(tmp_path: Path) -> str:
 
 
 def planned(data: str, config: dict[str, str] | None = None, **others: Any) -> RepartitionPlan:
-    given: dict[str, Any] = {"path": data, "topic": "t", "to": "u", "partitions": 5}
+    given: dict[str, Any] = {"paths": (data,), "topic": "t", "to": "u", "partitions": 5}
     given |= {"to_path": data} | others
     return plan_repartition(RepartitionRequest(**given), config or {})
 
@@ -165,13 +170,14 @@ def test_topics_that_do_not_fit_are_refused(data: str) -> None:
     assert planned(data, to="empty").config == {}
 
 
-def test_a_partition_in_another_directory_is_refused(data: str, tmp_path: Path) -> None:
-    """Its records would be left out silently."""
-    other = str(tmp_path / "other")
+def test_a_partition_in_another_directory_is_refused(data: str) -> None:
+    """Its records would be left out silently; with both directories all are repartitioned."""
+    other = f"{data}-other"
     with tidelog.open(data, other) as logs:
         logs.move_partition("t", 1, other)
 
-    with pytest.raises(InvalidArgument, match="partition 1 of topic t does not lie in"):
+    assert planned(data, paths=(other, data)).ends == {0: 3, 1: 2}
+    with pytest.raises(PartitionsElsewhere, match=f"t-1 is in {other}"):
         planned(data)
 
 

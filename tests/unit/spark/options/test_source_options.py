@@ -284,14 +284,37 @@ def test_the_options_of_a_table_are_checked_when_it_is_created(
     assert not check_load(TABLE | {"subscribe": "t"})
 
 
-def test_exactly_one_directory_is_read() -> None:
-    """``load`` with several paths, or none, is refused."""
-    one = {"subscribe": "flights", "paths": '["/data"]'}
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"paths": '["/data"]'}, ("/data",)),
+        ({"paths": '["/a","file:/b"]'}, ("/a", "/b")),
+        ({"path": "/a", "paths": '["/b"]'}, ("/a", "/b")),
+        ({"paths": '["/a"]', "location": "/warehouse"}, ("/a",)),
+        ({"path": "here"}, (os.path.abspath("here"),)),
+    ],
+)
+def test_one_or_several_directories_are_read(
+    given: dict[str, str], expected: tuple[str, ...]
+) -> None:
+    """Spark passes those of ``load([...])`` as a list in JSON; a table's location is its own."""
+    assert ReadOptions.parse({"subscribe": "flights"} | given).paths == expected
 
-    assert ReadOptions.parse(one).path == "/data"
-    for paths in ("[]", '["/a","/b"]'):
-        with pytest.raises(InvalidArgument, match="expected one data directory"):
-            ReadOptions.parse({"subscribe": "flights", "paths": paths})
+
+@pytest.mark.parametrize(
+    ("paths", "words"),
+    [("[]", "no data directory is named"), ("/a,/b", "JSON"), ("[1]", "JSON"), ('[""]', "JSON")],
+)
+def test_paths_are_a_list_that_names_a_directory(paths: str, words: str) -> None:
+    """What is no such list is an error that says the form."""
+    with pytest.raises(InvalidArgument, match=words):
+        ReadOptions.parse({"subscribe": "flights", "paths": paths})
+
+
+def test_a_write_goes_to_one_directory() -> None:
+    """A transaction belongs to one data directory."""
+    with pytest.raises(InvalidArgument, match="a write goes to one data directory"):
+        WriteOptions.parse({"topic": "flights", "paths": '["/a","/b"]'})
 
 
 def test_the_options_of_a_catalog_table_are_accepted() -> None:
@@ -299,8 +322,8 @@ def test_the_options_of_a_catalog_table_are_accepted() -> None:
     table = {"option.subscribe": "flights", "owner": "me", "provider": "tidelog", "location": "x"}
 
     assert read(**table).choice.topics == ("flights",)
-    assert read(**table).path == "/data"
-    assert ReadOptions.parse({"subscribe": "a", "location": "file:/there"}).path == "/there"
+    assert read(**table).paths == ("/data",)
+    assert ReadOptions.parse({"subscribe": "a", "location": "file:/there"}).paths == ("/there",)
 
 
 def test_file_uris_are_paths() -> None:

@@ -27,7 +27,7 @@ OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAw"
 
 
 def reader(home: DataHome, **options: Any) -> RangeReader:
-    return RangeReader(home.fs, ReadOptions("/data", TopicChoice(topics=("t",)), **options))
+    return RangeReader(home.fs, ReadOptions(("/data",), TopicChoice(topics=("t",)), **options))
 
 
 def offsets(reading: RangeReader, start: int, end: int, topic_id: str | None = None) -> list[int]:

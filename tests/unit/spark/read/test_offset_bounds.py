@@ -37,7 +37,7 @@ def found(
         for choice in (start, end)
     )
     options = ReadOptions(
-        "/data", TopicChoice(topics=("t",)), starting, ending, committed=committed
+        ("/data",), TopicChoice(topics=("t",)), starting, ending, committed=committed
     )
     return bounds(home.read_only("t-0"), options, policy)
 

@@ -25,7 +25,7 @@ from tidelog.testing.directory_home import DataHome, record
 
 
 def options(**others: Any) -> ReadOptions:
-    return ReadOptions(path="/data", choice=TopicChoice(topics=("a",)), **others)
+    return ReadOptions(paths=("/data",), choice=TopicChoice(topics=("a",)), **others)
 
 
 def test_cores_sizes_and_options_determine_the_number_of_tasks() -> None:
@@ -53,7 +53,7 @@ def test_a_read_of_too_many_tasks_is_refused_before_any_is_made(
     with home.open() as directory:
         directory.create_topic("t", 1)
         directory.partition("t", 0).append_records([record(b"v")])
-    with PartitionDirectories(home.fs, home.path).open("t", 0) as log:
+    with PartitionDirectories(home.fs, [home.path]).open("t", 0) as log:
         huge = LogRange(log, None, 0, 1)
         if "max_records_per_task" in limits:
             monkeypatch.setattr(log, "splits", lambda *_: [(0, 200_000, 1)])

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from tidelog.errors import InvalidArgument, UnknownTopicOrPartition
+from tidelog.errors import UnknownTopicOrPartition
 from tidelog.segment.filenames import TopicPartition
 from tidelog.spark.options.source_options import TopicChoice
-from tidelog.spark.read.topic_partitions import PartitionDirectories, choose, list_partitions
+from tidelog.spark.read.topic_partitions import PartitionDirectories, choose
 from tidelog.testing.directory_home import DataHome
 
 FOUND = [
@@ -63,23 +63,12 @@ def test_an_absent_topic_or_partition_is_an_error(choice: TopicChoice, words: st
         chosen(choice)
 
 
-def test_only_live_partitions_are_listed() -> None:
-    """Directories marked for deletion are left out; a missing data directory is an error."""
-    home = DataHome()
-    for name in ("a-0", "a-1", "a-2.0123456789abcdef0123456789abcdef-delete", "notes"):
-        home.fs.make_directory(f"{home.path}/{name}")
-
-    assert list_partitions(home.fs, home.path) == [("a", 0), ("a", 1)]
-    with pytest.raises(InvalidArgument, match="/none is not a data directory"):
-        list_partitions(home.fs, "/none")
-
-
 def test_a_partition_directory_has_its_topic_id() -> None:
     """The id is in ``partition.metadata``; without that file there is none."""
     home = DataHome()
     home.write("a-0/partition.metadata", "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg")
     home.fs.make_directory(f"{home.path}/b-0")
-    directories = PartitionDirectories(home.fs, home.path)
+    directories = PartitionDirectories(home.fs, [home.path])
 
     assert directories.topic_id("a", 0) == "AAAAAAAAAAAAAAAAAAAAAg"
     assert directories.topic_id("b", 0) is None

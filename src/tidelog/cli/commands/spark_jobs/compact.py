@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import at_least_one, not_negative
 from tidelog.cli.options import (
-    add_directory,
+    add_directories,
     add_dry_run,
     add_json,
     add_now,
@@ -35,7 +35,7 @@ def add_job(jobs: Commands) -> CommandParser:
     """Add the job to the command line."""
     text = "clean compacted topics once on Spark, ignoring min.cleanable.dirty.ratio"
     parser = new_subparser(jobs, "compact", text, epilog=EPILOG)
-    add_directory(parser)
+    add_directories(parser)
     add_topics(parser)
     add_now(parser)
     add_settings(parser)
@@ -73,9 +73,14 @@ def run(args: Namespace, spark: SparkSession) -> int:
     from tidelog.cli.terminal import print_counts
     from tidelog.embedded.spread_compaction import SpreadTerms
     from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.readonly.absent_partitions import BY_FLAG
     from tidelog.spark.jobs.compact import DEFAULT_MIN_BYTES, compact_each
 
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
+    chosen = choose_partitions(
+        *(SYSTEM_FILES, args.directories, args.topics),
+        may_be_empty=True,
+        allow_partial=args.allow_partial,
+    )
     has_loss = chosen.report_missing(args.command)
     verb = "would drop" if args.dry_run else "dropped"
     printer = CompactionPrinter(verb, is_json=args.json)
@@ -83,9 +88,10 @@ def run(args: Namespace, spark: SparkSession) -> int:
     terms = SpreadTerms(args.now, dict(args.options), min_bytes, args.exact_keys)
     with showing("planning to clean" if args.dry_run else "cleaning") as show:
         done = compact_each(
-            *(spark, args.directory, sorted({place.topic for place in chosen.places})),
+            *(spark, args.directories, sorted({place.topic for place in chosen.places})),
             terms=terms,
             buckets=args.buckets,
+            accept=None if args.allow_partial else BY_FLAG,
             dry_run=args.dry_run,
             on_progress=show,
         )

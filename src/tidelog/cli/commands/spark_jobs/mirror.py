@@ -42,7 +42,7 @@ def run(args: Namespace, spark: SparkSession) -> int:
     what = "planning to mirror" if args.dry_run else "mirroring"
     with (
         quiet(args.dry_run),
-        current_line().task(f"{what} {source.path}", unit=Unit("task")) as task,
+        current_line().task(f"{what} {source.name}", unit=Unit("task")) as task,
         watch_tasks(spark, lambda ended, tasks: task.show(ended, total=tasks or None)),
     ):
         workers = SparkMirrorWorkers(spark, source)

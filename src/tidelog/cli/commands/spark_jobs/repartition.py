@@ -8,7 +8,6 @@ from tidelog.cli.arguments import directory_name
 from tidelog.cli.options import (
     READ_COMMITTED,
     add_compression,
-    add_directory,
     add_dry_run,
     add_isolation,
     add_json,
@@ -16,6 +15,7 @@ from tidelog.cli.options import (
     add_settings,
     add_topic,
     add_txn,
+    add_whole_directories,
     new_subparser,
 )
 
@@ -38,7 +38,7 @@ def add_job(jobs: Commands) -> CommandParser:
     """Add the job to the command line."""
     text = "write a topic's records to a new topic with another number of partitions"
     parser = new_subparser(jobs, "repartition", text, epilog=EPILOG)
-    add_directory(parser)
+    add_whole_directories(parser)
     add_topic(parser, "the topic to read")
     parser.add_argument("--to", required=True, metavar="TOPIC", help="the new topic")
     add_partitions(parser, "number of partitions of the new topic", required=True)
@@ -46,7 +46,7 @@ def add_job(jobs: Commands) -> CommandParser:
         "--to-dir",
         type=directory_name,
         metavar="DIR",
-        help="the data directory to write to (default: the one that is read)",
+        help="the data directory to write to (default: the one that is read, the first of several)",
     )
     add_txn(
         parser,
@@ -78,7 +78,7 @@ def run(args: Namespace, spark: SparkSession) -> int:
     with current_line().task(f"{what} {args.topic}", unit=Unit("task")) as task:
         done = repartition(
             spark,
-            args.directory,
+            args.directories,
             args.topic,
             to=args.to,
             partitions=args.partitions,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.cli.options import add_directory, add_json, add_topics, new_subparser
+from tidelog.cli.options import add_directories, add_json, add_topics, new_subparser
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -19,7 +19,7 @@ def add_job(jobs: Commands) -> CommandParser:
     """Add the job to the command line."""
     text = "check everything in a data directory, without changing anything"
     parser = new_subparser(jobs, "verify", text)
-    add_directory(parser, may_be_partition=True)
+    add_directories(parser, may_be_partition=True)
     add_topics(parser)
     add_json(parser)
     return parser
@@ -35,8 +35,14 @@ def run(args: Namespace, spark: SparkSession) -> int:
     from tidelog.segment.filenames import TopicPartition
     from tidelog.spark import verify
 
-    chosen = choose_partitions(SYSTEM_FILES, args.directory, args.topics, may_be_empty=True)
-    found = verify(spark, args.directory, args.topics).collect()
+    chosen = choose_partitions(
+        *(SYSTEM_FILES, args.directories, args.topics),
+        may_be_empty=True,
+        allow_partial=args.allow_partial,
+        takes_copies=True,
+    )
+    options = {"allow_partial": args.allow_partial}
+    found = verify(spark, args.directories, args.topics, **options).collect()
     for row in found:
         key = None if row["topic"] is None else TopicPartition(row["topic"], row["partition"])
         severity = Severity(row["severity"])

@@ -1,0 +1,292 @@
+"""Where the partitions are that some data directories hold, or that their catalogues name.
+
+The rules are those of the owner: of two copies the catalogue names the one that counts, and a
+partition that lies in another of the directories than the catalogue says is still that partition.
+Kafka: ``LogManager.loadLog``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+from tidelog.codec.metadata_files import format_uuid
+from tidelog.datadir.catalogue import Catalogue
+from tidelog.datadir.deletion_marks import without_marked
+from tidelog.datadir.partition_directories import PartitionLinks
+from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.readonly.log_snapshot import MAX_LOOKS
+from tidelog.segment.filenames import TopicPartition, log_directory_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from tidelog.readonly.directory_files import CatalogueFile, DirectoryFiles, Listing
+
+
+class Absent(NamedTuple):
+    """Partitions of a topic that are in none of the directories that were given.
+
+    ``home`` is the ``directory.id`` that the catalogue names; None: there is none, and a gap in the
+    numbers, or the cluster's metadata, tells that these partitions exist. ``copy`` is a directory
+    that was given and holds what a move may have left of them.
+    """
+
+    topic: str
+    numbers: range
+    home: UUID | None = None
+    copy: str | None = None
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What one look at data directories found.
+
+    ``found`` maps each partition to the directory that holds it; ``copied`` are those that others
+    hold, too. ``rivals`` are in two directories, and nothing tells which one counts. ``lost`` are
+    those that the catalogue places into one of the directories, where they are not. ``foreign``
+    holds the entries of each directory that are no partitions, with what they lack; ``homes`` are
+    the directories by id.
+    """
+
+    catalogue: Catalogue
+    catalogue_error: KafkaStorageError | None
+    found: Mapping[TopicPartition, DirectoryFiles]
+    copied: Mapping[TopicPartition, DirectoryFiles]
+    rivals: Mapping[TopicPartition, tuple[DirectoryFiles, DirectoryFiles]]
+    lost: Mapping[TopicPartition, DirectoryFiles]
+    foreign: Mapping[str, Mapping[str, str]]
+    homes: Mapping[UUID, DirectoryFiles]
+
+    @cached_property
+    def found_by_topic(self) -> Mapping[str, list[int]]:
+        """The numbers of the partitions that were found, in order."""
+        return _by_topic(self.found)
+
+    @cached_property
+    def lost_by_topic(self) -> Mapping[str, list[int]]:
+        """The same of those that were not."""
+        return _by_topic(self.lost)
+
+    @cached_property
+    def found_by_part(self) -> Mapping[DirectoryFiles, list[TopicPartition]]:
+        """The partitions that each directory holds, in order."""
+        keys: dict[DirectoryFiles, list[TopicPartition]] = {}
+        for key, part in self.found.items():
+            keys.setdefault(part, []).append(key)
+        return keys
+
+    def home_of(self, key: TopicPartition) -> UUID | None:
+        """Return the ``directory.id`` that the catalogue names for a partition."""
+        return _home_in(self.catalogue, key)
+
+    def is_left_behind(self, key: TopicPartition) -> bool:
+        """Say whether what was found of a partition may be an old copy.
+
+        The catalogue places it into a directory that was not given: a move that was interrupted
+        leaves a copy behind, without what was appended since.
+        """
+        home = self.home_of(key)
+        if home is None or home in self.homes:
+            return False
+        return self.found[key].directory_id is not None
+
+    def absent(self, topic: str, known: Collection[int] = ()) -> Iterator[Absent]:
+        """Yield the partitions of a topic that are not in these directories, in order.
+
+        Those that are lost here are left out. ``known``: numbers that the topic has by the
+        cluster's metadata. Gaps are never listed number by number: a name may hold any.
+        """
+        listed = self.catalogue.topics.get(topic)
+        homes: Mapping[int, UUID] = {} if listed is None else listed.partitions
+        there = set(self.found_by_topic.get(topic, ()))
+        lost = set(self.lost_by_topic.get(topic, ()))
+        pending: Absent | None = None
+        expected = 0
+        for number in sorted({*there, *homes, *known}):
+            key = TopicPartition(topic, number)
+            parts = [Absent(topic, range(expected, number))] if number > expected else []
+            expected = number + 1
+            if number in there:
+                if self.is_left_behind(key):
+                    copy = self.found[key].path
+                    parts.append(Absent(topic, range(number, expected), homes[number], copy))
+            elif number not in lost:
+                parts.append(Absent(topic, range(number, expected), homes.get(number)))
+            for part in parts:
+                if pending is not None and _continues(pending, part):
+                    numbers = range(pending.numbers.start, part.numbers.stop)
+                    pending = pending._replace(numbers=numbers)
+                    continue
+                if pending is not None:
+                    yield pending
+                pending = part
+        if pending is not None:
+            yield pending
+
+
+def find_partitions(parts: Sequence[DirectoryFiles]) -> Placement:
+    """Look where the partitions are; again where something seems to be missing, or there twice.
+
+    A writer that creates a topic writes the catalogue before it makes directories, one that deletes
+    a topic takes it out of the catalogue before it removes any, and one that moves a partition has
+    it in two directories, or in none of those listed: only what two looks in a row show counts.
+
+    Raises:
+        InvalidArgument: the directories do not belong together.
+        KafkaStorageError: a disk failed, or the directories change faster than they can be listed.
+    """
+    _check_owner(parts)
+    before: object = None
+    for _ in range(MAX_LOOKS):
+        placement = _look(parts)
+        doubtful = (placement.lost.keys(), placement.copied)
+        if doubtful == before or not any(doubtful):
+            return placement
+        before = doubtful
+    paths = ", ".join(part.path for part in parts)
+    raise KafkaStorageError(f"{paths} changed during each of {MAX_LOOKS} looks at it")
+
+
+def _check_owner(parts: Sequence[DirectoryFiles]) -> None:
+    """Raise InvalidArgument for directories of different clusters, or copies of one another."""
+    if len(parts) == 1:
+        return
+    by_id: dict[UUID, str] = {}
+    clusters: dict[str, str] = {}
+    for part in parts:
+        if part.directory_id is not None and part.directory_id in by_id:
+            raise InvalidArgument(
+                f"{by_id[part.directory_id]} and {part.path} have the same directory.id,"
+                f" {format_uuid(part.directory_id)}: one is a copy of the other; name one of them"
+            )
+        if part.directory_id is not None:
+            by_id[part.directory_id] = part.path
+        if part.meta is not None and part.meta.cluster_id is not None:
+            clusters.setdefault(part.meta.cluster_id, part.path)
+    if len(clusters) > 1:
+        named = "; ".join(f"{path} has cluster.id {name}" for name, path in clusters.items())
+        raise InvalidArgument(
+            f"directories of different clusters are not read as one: {named}. If they were created"
+            " apart, tidelog join lets them belong together"
+        )
+
+
+def _look(parts: Sequence[DirectoryFiles]) -> Placement:
+    parsed: dict[bytes, CatalogueFile] = {}
+    files = [part.read_catalogue(parsed) for part in parts]
+    catalogue = _merged(files)
+    listed = {
+        log_directory_name(topic.name, number)
+        for topic in catalogue.topics.values()
+        for number in topic.partitions
+    }
+    links = PartitionLinks(parts[0].fs, [part.path for part in parts])
+    listings = [part.listing(listed, links) for part in parts]
+    marked = frozenset[UUID]().union(*(listing.marked for listing in listings))
+    catalogue = without_marked(catalogue, marked)
+    holders = _holders(parts, listings, catalogue)
+    homes = {part.directory_id: part for part in parts if part.directory_id is not None}
+    own = {part: file.catalogue for part, file in zip(parts, files, strict=True)}
+    found, rivals = _settled(holders, catalogue, own)
+    lost = {
+        TopicPartition(topic.name, number): homes[home]
+        for topic in catalogue.topics.values()
+        for number, home in topic.partitions.items()
+        if home in homes and (topic.name, number) not in holders
+    }
+    return Placement(
+        catalogue,
+        next((file.error for file in files if file.error is not None), None),
+        found,
+        {key: found[key] for key, candidates in holders.items() if len(candidates) > 1},
+        rivals,
+        {key: lost[key] for key in sorted(lost)},
+        {part.path: one.foreign for part, one in zip(parts, listings, strict=True)},
+        homes,
+    )
+
+
+def _merged(files: Iterable[CatalogueFile]) -> Catalogue:
+    """Return what the catalogues say together; equal ones, which are one object, are taken once."""
+    distinct = {id(one.catalogue): one.catalogue for one in files}
+    merged: Catalogue | None = None
+    for one in distinct.values():
+        merged = one if merged is None else merged.merged(one)
+    return merged or Catalogue()
+
+
+def _holders(
+    parts: Sequence[DirectoryFiles], listings: Sequence[Listing], catalogue: Catalogue
+) -> dict[TopicPartition, list[DirectoryFiles]]:
+    """Return the directories that hold each partition, without those of deleted topics."""
+    holders: dict[TopicPartition, list[DirectoryFiles]] = {}
+    for part, listing in zip(parts, listings, strict=True):
+        for key in listing.found:
+            if catalogue.deleted and part.id_or_none(*key) in catalogue.deleted:
+                continue
+            holders.setdefault(key, []).append(part)
+    return holders
+
+
+def _settled(
+    holders: Mapping[TopicPartition, list[DirectoryFiles]],
+    catalogue: Catalogue,
+    own: Mapping[DirectoryFiles, Catalogue],
+) -> tuple[
+    dict[TopicPartition, DirectoryFiles],
+    dict[TopicPartition, tuple[DirectoryFiles, DirectoryFiles]],
+]:
+    """Return which directory holds each partition, and the two of those that are undecided."""
+    found, rivals = {}, {}
+    for key in sorted(holders):
+        candidates = holders[key]
+        chosen = candidates[:1] if len(candidates) == 1 else _named(key, candidates, catalogue, own)
+        found[key] = chosen[0]
+        if len(chosen) > 1:
+            rivals[key] = (chosen[0], chosen[1])
+    return found, rivals
+
+
+def _named(
+    key: TopicPartition,
+    candidates: list[DirectoryFiles],
+    catalogue: Catalogue,
+    own: Mapping[DirectoryFiles, Catalogue],
+) -> list[DirectoryFiles]:
+    """Return which of several directories has the partition; more than one: it is not decided.
+
+    One of another topic's id is not the partition. The one that the catalogue names counts if the
+    catalogues beside the others name it, too, as once a move is decided: else an other one may hold
+    records of its own.
+    """
+    topic = catalogue.topics.get(key.topic)
+    if topic is None:
+        return candidates
+    rest = [one for one in candidates if one.id_or_none(*key) in {None, topic.topic_id}]
+    home = topic.partitions.get(key.partition)
+    named = [one for one in rest if home is not None and one.directory_id == home]
+    others = [one for one in rest if one not in named]
+    if len(named) == 1 and all(_home_in(own[one], key) == home for one in others):
+        return named
+    return rest or candidates
+
+
+def _home_in(catalogue: Catalogue, key: TopicPartition) -> UUID | None:
+    topic = catalogue.topics.get(key.topic)
+    return None if topic is None else topic.partitions.get(key.partition)
+
+
+def _continues(one: Absent, other: Absent) -> bool:
+    is_next = one.numbers.stop == other.numbers.start
+    return is_next and (one.home, one.copy) == (other.home, other.copy)
+
+
+def _by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the numbers of partitions by topic, in their order."""
+    numbers: dict[str, list[int]] = {}
+    for topic, number in keys:
+        numbers.setdefault(topic, []).append(number)
+    return numbers
