@@ -127,7 +127,7 @@ def test_a_log_that_kafka_serves_is_not_damaged(
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_healthy_directory_has_no_findings(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing that Kafka or tidelog leaves behind in health is even unusual; all of it is read."""
-    code = main(["verify", "--json", "-d", str(HERE / name)])
+    code = main(["verify", "--json", "--allow-partial", "-d", str(HERE / name)])
 
     *rows, last = map(json.loads, capsys.readouterr().out.splitlines())
     total = last["counts"]

@@ -80,9 +80,9 @@ class ChosenPartitions(NamedTuple):
         )
 
     def beside(self, read: Callable[[str], T]) -> Callable[[Place], T]:
-        """Return what tells what ``read`` says of the data directory of a place; it is asked once.
+        """Return a function from a place to what ``read`` returns for its data directory's path.
 
-        ``read`` is given the path of the directory.
+        Each directory is read once.
         """
         answer = cache(read)
         return lambda place: answer(os.path.dirname(place.path))
@@ -109,8 +109,16 @@ class ChosenPartitions(NamedTuple):
         except MAY_PASS:
             if not is_gone(fs, place.path):
                 raise
+            moved = self.moved(place)
+            if moved is not None:
+                return [read_again(fs, moved.path, partial(question, moved))]
             print_message(command, f"{place.key} was deleted while it was read")
             return []
+
+    def moved(self, place: Place) -> Place | None:
+        """Return where a partition is now that is gone from its place; None: it was deleted."""
+        path = self.directory.path_of_moved(*place.key, place.path)
+        return None if path is None else place._replace(path=path)
 
     def describe(
         self, command: str, *, is_printed: bool, with_contents: bool = False
@@ -224,13 +232,15 @@ def choose_partitions(
     may_be_empty: bool = False,
     allow_partial: bool = False,
     takes_copies: bool = False,
+    only_named: bool = False,
 ) -> ChosenPartitions:
     """Return the partitions of ``topics`` (all, if none is named) in ``directories``, sorted.
 
     ``server_properties`` are those of the broker that wrote them, if they are known. With
     ``may_be_empty`` data directories may have no partitions, if no topic is named. With
     ``allow_partial`` partitions that are in other data directories are left out. ``takes_copies``:
-    see ``ReadOnlyDirectory.check_present``.
+    see ``ReadOnlyDirectory.check_present``. ``only_named``: a topic that is not named may be in
+    part in other directories, as for what acts on directories.
 
     Raises:
         UnknownTopicOrPartition: there are no partitions, or none of a topic that is named.
@@ -250,8 +260,8 @@ def choose_partitions(
     if places:
         return ChosenPartitions(opened, _chosen(shown, places, (), topics, partition), [])
     numbers = None if partition is None else [partition]
-    wanted = dict.fromkeys(topics or opened.topic_names, numbers)
-    opened.check_present(wanted, takes_copies=takes_copies)
+    names = topics if topics or only_named else opened.topic_names
+    opened.check_present(dict.fromkeys(names, numbers), takes_copies=takes_copies)
     keys = [*opened.partitions]
     if METADATA_TOPIC in topics:
         metadata = opened.topic(METADATA_TOPIC).partitions
@@ -305,6 +315,7 @@ def choose_to_change(
         *(fs, directories, topics, partition),
         may_be_empty=may_be_empty,
         allow_partial=allow_partial,
+        only_named=True,
     )
     if chosen.directory.catalogue_error is not None:
         raise chosen.directory.catalogue_error

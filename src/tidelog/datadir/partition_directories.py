@@ -193,7 +193,7 @@ def partition_of(name: str) -> TopicPartition | None:
 
 
 def lies_twice(first: str, second: str) -> KafkaStorageError:
-    """Return the error of a partition with two directories, of which nothing tells the right one.
+    """Return the error of a partition with two directories, if it is not known which one counts.
 
     Source: Kafka LogManager.loadLog, which does not start then.
     """

@@ -188,7 +188,7 @@ def _opened(
 
 def _partitions(directory: ReadOnlyDirectory, topics: Sequence[str]) -> list[TopicPartition]:
     """Return the partitions of some topics, of all if none is named."""
-    directory.check_present(dict.fromkeys(topics or directory.topic_names))
+    directory.check_present(dict.fromkeys(topics))
     found = [key for key in directory.partitions if not topics or key.topic in topics]
     unknown = sorted(set(topics) - {key.topic for key in found})
     if unknown:

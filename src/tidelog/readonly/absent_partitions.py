@@ -29,7 +29,7 @@ BY_ARGUMENT: Final = "pass allow_partial=True"
 BY_FLAG: Final = "add --allow-partial"
 BY_OPTION: Final = "set allowPartialTopics=true"
 BY_NOTHING: Final = ""
-"""How each way to read tells to read topics in part."""
+"""What the caller does to read topics in part, for each way to read."""
 _MAX_NAMED: Final = 8
 """Partitions, or ranges of them, that a message names of one place."""
 _MAX_LOOKED_AT: Final = 1000

@@ -30,7 +30,7 @@ class Absent(NamedTuple):
     """Partitions of a topic that are in none of the directories that were given.
 
     ``home`` is the ``directory.id`` that the catalogue names; None: there is none, and a gap in the
-    numbers, or the cluster's metadata, tells that these partitions exist. ``copy`` is a directory
+    numbers, or the cluster's metadata, shows that these partitions exist. ``copy`` is a directory
     that was given and holds what a move may have left of them.
     """
 
@@ -45,9 +45,9 @@ class Placement:
     """What one look at data directories found.
 
     ``found`` maps each partition to the directory that holds it; ``copied`` are those that others
-    hold, too. ``rivals`` are in two directories, and nothing tells which one counts. ``lost`` are
+    hold, too. ``rivals`` are in two directories, and it is not known which one counts. ``lost`` are
     those that the catalogue places into one of the directories, where they are not. ``foreign``
-    holds the entries of each directory that are no partitions, with what they lack; ``homes`` are
+    holds the other entries of each directory, with what makes them no partitions; ``homes`` are
     the directories by id.
     """
 

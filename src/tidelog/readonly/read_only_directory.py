@@ -55,8 +55,8 @@ def open_directory_read_only(
 
     An unreadable catalogue is not an error here: topics are then known by their directories, see
     ``ReadOnlyDirectory.catalogue_error``. ``server_properties`` are those of the broker that wrote
-    the directories, if they are known. ``accept`` is how an error tells the caller to read topics
-    in part; None: ``check_present`` lets them be read so.
+    the directories, if they are known. ``accept`` is how an error says that topics are
+    read in part; None: ``check_present`` lets them be read so.
 
     Raises:
         InvalidArgument: there is no such directory.
@@ -153,7 +153,7 @@ class ReadOnlyDirectory:
         return TopicPartition(topic, partition) in self._placed.found
 
     def foreign(self, part: DirectoryFiles) -> Mapping[str, str]:
-        """Return the entries of a directory that are no partitions, with what each lacks."""
+        """Return the other entries of a directory, with what makes each no partition."""
         return self._placed.foreign[part.path]
 
     @cached_property
@@ -186,7 +186,7 @@ class ReadOnlyDirectory:
 
         Args:
             wanted: the topics, with the partitions that are to be read; None: all.
-            asks_metadata: whether to read the cluster's metadata, which alone tells that a topic of
+            asks_metadata: whether to read the cluster's metadata, which alone says that a topic of
                 Kafka's has more partitions than the last one found.
             takes_copies: whether a copy that a move may have left here counts as the partition.
         """
@@ -219,11 +219,21 @@ class ReadOnlyDirectory:
         for name in ("topics", "topic_names", "missing", "_placed", "_broker"):
             self.__dict__.pop(name, None)
 
+    def path_of_moved(self, topic: str, partition: int, path: str) -> str | None:
+        """Look again where a partition is that is gone from ``path``; None: in no other directory.
+
+        Its writer may have moved it from one of the directories to another.
+        """
+        if len(self.parts) == 1:
+            return None
+        self.look_again()
+        found = self.partition_path(topic, partition) if self.has(topic, partition) else path
+        return None if found == path else found
+
     def part_of(self, topic: str, partition: int) -> DirectoryFiles:
         """Return the directory that holds a partition, or the one that would.
 
-        Raises KafkaStorageError for a partition that is in two, of which nothing tells the right
-        one.
+        Raises KafkaStorageError for a partition that is in two, if it is not known which counts.
         """
         key = TopicPartition(topic, partition)
         rivals = self._placed.rivals.get(key)

@@ -34,6 +34,8 @@ EXPECTED = HERE / "expected"
 LEFT_MS = 1_700_010_000_000
 """When each directory was last touched, as far as its tests are concerned."""
 OPENED_MS = LEFT_MS + 3_600_000
+ALONE = "--allow-partial"
+"""Each directory is looked at by itself, also one of two that belong together."""
 """What time it is in the commands that take ``--now``: later than any delay before a deletion."""
 FEW_RECORDS = 8
 SETTINGS = {"log.cleaner.enable": "false", "log.initial.task.delay.ms": "3600000"}
@@ -165,14 +167,14 @@ def _without_encodings(line: bytes) -> bytes:
 
 def offsets_of(directory: Path) -> Row:
     """Return what ``tidelog offsets`` prints of each partition, and its exit code."""
-    code, rows = rows_of("offsets", "-d", directory)
+    code, rows = rows_of("offsets", "-d", directory, ALONE)
     names = ("logStartOffset", "highWatermark", "lastStableOffset", "logEndOffset")
     return {"exit": code, "partitions": {place(row): chosen(row, *names) for row in rows}}
 
 
 def described(directory: Path) -> Row:
     """Return topics, settings and segments as ``tidelog describe`` has them."""
-    code, rows = rows_of("describe", "-d", directory, "--json")
+    code, rows = rows_of("describe", "-d", directory, ALONE, "--json")
     names = ("topicId", "config", "logStartOffset", "highWatermark", "logEndOffset", "sizeBytes")
     facts = {}
     for row in rows:
@@ -185,7 +187,8 @@ def described(directory: Path) -> Row:
 
 def cleaned(directory: Path) -> Row:
     """Return how far compacted topics are cleaned, as ``tidelog cleaner status`` says."""
-    code, rows = rows_of("cleaner", "status", "-d", directory, "--json", "--now", str(OPENED_MS))
+    words = ("cleaner", "status", "-d", directory, ALONE, "--json", "--now", str(OPENED_MS))
+    code, rows = rows_of(*words)
     names = ("firstDirtyOffset", "firstUncleanableOffset", "dirtyRatio")
     facts = {
         place(row): {**chosen(row, *names), "hasFailed": row["failure"] is not None} for row in rows
@@ -231,7 +234,7 @@ def recovered_facts(directory: Path) -> Row:
 def written_facts(directory: Path, batch: Path) -> Row:
     """Append a record to each partition, each by a process of its own; return what is there."""
     before = digests(directory)
-    _, rows = rows_of("describe", "-d", directory, "--json")
+    _, rows = rows_of("describe", "-d", directory, ALONE, "--json")
     batch.write_text(json.dumps({"key": "k", "value": "new", "timestamp": OPENED_MS}) + "\n")
     codes = {}
     for row in rows:

@@ -190,7 +190,7 @@ def test_a_copy_that_is_being_made_is_not_a_partition() -> None:
 
 @pytest.mark.parametrize("has_catalogue", [False, True])
 def test_a_partition_that_is_in_two_directories_is_an_error(has_catalogue: bool) -> None:
-    """It names both where nothing tells which counts; other partitions are read."""
+    """It names both if it is not known which counts; other partitions are read."""
     fs = disk(f"{A}/t-0", f"{B}/t-0", f"{B}/t-1", places={} if has_catalogue else None)
     directory = opened(fs, A, B)
 

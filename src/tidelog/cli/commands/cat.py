@@ -130,7 +130,12 @@ def run(args: Namespace) -> int:
 
         sys.stdout.flush()
         show = partial(_print, args=args, selection=selection)
-        for _ in follow(places, lambda place, log, start: show(place, log, next_offset=start)):
+        rounds = follow(
+            places,
+            lambda place, log, start: show(place, log, next_offset=start),
+            moved=chosen.moved,
+        )
+        for _ in rounds:
             sys.stdout.flush()
             if selection.is_complete:
                 return int(has_loss)

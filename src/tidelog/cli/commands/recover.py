@@ -69,6 +69,7 @@ def run(args: Namespace) -> int:
         *(SYSTEM_FILES, args.directories, args.topics, args.partition),
         may_be_empty=True,
         allow_partial=args.allow_partial,
+        only_named=True,
     )
     code = _report_missing(chosen, args.command)
     if not chosen.places:

@@ -48,7 +48,7 @@ def run(args: Namespace) -> int:
         *(SYSTEM_FILES, args.directories, args.topics, args.partition),
         may_be_empty=True,
         allow_partial=args.allow_partial,
-        takes_copies=True,  # a finding tells of each
+        takes_copies=True,  # each is a finding
     )
     around = _around(chosen, args)
     damaged: set[TopicPartition | None] = set()
@@ -122,13 +122,16 @@ def _verify_all(
         for place, size in zip(places, sizes, strict=True):
             task.show(before, what=f"verifying {place.key}")
             topic = chosen.topic(place)
-            result = verify_if_there(
+            check = partial(
+                verify_if_there,
                 SYSTEM_FILES,
-                place.path,
                 clock=SYSTEM_CLOCK,
                 is_compacted=is_compacted or (topic is not None and topic.is_compacted),
                 on_progress=partial(_show, task, before),
             )
+            result = check(place.path)
+            if result is None and (moved := chosen.moved(place)) is not None:
+                result = check(moved.path)
             line.erase()
             yield place, result
             before += size

@@ -175,7 +175,7 @@ class SystemTable:
 
     def partition_rows(self, source: TableSource, key: TopicPartition) -> Iterator[Row]:
         """Yield the rows of ``of_partition``; errors as ``rows``."""
-        of_partition, path = self.of_partition, source.directory.partition_path(*key)
+        of_partition = self.of_partition
         if of_partition is None:
             return
 
@@ -183,10 +183,20 @@ class SystemTable:
             rows = iter(of_partition(source, key))
             return list(islice(rows, 1 if self.is_streamed else None)), rows
 
-        try:
-            first, rest = read_again(source.fs, path, begun)
-            yield from first
-            yield from rest
-        except MAY_PASS:
-            if not is_gone(source.fs, path):
-                raise
+        path: str | None = source.directory.partition_path(*key)
+        while path is not None:
+            has_begun = False
+            try:
+                first, rest = read_again(source.fs, path, begun)
+                has_begun = True
+                yield from first
+                yield from rest
+            except MAY_PASS:
+                if not is_gone(source.fs, path):
+                    raise
+                moved = source.directory.path_of_moved(*key, path)
+                if has_begun and moved is not None:
+                    raise  # rows that were yielded would be yielded again
+                path = moved
+            else:
+                return

@@ -93,7 +93,7 @@ def compact(
         DirectoryLocked: another process writes there.
         InvalidArgument: this is a session of Spark Connect, or the path is not a data directory.
         UnknownTopicOrPartition: there is no such topic.
-        PartitionsElsewhere: partitions of the topics are in other data directories.
+        PartitionsElsewhere: partitions of topics that are named are in other data directories.
         CleaningAborted: a task failed, or a log was changed while it was being cleaned; a log whose
             swap had not begun is as it was.
         CorruptMessage, InvalidRecord: a batch is damaged.

@@ -103,7 +103,7 @@ class TableReader(DataSourceReader):
         table, choice = system_table(self._options.table), self._options.choice
         accept = self._options.accept
         directories = PartitionDirectories(SYSTEM_FILES, self._options.paths, accept=accept)
-        takes_copies = table is FINDINGS  # one of which tells of each
+        takes_copies = table is FINDINGS  # each is one of them
         if choice is None:
             keys = directories.all(takes_copies=takes_copies)
         else:

@@ -80,6 +80,7 @@ def run(args: Namespace, spark: SparkSession) -> int:
         *(SYSTEM_FILES, args.directories, args.topics),
         may_be_empty=True,
         allow_partial=args.allow_partial,
+        only_named=True,
     )
     has_loss = chosen.report_missing(args.command)
     verb = "would drop" if args.dry_run else "dropped"
@@ -91,7 +92,7 @@ def run(args: Namespace, spark: SparkSession) -> int:
             *(spark, args.directories, sorted({place.topic for place in chosen.places})),
             terms=terms,
             buckets=args.buckets,
-            accept=None if args.allow_partial else BY_FLAG,
+            accept=BY_FLAG if args.topics and not args.allow_partial else None,
             dry_run=args.dry_run,
             on_progress=show,
         )
