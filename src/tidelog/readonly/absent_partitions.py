@@ -55,11 +55,11 @@ def partitions_elsewhere(
     by_place: dict[str, list[Absent]] = {}
     for each in absent:
         by_place.setdefault(_place(each, known), []).append(each)
-    facts = "; ".join(f"{_names(found)} {place}" for place, found in by_place.items())
-    choice = f"; or, to read these in part, {accept}" if accept else ""
+    facts = "; ".join(_fact(place, found) for place, found in by_place.items())
+    choice = f"; or, to read them in part, {accept}" if accept else ""
     return PartitionsElsewhere(
-        f"topics would be read in part: {facts}. Name all of their data directories, not only"
-        f" {', '.join(paths)}{choice}",
+        f"not all partitions are in {', '.join(paths)}: {facts}. Name all data directories of these"
+        f" topics{choice}",
         tuple((each.topic, each.numbers.start, each.numbers.stop - 1) for each in absent),
         tuple(known.values()),
     )
@@ -68,7 +68,7 @@ def partitions_elsewhere(
 def _place(absent: Absent, known: dict[UUID, str]) -> str:
     """Return where partitions are, in words that follow their names."""
     if absent.home is None:
-        return "must be in another data directory, or on another broker"
+        return "in another data directory, or on another broker"
     place = f"in the directory with directory.id {format_uuid(absent.home)}"
     if absent.home in known:
         place = f"in {known[absent.home]}"
@@ -77,13 +77,13 @@ def _place(absent: Absent, known: dict[UUID, str]) -> str:
     return f"{place} by {CATALOGUE_FILE}, so that what {absent.copy} holds may be an old copy"
 
 
-def _names(found: Sequence[Absent]) -> str:
-    """Return the names of partitions, as ``t-1, t-3 to t-5 are``."""
+def _fact(place: str, found: Sequence[Absent]) -> str:
+    """Say where partitions are, as ``t-1, t-3 to t-5 are in /disk2``."""
     names = [_name(each) for each in found[:_MAX_NAMED]]
     if len(found) > _MAX_NAMED:
         names.append(f"and {len(found) - _MAX_NAMED:,} more")
     is_one = len(found) == 1 and len(found[0].numbers) == 1
-    return f"{', '.join(names)} {'is' if is_one else 'are'}"
+    return f"{', '.join(names)} {'is' if is_one else 'are'} {place}"
 
 
 def _name(absent: Absent) -> str:

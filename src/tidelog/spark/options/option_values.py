@@ -202,7 +202,9 @@ def local_path(path: str) -> str:
     uri = urlsplit(path)
     if uri.scheme == "file" and uri.netloc in ("", "localhost"):
         return unquote(uri.path)
-    if "://" in path:
+    scheme = f"{uri.scheme}:/"
+    # One letter is a drive; of others Hadoop takes one slash for three.
+    if "://" in path or (len(uri.scheme) > 1 and path.lower().startswith(scheme)):
         raise InvalidArgument(f"{path} is not a local directory; other file systems are not read")
     return path
 

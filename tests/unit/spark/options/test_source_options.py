@@ -331,6 +331,9 @@ def test_file_uris_are_paths() -> None:
     assert local_path("file:/data/my%20logs") == "/data/my logs"
     assert local_path("file:///data") == "/data"
     assert local_path("/data/100%25") == "/data/100%25"
+    for remote in ("s3a://b/x", "hdfs:/x", "dbfs:/x"):
+        with pytest.raises(InvalidArgument, match="not a local directory"):
+            local_path(remote)
 
 
 def test_a_write_has_no_topic_partitions_or_codec_by_default() -> None:
