@@ -43,6 +43,12 @@ KEY: Final = TopicPartition("t", 0)
 MOST_RECORDS: Final = 200
 """No story has as many: a reader that yields more goes round in circles."""
 
+_TABLES: Final = (
+    ("batches", "baseOffset", "lastOffset", "records"),
+    ("transactions", "state", "firstOffset"),
+    ("gaps", "startOffset", "endOffset", "cause"),
+)
+
 Record_ = tuple[int, bytes | None]
 
 
@@ -164,7 +170,7 @@ def _answer(timestamped: Any) -> object:
 # Beside the owner, or without one
 
 
-def beside_records(home: DataHome) -> dict[str, Callable[[], Iterable[Record_]]]:
+def beside_records(home: DataHome) -> dict[str, Callable[[], Iterable[object]]]:
     """Return the readers of records that take no lock."""
     logs = ReadOnlyLogs(home.path, fs=home.fs, clock=home.clock, wait_ms=home.clock.advance)
 
@@ -220,6 +226,10 @@ def beside_answers(home: DataHome, asked: Questions) -> dict[str, Callable[[], I
             raise log.damage
         return log.offsets(list(ReadUpTo)[up_to])
 
+    def table(_: ReadOnlyLog, number: int) -> object:
+        name, *columns = _TABLES[number]
+        return list(rows_of(home, name, *columns))
+
     questions: dict[str, tuple[Callable[[ReadOnlyLog, int], object], Sequence[int]]] = {
         "first record beside": (first, asked.offsets),
         "one offset beside": (one, asked.offsets),
@@ -228,6 +238,7 @@ def beside_answers(home: DataHome, asked: Questions) -> dict[str, Callable[[], I
         "count to beside": (lambda log, end: log.count_records(None, end), asked.offsets),
         "transactions": (transactions, range(len(ReadUpTo))),
         "offsets": (offsets, range(len(ReadUpTo))),
+        "tables": (table, range(len(_TABLES))),
     }
     return {
         name: partial(answers, partial(ask, question), about)
@@ -235,21 +246,13 @@ def beside_answers(home: DataHome, asked: Questions) -> dict[str, Callable[[], I
     }
 
 
-def tables(home: DataHome) -> dict[str, Callable[[], Iterable[object]]]:
-    """Return system tables that are made of batches, without what shows the flipped bytes."""
-
-    def rows(name: str, *columns: str) -> Iterator[object]:
-        table = system_table(name)
-        numbers = [[column.name for column in table.columns].index(one) for one in columns]
-        source = TableSource(home.fs, home.path, clock=home.clock)
-        for row in table.rows(source, [KEY]):
-            yield tuple(row[number] for number in numbers)
-
-    return {
-        "table batches": lambda: rows("batches", "baseOffset", "lastOffset", "records"),
-        "table transactions": lambda: rows("transactions", "state", "firstOffset"),
-        "table gaps": lambda: rows("gaps", "startOffset", "endOffset", "cause"),
-    }
+def rows_of(home: DataHome, name: str, *columns: str) -> Iterator[tuple[object, ...]]:
+    """Yield rows of a system table, without the columns that show the flipped bytes themselves."""
+    table = system_table(name)
+    numbers = [[column.name for column in table.columns].index(one) for one in columns]
+    source = TableSource(home.fs, home.path, clock=home.clock)
+    for row in table.rows(source, [KEY]):
+        yield tuple(row[number] for number in numbers)
 
 
 def skipping(home: DataHome) -> tuple[list[Record_], list[tuple[int, int, str, int, int]]]:
@@ -313,47 +316,47 @@ class OnDisk:
             code, lines, errors = self.command("cat", "t", *words)
             yield from ((line["offset"], line["value"]) for line in lines)
             if code:
-                raise told(errors)
+                raise error_of(errors)
 
         return {
             "cat": printed,
             "cat committed": lambda: printed("--isolation", COMMITTED),
             "cat to the end": lambda: printed("--up-to", "logEnd"),
-            "cat the last": lambda: printed("--last", "4"),
         }
 
     def answers(self) -> dict[str, Callable[[], Iterable[object]]]:
         """Return the commands that print numbers."""
 
         def printed(*words: str) -> Iterator[object]:
-            code, lines, errors = self.command("offsets", "t", *words)
-            yield told(errors) if code else lines
+            code, lines, errors = self.command(*words)
+            # A leader epoch is shown as it is.
+            yield error_of(errors) if code else [{**line, "leaderEpoch": 0} for line in lines]
 
         return {
-            "offsets": printed,
-            "offsets committed": lambda: printed("--isolation", COMMITTED),
-            "offsets --count": lambda: printed("--count"),
-            "offsets --at": lambda: printed("--at", "max-timestamp"),
+            "cat --last": lambda: printed("cat", "t", "--last", "4"),
+            "offsets": lambda: printed("offsets", "t"),
+            "offsets committed": lambda: printed("offsets", "t", "--isolation", COMMITTED),
+            "offsets --count": lambda: printed("offsets", "t", "--count"),
+            "offsets --at": lambda: printed("offsets", "t", "--at", "max-timestamp"),
         }
 
     def spark(self) -> dict[str, Callable[[], Iterable[object]]]:
         """Return readers of the data source, called as Spark's workers call them."""
+        from pyspark.sql.types import BinaryType, LongType, StructField, StructType
+
         from tidelog.spark.source import LogSource
 
         options = {"path": str(self.path), "subscribe": "t"}
-
-        def source(**more: str) -> Any:
-            return LogSource({**options, **more})
+        columns = [StructField("offset", LongType()), StructField("value", BinaryType())]
 
         def batch(**more: str) -> Iterator[object]:
-            made = source(**more)
-            reader = made.reader(made.schema())
+            reader = LogSource({**options, **more}).reader(StructType(columns))
             for part in reader.partitions():
                 yield from rows(reader.read(part))
 
         def stream() -> Iterator[object]:
-            made = source(startingOffsets="earliest")
-            reader = made.streamReader(made.schema())
+            source = LogSource({**options, "startingOffsets": "earliest"})
+            reader: Any = source.streamReader(StructType(columns))
             start = reader.initialOffset()
             end = reader.latestOffset(start, reader.getDefaultReadLimit())
             for part in reader.partitions(start, end):
@@ -373,8 +376,8 @@ class OnDisk:
         }
 
 
-def told(errors: str) -> TidelogError:
-    """Return what a command has told of damage, as the error of a library call."""
+def error_of(errors: str) -> TidelogError:
+    """Return the damage that a command has printed, as the error of a library call."""
     line = errors.strip().splitlines()[-1]
     before, _, after = line.rpartition(" at byte ")
     number, _, path = after.partition(" of ")

@@ -63,7 +63,7 @@ class Flip(NamedTuple):
         home.fs.write(self.place.path, bytes(data))
 
     def is_contradicted(self, others: Sequence[Place], end: int | None) -> bool:
-        """Return whether neighbours, the bounds of the segment, or the known end tell of it.
+        """Return whether neighbours, the bounds of the segment, or the known end contradict it.
 
         ``end`` is the log end offset, None where it is not known. Of old formats only the last
         offset is compared, also with that of the next one.

@@ -7,36 +7,53 @@ see is counted: a base offset that moves inside a gap, or at a tail that no clea
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import pytest
 from tests.property import flip_readers
-from tests.property.flip_readers import Found, Questions, found
+from tests.property.flip_readers import Found, OnDisk, Questions, found
 from tests.property.header_flips import (
     EPOCH_BITS,
     FIRST_TIME_MS,
+    HEADER_BITS,
+    STORIES,
     Flip,
     Place,
+    flips,
     places,
+    plain,
+    transactional,
+    written,
 )
 
 from tidelog.errors import CorruptMessage, InvalidRecord, TidelogError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from tests.conftest import Enumerated
 
     from tidelog.embedded.logs import Logs
     from tidelog.testing.directory_home import DataHome
 
-QUICK_BITS: Final = (2, 40, 57, 59, 70, 129)
+    Readers = tuple[
+        Mapping[str, Callable[[], Iterable[object]]], Mapping[str, Callable[[], Iterable[object]]]
+    ]
+    """Readers of records, and lookups, by name."""
+    Story = Callable[[Logs], None]
+
+QUICK_BITS: Final = (2, 57, 59, 70, 129)
 TELLING_BITS: Final = (
-    *range(8),
-    *(15, 16, 31, 45),
+    *(0, 5, 6, 7, 15, 31, 45),
     *range(48, 64),
     *(64, 71, *range(80, 96)),
     *(100, 127, *range(128, 136), 140, 167),
 )
 """Bits that differ in what they do; the others are like their neighbours."""
+BY_STORY: Final = pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
 
 
 class Case(NamedTuple):
@@ -55,16 +72,17 @@ class Case(NamedTuple):
     def is_named_by(self, error: TidelogError) -> bool:
         """Return whether an error names the damaged batch, alone or with its neighbour."""
         if not isinstance(error, CorruptMessage):
-            # A mirror does not stage epochs that fall; nothing else tells of a flipped one.
+            # A mirror does not stage epochs that fall; nothing else shows a flipped one.
             return isinstance(error, InvalidRecord) and self.flip.bit in EPOCH_BITS
         at = self.places.index(self.flip.place)
         named = [self.flip.place]
         if "one of the two" in error.reason:
             named = list(self.places[max(at - 1, 0) : at + 1])
-        return (error.path, error.position) in [one[:2] for one in named]
+        where = os.path.basename(error.path or ""), error.position
+        return where in [(os.path.basename(one.path), one.position) for one in named]
 
     def judged_records(self, now: Found, truth: Found) -> str:
-        """Return what became of a reader of records; anything but the four outcomes fails."""
+        """Return what became of a reader of records; anything but these outcomes fails."""
         if now.error is None:
             if now.yielded == truth.yielded:
                 return "right"
@@ -77,7 +95,7 @@ class Case(NamedTuple):
         if "one of the two" in str(now.error):
             return "one of two is named"
         assert yielded <= len(before), (self.flip, now)
-        return "error" if yielded == len(before) else "error before all was yielded"
+        return "error" if yielded == len(before) else "error, with nothing or less before it"
 
     def judged_answers(self, now: Found, truth: Found) -> Iterator[str]:
         """Yield what became of each lookup."""
@@ -93,12 +111,6 @@ class Case(NamedTuple):
                 yield "not seen"
 
 
-Readers = tuple[
-    "Mapping[str, Callable[[], Iterable[object]]]", "Mapping[str, Callable[[], Iterable[object]]]"
-]
-"""Readers of records, and lookups, by name."""
-
-
 def looked_at(readers: Readers) -> tuple[dict[str, Found], dict[str, Found]]:
     """Let all readers read."""
     records, answers = readers
@@ -109,12 +121,12 @@ def looked_at(readers: Readers) -> tuple[dict[str, Found], dict[str, Found]]:
 
 
 class Judge:
-    """Counts outcomes by reader."""
+    """Compares what readers find with what they found before the damage; counts the outcomes."""
 
-    def __init__(self, truth: tuple[dict[str, Found], dict[str, Found]]) -> None:
-        self._truth = truth
+    def __init__(self, readers: Readers) -> None:
+        self._truth = looked_at(readers)
         self.counts: Counter[str] = Counter()
-        for name, each in truth[0].items():
+        for name, each in self._truth[0].items():
             assert each.error is None, (name, each)
 
     def look(self, case: Case, readers: Readers) -> None:
@@ -133,13 +145,10 @@ class Judge:
 
 
 def questions(home: DataHome) -> Questions:
-    """Return what lookups ask of a story: offsets at and between batches, and their times."""
+    """Return what lookups ask of a story: offsets of batches, and their times."""
     there = places(home)
-    chosen = sorted(
-        {0, *(offset for one in there for offset in (one.base_offset, one.last_offset))}
-    )
-    offsets = [offset for offset in chosen if offset >= there[0].base_offset][::3]
-    return Questions(offsets, [FIRST_TIME_MS + offset for offset in offsets[1:]])
+    chosen = sorted({offset for one in there for offset in (one.base_offset, one.last_offset)})
+    return Questions(chosen[::3], [FIRST_TIME_MS + offset for offset in chosen[1::3]])
 
 
 def check_owner(home: DataHome, chosen: Iterable[Flip]) -> Counter[str]:
@@ -151,7 +160,7 @@ def check_owner(home: DataHome, chosen: Iterable[Flip]) -> Counter[str]:
 
     with home.copied(0).open() as logs:
         end = logs.partition("t", 0).log.log_end_offset
-        judge = Judge(looked_at(readers(logs)))
+        judge = Judge(readers(logs))
     for flip in chosen:
         damaged = home.copied(1)
         with damaged.open() as logs:
@@ -162,7 +171,7 @@ def check_owner(home: DataHome, chosen: Iterable[Flip]) -> Counter[str]:
     return judge.counts
 
 
-def check_beside(home: DataHome, chosen: Iterable[Flip], *, is_clean: bool) -> Counter[str]:
+def check_beside(home: DataHome, chosen: Iterable[Flip], *, is_clean: bool = True) -> Counter[str]:
     """Let readers without a lock read after each flip."""
     asked, there = questions(home), places(home)
 
@@ -170,7 +179,7 @@ def check_beside(home: DataHome, chosen: Iterable[Flip], *, is_clean: bool) -> C
         answers = flip_readers.beside_answers(home, asked)
         return flip_readers.beside_records(home), answers
 
-    judge = Judge(looked_at(readers(home.copied(0))))
+    judge = Judge(readers(home.copied(0)))
     end = there[-1].last_offset + 1 if is_clean else None
     for flip in chosen:
         damaged = home.copied(1)
@@ -179,7 +188,148 @@ def check_beside(home: DataHome, chosen: Iterable[Flip], *, is_clean: bool) -> C
     return judge.counts
 
 
-def counted(counts: Counter[str], enumerated: Callable[..., None]) -> None:
+def check_on_disk(
+    home: DataHome, chosen: Iterable[Flip], path: Path, readers: Callable[[OnDisk], Readers]
+) -> Counter[str]:
+    """Let what opens files by itself read after each flip."""
+    there, disk = places(home), OnDisk(home, path)
+    judge = Judge(readers(disk))
+    for flip in chosen:
+        with disk.flipped(flip):
+            judge.look(Case(flip, there, there[-1].last_offset + 1), readers(disk))
+    return judge.counts
+
+
+def check_skipping(home: DataHome, chosen: Iterable[Flip]) -> Counter[str]:
+    """Read past the damage of each flip: what is not shown is reported, and all else is right."""
+    there, counts = places(home), Counter[str]()
+    truth, reported = flip_readers.skipping(home.copied(0))
+    assert reported == []
+    for flip in chosen:
+        damaged = home.copied(1)
+        flip.apply(damaged)
+        shown, reported = flip_readers.skipping(damaged)
+        if shown == truth and reported == []:
+            counts["right"] += 1
+        elif Case(flip, there, None).may_hide:
+            counts["not seen"] += 1
+        else:
+            lost = [one for one in truth if one not in shown]
+            assert [one for one in truth if one in shown] == shown, (flip, shown)
+            for offset, _ in lost:
+                assert any(start <= offset < end for start, end, *_ in reported), (flip, offset)
+            path, position = flip.place[:2]
+            assert any(
+                (where, True) == (path, first <= position < end)
+                for *_, where, first, end in reported
+            ), (flip, reported)
+            counts["reported"] += 1
+    return counts
+
+
+def count(counts: Counter[str], enumerated: Enumerated) -> None:
     """Print the outcomes."""
-    for what, count in counts.items():
-        enumerated(what, count, at_least=1)
+    for what, number in counts.items():
+        enumerated(what, number, at_least=1)
+
+
+def few(home: DataHome, every: int) -> list[Flip]:
+    """Return a sample of all flips."""
+    return list(flips(home, QUICK_BITS))[::every]
+
+
+def commands(disk: OnDisk) -> Readers:
+    """Return the commands that read."""
+    return disk.commands(), disk.answers()
+
+
+def spark(disk: OnDisk) -> Readers:
+    """Return the readers of Spark's data source."""
+    return disk.spark(), {}
+
+
+def test_the_owner_sees_a_flipped_bit(enumerated: Enumerated) -> None:
+    """By reads, fetches, groups, lookups by time and offset, and counts."""
+    home = written(plain)
+
+    count(check_owner(home, few(home, 9)), enumerated)
+
+
+def test_readers_without_a_lock_see_a_flipped_bit(enumerated: Enumerated) -> None:
+    """As does a mirror, and whatever asks for offsets, times, transactions and gaps."""
+    home = written(transactional)
+
+    count(check_beside(home, few(home, 11)), enumerated)
+
+
+def test_commands_see_a_flipped_bit(tmp_path: Path, enumerated: Enumerated) -> None:
+    """They end with 1, and name file and byte after what they print."""
+    home = written(plain)
+
+    count(check_on_disk(home, few(home, 9), tmp_path, commands), enumerated)
+
+
+def test_spark_sees_a_flipped_bit(tmp_path: Path, enumerated: Enumerated) -> None:
+    """In batches, streams and tasks of a few offsets."""
+    pytest.importorskip("pyspark")
+    home = written(plain)
+
+    count(check_on_disk(home, few(home, 9), tmp_path, spark), enumerated)
+
+
+def test_what_is_skipped_is_reported(enumerated: Enumerated) -> None:
+    """By a reader that was told to read past damage."""
+    home = written(plain)
+
+    count(check_skipping(home, few(home, 2)), enumerated)
+
+
+@pytest.mark.slow
+@BY_STORY
+def test_the_owner_sees_every_flipped_bit(story: Story, enumerated: Enumerated) -> None:
+    """The same for each bit that no checksum covers, of each batch."""
+    home = written(story)
+
+    count(check_owner(home, flips(home, TELLING_BITS)), enumerated)
+
+
+@pytest.mark.slow
+@BY_STORY
+@pytest.mark.parametrize("is_clean", [True, False], ids=["stopped", "killed"])
+def test_readers_without_a_lock_see_every_flipped_bit(
+    story: Story, is_clean: bool, enumerated: Enumerated
+) -> None:
+    """Nobody sees what moves the tail of a log that was not shut down cleanly."""
+    home = written(story, is_clean=is_clean)
+
+    count(check_beside(home, flips(home, TELLING_BITS), is_clean=is_clean), enumerated)
+
+
+@pytest.mark.slow
+@BY_STORY
+def test_commands_see_every_flipped_bit(
+    story: Story, tmp_path: Path, enumerated: Enumerated
+) -> None:
+    """The same for what ``cat`` and ``offsets`` print."""
+    home = written(story)
+
+    count(check_on_disk(home, flips(home, TELLING_BITS[::2]), tmp_path, commands), enumerated)
+
+
+@pytest.mark.slow
+@BY_STORY
+def test_spark_sees_every_flipped_bit(story: Story, tmp_path: Path, enumerated: Enumerated) -> None:
+    """The same for the readers of the data source, as workers call them."""
+    pytest.importorskip("pyspark")
+    home = written(story)
+
+    count(check_on_disk(home, flips(home, TELLING_BITS[::2]), tmp_path, spark), enumerated)
+
+
+@pytest.mark.slow
+@BY_STORY
+def test_whatever_is_skipped_is_reported(story: Story, enumerated: Enumerated) -> None:
+    """The same for a reader that was told to read past damage, and for each bit."""
+    home = written(story)
+
+    count(check_skipping(home, flips(home, range(HEADER_BITS))), enumerated)

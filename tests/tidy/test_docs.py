@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.errors import ExitCode
+from tidelog.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path

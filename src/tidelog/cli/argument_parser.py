@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING, NoReturn
 
-from tidelog.errors import ExitCode
+from tidelog.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from argparse import Action, Namespace

@@ -9,7 +9,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from tidelog.errors import ExitCode, TidelogError, exit_code_of, text_of
+from tidelog.errors import TidelogError
+from tidelog.exit_codes import ExitCode, exit_code_of, text_of
 
 if TYPE_CHECKING:
     from argparse import Namespace

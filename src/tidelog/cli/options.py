@@ -21,7 +21,7 @@ from tidelog.cli.arguments import (
     time_ms,
 )
 from tidelog.cli.shown import Shown
-from tidelog.errors import ExitCode
+from tidelog.exit_codes import ExitCode
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:

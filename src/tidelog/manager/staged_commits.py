@@ -255,7 +255,7 @@ class StagedCommits:
             if (path, txn) in self.pending:
                 raise InvalidArgument(f"transaction {txn!r} is committed and not applied yet")
             known = read_finished(fs, path)
-            # Before its files are looked for: text that is no id has no name of a file either.
+            # Before its files are looked for: text that is not a valid id names no file either.
             if txn not in known:
                 raise InvalidArgument(f"transaction {txn!r} is not known as committed in {path}")
             if has_journal(fs, path, txn):

@@ -21,7 +21,7 @@ from tidelog.cli.options import EXIT_CODES
 from tidelog.cli.parser import COMMAND_MODULES
 from tidelog.codec.metadata_files import parse_uuid
 from tidelog.env.system_files import SystemFile, SystemFiles
-from tidelog.errors import ExitCode
+from tidelog.exit_codes import ExitCode
 from tidelog.testing import metadata_log as made
 
 if TYPE_CHECKING:

@@ -114,7 +114,7 @@ def test_a_locked_directory_fails(topic: Cli) -> None:
 
     topic.append("a")
     with tidelog.open(topic.data):
-        refused = topic.on("recover")
+        refused = topic.on("staged", "commit")
 
         assert refused.code == 3
         assert f"is in use by this process ({os.getpid()})" in refused.err

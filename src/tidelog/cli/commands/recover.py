@@ -17,7 +17,8 @@ from tidelog.cli.options import (
     add_settings,
     new_parser,
 )
-from tidelog.errors import ExitCode, TidelogError
+from tidelog.errors import TidelogError
+from tidelog.exit_codes import ExitCode
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from tidelog.cli.options import (
     add_settings,
     new_service_parser,
 )
-from tidelog.errors import ExitCode, StartAborted, TidelogError
+from tidelog.errors import StartAborted, TidelogError
+from tidelog.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -13,7 +13,7 @@ from tidelog.cli.options import (
     add_logs,
     new_parser,
 )
-from tidelog.errors import ExitCode
+from tidelog.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from argparse import Namespace

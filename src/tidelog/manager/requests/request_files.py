@@ -21,14 +21,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import read_small_file, replace_file
-from tidelog.errors import (
-    CorruptFile,
-    InvalidArgument,
-    OutcomeUnknown,
-    RequestFailed,
-    exit_code_of,
-    text_of,
-)
+from tidelog.errors import CorruptFile, InvalidArgument, OutcomeUnknown, RequestFailed
+from tidelog.exit_codes import exit_code_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from errno import EIO, EMFILE, ENOSPC
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -364,10 +364,10 @@ def test_a_log_that_cannot_be_reopened_does_not_keep_others_from_it(
         opener = manager._reopener._opener
         reopen = opener.reopen
 
-        def reopen_the_second(key: TopicPartition, log: Log) -> Log:
+        def reopen_the_second(key: TopicPartition, log: Log, *rules: Any) -> Log:
             if log is logs[0]:
                 raise InvalidArgument("the value of a transaction marker is cut short")
-            return reopen(key, log)
+            return reopen(key, log, *rules)
 
         monkeypatch.setattr(opener, "reopen", reopen_the_second)
         for log in logs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from errno import EIO, EMFILE, ENOSPC
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -387,8 +387,8 @@ def lose_end(manager: LogManager, offset: int, monkeypatch: pytest.MonkeyPatch) 
     log = manager.partition(*KEY).log
     reopen = manager._opener.reopen
 
-    def with_less(key: TopicPartition, old: Log) -> Log:
-        found = reopen(key, old)
+    def with_less(key: TopicPartition, old: Log, *rules: Any) -> Log:
+        found = reopen(key, old, *rules)
         found.truncate_to(offset)
         return found
 

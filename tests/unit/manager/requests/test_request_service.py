@@ -327,6 +327,7 @@ GOOD: dict[str, Any] = {
     "before": 0,
     "now_ms": None,
     "are_named": True,
+    "keep": True,
     "server_properties": None,
     "target": "/b",
     "bytes_per_second": 500,
