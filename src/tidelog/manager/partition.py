@@ -168,7 +168,8 @@ class Partition(OfOneProcess):
         with self.listeners, self.lock:
             self._hold = hold
             self._log.pin(None if hold is None else hold.base_offset)
-            if self._is_leader and self._error is None:
+            # A log that needs reopening may be closed: the one in its place catches up in ``use``.
+            if self._is_leader and self._error is None and not self._log.needs_reopening:
                 self.maybe_increment_high_watermark()
 
     def _check_not_held(self) -> None:

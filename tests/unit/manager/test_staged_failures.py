@@ -161,6 +161,23 @@ def test_the_topic_of_an_interrupted_commit_is_there_when_somebody_looks_for_it(
     assert values(manager, "new", 0) == [b"a"]
 
 
+def test_a_commit_is_finished_in_a_log_whose_reopening_was_interrupted_too() -> None:
+    """It was closed, and is opened before the commit goes on; until then nothing moves in it."""
+    manager = ManagerHome().open()
+    manager.create_topic("t")
+    manager.staged_commits.on_point = interrupt_at_commit_point
+    with pytest.raises(KeyboardInterrupt), Logs(manager).transaction("x") as txn:
+        txn.append("t", b"a")
+    log = manager.all_logs()[0]
+    log.require_reopening("an append was interrupted")
+    log.close_handlers()
+
+    manager.finish_transaction("/data", "x")
+
+    assert values(manager, "t", 0) == [b"a"]
+    assert not manager.staged_commits.pending
+
+
 def test_a_group_reads_nothing_again_that_an_interrupted_commit_has_committed() -> None:
     """Its first one, which also creates the topic of the positions."""
     logs = Logs(ManagerHome().open())
