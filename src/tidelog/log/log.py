@@ -490,9 +490,10 @@ class Log(ReadableLog):
         return self._state.context.guard.watch(doing)
 
     def update_config(self, config: LogConfig) -> LogConfig:
-        """Replace the config and return the previous one."""
+        """Replace the config and return the previous one; a log to be reopened may be closed."""
         with self._state.lock:
-            self._state.check_not_closed()
+            if not self.needs_reopening:
+                self._state.check_not_closed()
             return self._state.context.use(config)
 
     def assign_topic_id(self, topic_id: UUID) -> None:
