@@ -137,13 +137,13 @@ def start_logs(
         if on_locked is not None:
             on_locked(manager)
         manager.startup(should_stop)
+        return Logs(manager, scheduler)
     except BaseException:
         try:
             scheduler.shutdown()
         finally:
             manager.abandon()
         raise
-    return Logs(manager, scheduler)
 
 
 def open_briefly(
@@ -164,7 +164,11 @@ def open_briefly(
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
     loading = Loading.FIRST_USE
     manager = LogManager(settings, machine, loading=loading, overrides=overrides, watcher=watcher)
-    return Logs(manager)
+    try:
+        return Logs(manager)
+    except BaseException:
+        manager.abandon()
+        raise
 
 
 def open_to_change(

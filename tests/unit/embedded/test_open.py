@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,11 @@ import pytest
 
 import tidelog
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.embedded.doors import start_logs
+from tidelog.embedded.doors import open_briefly, start_logs
 from tidelog.errors import InvalidArgument, InvalidConfig, InvalidTopic, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 RECORDS = [(5, b"k", b"v", [("h", b"x"), ("n", None)]), (6, None, None, [])]
@@ -55,6 +57,26 @@ def test_a_start_that_fails_early_leaves_nothing_locked(tmp_path: Path) -> None:
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
     with tidelog.open(tmp_path) as logs:
         assert [record.value for record in logs.read("t")] == [b"a"]
+
+
+@pytest.mark.parametrize("opening", [tidelog.open, open_briefly])
+def test_a_directory_is_free_after_an_interrupt_at_the_end_of_its_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opening: Callable[[Path], tidelog.Logs]
+) -> None:
+    """At once, though nobody has the object yet that could be closed."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    gc.disable()
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(tidelog.Logs, "__init__", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                opening(tmp_path)
+        opening(tmp_path).close()
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("path", ["", b"data"])

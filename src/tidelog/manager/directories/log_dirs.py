@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.config.broker_config import ALL_DIRS
 from tidelog.datadir.partition_directories import PartitionLinks
 from tidelog.errors import DirectoryLocked, InvalidArgument, KafkaStorageError, LogDirNotFound
-from tidelog.log.directory_guard import PASSING, lacks_resources
+from tidelog.log.directory_guard import PASSING, is_interrupt, lacks_resources
 from tidelog.manager.directories.log_dir import LogDir
 
 if TYPE_CHECKING:
@@ -194,6 +194,8 @@ class LogDirs:
         try:
             yield
         except OSError as error:
+            if is_interrupt(error):
+                raise
             if error.errno not in PASSING:
                 self.take_offline(path, error)
             raise KafkaStorageError(f"{doing} in {path} failed: {error}") from error

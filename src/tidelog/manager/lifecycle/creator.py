@@ -20,7 +20,7 @@ from tidelog.errors import (
     KafkaStorageError,
     TidelogError,
 )
-from tidelog.log.directory_guard import PASSING
+from tidelog.log.directory_guard import PASSING, is_interrupt
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.lifecycle.known_copies import KnownCopies
 from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_log
@@ -381,6 +381,8 @@ class LogCreator:
             fs.sync_directory(log_dir.path)
         except OSError as error:
             log_dir.doubt_names()  # what was made before it is found there, and used
+            if is_interrupt(error):
+                raise
             if error.errno not in PASSING:
                 self._log_dirs.take_offline(log_dir.path, error)
             what = ", ".join(names[:3])

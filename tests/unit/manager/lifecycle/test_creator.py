@@ -202,6 +202,20 @@ def create_in_transaction(manager: LogManager, topic: str) -> None:
         txn.append(topic, b"a")
 
 
+def test_a_creation_that_a_handler_of_a_signal_breaks_off_is_completed_by_its_first_use() -> None:
+    """It may raise an OSError, which is then not one of the disk."""
+    home = ManagerHome()
+    manager = home.open()
+    home.fs.fail("open", "partition.metadata.tmp", TimeoutError("of the program"))
+
+    with pytest.raises(TimeoutError, match="of the program"):
+        manager.create_topic("t", 2)
+
+    fill(manager, "t", 1, 1)
+    assert [values(manager, "t", number) for number in (0, 1)] == [[], [b"value 0"]]
+    assert manager.live_dirs == [*home.paths]
+
+
 def test_a_committed_topic_waits_for_its_place() -> None:
     """What came there since the commit stays, and the topic is created once it is moved away."""
     home = ManagerHome("/a")
