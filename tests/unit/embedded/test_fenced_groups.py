@@ -19,6 +19,7 @@ from tidelog.errors import (
     IllegalGeneration,
     InvalidArgument,
     NonEmptyGroup,
+    TopicAlreadyExists,
 )
 from tidelog.readonly.group_positions import Position
 from tidelog.segment.filenames import TopicPartition
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 
     from tidelog.embedded.group_reader import GroupReader
     from tidelog.embedded.transaction import Transaction
+    from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.group_step import GroupStep
+    from tidelog.staging.transaction import Transaction as Staged
 
 IN = TopicPartition("in", 0)
 FULL = OSError(errno.ENOSPC, "no space left")
@@ -172,6 +175,37 @@ def test_a_fenced_reader_continues_after_a_rewind() -> None:
 
     assert home.out() == [b"a", b"b", b"c", b"d"]
     assert home.position() == 4
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_first_commits_of_two_groups_may_meet(partitions: int) -> None:
+    """Both are to create the topic of positions; the later one uses what the earlier has created.
+
+    Unless that has other partitions: the group may belong into another one then.
+    """
+    home = Home()
+    txn = home.logs.transaction()
+    with home.logs.reader("in", group="h") as reader:
+        copied(reader, txn)
+    manager = home.logs.manager
+    commit = manager.commit_transaction
+
+    def commit_second(path: str, staged: Staged) -> CommittedTransaction:
+        if "__consumer_offsets" not in manager.topics():
+            home.logs.create_topic("__consumer_offsets", partitions)
+        return commit(path, staged)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(manager, "commit_transaction", commit_second)
+        if partitions == 1:
+            txn.commit()
+        else:
+            with pytest.raises(TopicAlreadyExists):
+                txn.commit()
+
+    assert home.position("h") == (3 if partitions == 1 else None)
+    assert len(home.out()) == (3 if partitions == 1 else 0)
+    assert list_staged(home.fs, "/data") == []
 
 
 def test_a_reset_to_the_same_offset_fences_too() -> None:
