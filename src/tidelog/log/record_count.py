@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tidelog.errors import CorruptMessage, OffsetOutOfRange
-from tidelog.log.decoded import undecodable
+from tidelog.errors import OffsetOutOfRange
+from tidelog.records.decoded import located
 from tidelog.records.record_columns import DECODE_ERRORS, decode_groups
 
 if TYPE_CHECKING:
@@ -90,6 +90,5 @@ def _numbers(piece: Piece, start: int, end: int) -> Ints:
             numbers[unclear[done : done + len(found)]] = found
             done += len(found)
     except DECODE_ERRORS as error:
-        at, reason = next(iter(undecodable(piece).items()), (0, str(error)))
-        raise CorruptMessage(reason, int(piece.batches.position[at]), piece.path) from error
+        raise located(piece, error) from error
     return numbers

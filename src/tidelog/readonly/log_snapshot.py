@@ -63,7 +63,11 @@ class LogSnapshot:
             try:
                 return cls(directory, held, _look(directory, held, end_offset))
             except SnapshotOutdated as outdated:
+                held.close()
                 reason = str(outdated)
+            except BaseException:
+                held.close()
+                raise
         raise changing(directory, reason)
 
     def close(self) -> None:

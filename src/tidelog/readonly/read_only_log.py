@@ -23,7 +23,6 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.log.committed import AbortedFilter
-from tidelog.log.decoded import decoded, undecodable
 from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
 from tidelog.log.offset_lookup import OffsetTarget, SearchedLog, fetch_offset
 from tidelog.log.record_count import check_range, count_records
@@ -45,6 +44,7 @@ from tidelog.readonly.replayed_transactions import (
 )
 from tidelog.readonly.splits import CutPoints, Split, cut, cut_points
 from tidelog.records.batch import INT64_MAX
+from tidelog.records.decoded import decoded, undecodable
 from tidelog.segment.filenames import (
     log_directory_name,
     offset_from_file_name,
@@ -538,20 +538,32 @@ class ReadOnlyLog:
         error = OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
         return error.of_log(f"{self.topic}-{self.partition}")
 
+    def damage_at(self, end: int, *, committed: bool = False) -> CorruptMessage | None:
+        """Return the damage that keeps a read from going beyond ``end``; None if none does.
+
+        For ``committed`` records that is also damage that hides what was decided behind it.
+        """
+        if end >= self.log_end_offset and self.damage is not None:
+            return self.damage
+        replays = self._replays.values() if committed else ()
+        hidden = (one.damage for one in replays if one.damage and end >= one.last_stable_offset)
+        return next(hidden, None)
+
     def check_undamaged(self, end: int) -> None:
         """Raise the damage at the log end if a range with this end (exclusive) reaches it.
 
         Where damage is skipped it is reported instead.
         """
-        bad = self.damage
-        if bad is None or end < self.log_end_offset:
+        bad = self.damage_at(end)
+        if bad is None:
             return
         if self._on_damage is None:
             raise bad
-        # Without bytes to skip: offsets below the high watermark are missing.
-        at, promised = bad.position or 0, self._lines.high_watermark or 0
-        path = bad.path or self.directory
-        self._on_damage(DamagedRange(path, at, at, self.log_end_offset, promised, bad.reason))
+        # Offsets that were promised are missing: whatever follows in the last file is not valid.
+        at, path = bad.position or 0, bad.path or self.directory
+        behind = max(at, self.segments[-1].size_bytes) if self.segments else at
+        promised = self._lines.promised_end
+        self._on_damage(DamagedRange(path, at, behind, self.log_end_offset, promised, bad.reason))
 
     def _replayed(
         self, known_offset: int, end: int, *, until_decided: int | None = None
@@ -589,10 +601,9 @@ class ReadOnlyLog:
         shown_by = AbortedFilter(replayed.transactions.aborted_from(start))
         for piece in self._all_pieces(start, end, check_crc=check_crc):
             yield piece, shown_by.is_shown(piece.batches)
-        # The end may lie where it does because damage hides what was decided behind it.
-        for known in self._replays.values():
-            if known.damage is not None and end >= known.last_stable_offset:
-                raise known.damage
+        bad = self.damage_at(end, committed=True)
+        if bad is not None:
+            raise bad
 
     def _all_pieces(self, start: int, end: int, *, check_crc: bool = True) -> Iterator[Piece]:
         """Yield all pieces, and take note of holes between segments."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage, KafkaStorageError
-from tidelog.log.decoded import decoded
 from tidelog.log.loading.cut_files import CutContent, CutName, read_content, topic_part
 from tidelog.readonly.held_files import MeasuredFile
 from tidelog.records.batch import INT64_MAX
+from tidelog.records.decoded import decoded
 from tidelog.records.past_damage import BadBytes, walk_past_damage
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage
 from tidelog.records import legacy
-from tidelog.records.batch import BATCH_HEADER, BATCH_PREFIX, LOG_OVERHEAD
+from tidelog.records.batch import BATCH_HEADER, BATCH_PREFIX, LOG_OVERHEAD, MAGIC_V2
 from tidelog.records.memory import BatchColumns, walk
 from tidelog.records.neighbours import base_offset_at, settle
 from tidelog.records.sound_offsets import Damaged
@@ -54,10 +54,12 @@ class Piece(NamedTuple):
         return self.batches.shifted(-self.data_position)
 
     def between(self, start_offset: int, end_offset: int) -> Piece | None:
-        """Return the part whose batches hold offsets of ``[start, end)``, None if none does."""
+        """Return the part whose batches may hold offsets of ``[start, end)``, None if none may."""
         batches = self.batches
         first = int(batches.last_offset.searchsorted(start_offset))
         last = int(batches.base_offset.searchsorted(end_offset))
+        if last < len(batches) and batches.magic[last] < MAGIC_V2:
+            last += 1  # its header has the last offset only
         return self._replace(batches=batches.slice(first, last)) if first < last else None
 
 

@@ -128,6 +128,8 @@ def _record_batches(
 
     from tidelog.arrow.decode import ArrowDecoder
     from tidelog.arrow.schema import select
+    from tidelog.records.decoded import located
+    from tidelog.records.record_columns import DECODE_ERRORS
     from tidelog.spark.read.live_batches import RangeReader
 
     if not ranges:
@@ -141,4 +143,7 @@ def _record_batches(
         for piece in reader.read(part):
             batches = piece.batches_in_data
             rows = decoder.tables_of(piece.data, batches, part.start_offset, part.end_offset)
-            yield from (each.rename_columns(aliases) for each in rows)
+            try:
+                yield from (each.rename_columns(aliases) for each in rows)
+            except DECODE_ERRORS as error:
+                raise located(piece, error) from error

@@ -120,6 +120,10 @@ def _resolve(
                 directories = _open(fs, options)
             with directories.open(*partition) as log:
                 start, end = bounds(log, options, policy)
+                bad = log.damage_at(end, committed=options.committed)
+                # No task would come to it: it keeps the read from beginning, or from going on.
+                if bad is not None and (start >= end or end < log.log_end_offset):
+                    raise bad
                 policy.report_holes(log, directories.holes(log, start, end))
                 return LogRange(log, directories.topic_id(*partition), start, end)
         except UnknownTopicOrPartition:

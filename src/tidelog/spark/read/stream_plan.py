@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
-    from tidelog.errors import TidelogError
+    from tidelog.errors import CorruptMessage, TidelogError
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.segment.filenames import TopicPartition
     from tidelog.spark.options.source_options import ReadOptions
@@ -41,13 +41,15 @@ TASKS_PER_CORE: Final = 2
 class _Snapshot(NamedTuple):
     """A partition as last read: its log, and the end (exclusive) of what the stream may read.
 
-    ``high_watermark`` is the one in the checkpoint file; None: the file has no entry.
+    ``high_watermark`` is the one in the checkpoint file; None: the file has no entry. ``damage`` is
+    what keeps the stream from reading more.
     """
 
     log: ReadOnlyLog
     topic_id: str | None
     high_watermark: int | None
     visible: int
+    damage: CorruptMessage | None
 
 
 class StreamPlan:
@@ -116,6 +118,7 @@ class StreamPlan:
         Raises:
             InvalidArgument: a new query begins here, and ``startingOffsets`` lacks a partition, or
                 no record is as late as a starting timestamp.
+            CorruptMessage: a log is damaged where the batch begins.
             UnknownTopicOrPartition: a topic or partition that the options name does not exist; if
                 ``failOnDataLoss`` is false, only for a new query.
         """
@@ -181,6 +184,11 @@ class StreamPlan:
             else each.visible
             for partition, each in snapshots.items()
         }
+        for partition, each in snapshots.items():
+            start = begin.offsets.get(partition, each.log.log_start_offset)
+            # Else the stream would wait for ever at damage that no task of it reads.
+            if each.damage is not None and offsets[partition] <= start:
+                raise each.damage
         available = StreamOffset(offsets, now.topic_ids)
         if self._is_bounded:
             self._target = available
@@ -269,7 +277,9 @@ class StreamPlan:
             if to_high_watermark and previous.log.high_watermark == high_watermark:
                 return previous
         with directories.open(*partition) as log:
-            return _Snapshot(log, topic_id, high_watermark, visible_end(log, self._options))
+            visible = visible_end(log, self._options)
+            damage = log.damage_at(visible, committed=self._options.committed)
+            return _Snapshot(log, topic_id, high_watermark, visible, damage)
 
     def _begins(self, begin: StreamOffset, end: StreamOffset) -> dict[TopicPartition, int]:
         """Return where the batch begins in each partition; a new one begins at its log start."""

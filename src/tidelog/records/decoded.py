@@ -51,6 +51,12 @@ def undecodable(piece: Piece) -> dict[int, str]:
     return {at: reason for at, reason in (found or {}).items() if reason}
 
 
+def located(piece: Piece, error: Exception) -> CorruptMessage:
+    """Return an error of decoding with file and byte of the first batch that does not decode."""
+    at, reason = next(iter(undecodable(piece).items()), (0, str(error)))
+    return CorruptMessage(reason, int(piece.batches.position[at]), piece.path)
+
+
 def _reason(piece: Piece, batches: BatchColumns) -> str:
     """Return what keeps batches from being decoded; empty if they can be."""
     try:

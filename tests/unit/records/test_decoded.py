@@ -9,10 +9,10 @@ import pytest
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import CorruptMessage
-from tidelog.log import decoded as module
-from tidelog.log.decoded import decoded
+from tidelog.records import decoded as module
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
+from tidelog.records.decoded import decoded
 from tidelog.records.file_records import Piece
 from tidelog.records.memory import walk
 
