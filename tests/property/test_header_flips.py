@@ -278,7 +278,7 @@ def test_spark_sees_a_flipped_bit(tmp_path: Path, enumerated: Enumerated) -> Non
 
 
 def test_what_is_skipped_is_reported(enumerated: Enumerated) -> None:
-    """By a reader that was reported to read past damage."""
+    """By a reader that is asked to read past damage."""
     home = written(plain)
 
     count(check_skipping(home, few(home, 2)), enumerated)
@@ -329,7 +329,7 @@ def test_spark_sees_every_flipped_bit(story: Story, tmp_path: Path, enumerated: 
 @pytest.mark.slow
 @BY_STORY
 def test_whatever_is_skipped_is_reported(story: Story, enumerated: Enumerated) -> None:
-    """The same for a reader that was reported to read past damage, and for each bit."""
+    """The same for a reader that is asked to read past damage, and for each bit."""
     home = written(story)
 
     count(check_skipping(home, flips(home, range(HEADER_BITS))), enumerated)
