@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -120,6 +121,8 @@ def test_the_service_opens_its_directories_by_that_wait(
         starts.append(held.start())
         raise StartAborted(f"{config.log_dirs} were free")
 
+    quiet = SimpleNamespace(apply=lambda *_: None)  # the loggers of this process stay as they are
+    monkeypatch.setattr(run, "_configure_logging", lambda: quiet)
     monkeypatch.setattr(run, "_lock_wait", waiting)
     monkeypatch.setattr(doors, "start_logs", start)
 
