@@ -10,12 +10,12 @@ restarted, as nobody can know what the disk has kept.
 
 from __future__ import annotations
 
-import errno
-import os
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tests.crash.random_faults import CUTS, plant
 
 from tidelog.cleaner.pick import examine
 from tidelog.errors import KafkaStorageError
@@ -27,8 +27,6 @@ from tidelog.testing.log_home import all_records
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tidelog.testing.disk import Kept
-
 Value = tuple[int, bytes | None, bytes | None]
 """Offset, key and value of a record."""
 
@@ -36,12 +34,6 @@ KEYS: Final = 9
 TRANSACTIONAL: Final = (3, 4)
 TRIES: Final = 4
 """Openings in a row that faults may hit."""
-CODES: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENOMEM)
-CHANGES: Final = ("pwrite", "truncate", "rename", "delete", "open")
-READS: Final = ("pread", "stat", "list", "open")
-SYNCS: Final = ("sync", "sync_directory")
-PATHS: Final = ("", "", ".log", ".index", ".timeindex", ".txnindex", ".snapshot", "checkpoint.tmp")
-CUTS: Final[tuple[Kept | None, ...]] = (None, None, "all", "none", "prefix", "any")
 
 
 _offset: Final = itemgetter(0)
@@ -352,7 +344,19 @@ class History:
             else:
                 break
         self.home.fs.mend()
+        if self.log.contradiction is not None:
+            assert how.durable is not None, self.log.contradiction
+            self.recover(start)
         self.check(allowed, how)
+
+    def recover(self, start: int) -> None:
+        """Cut off a torn batch whose offset is not the one it had, as an operator does."""
+        self.log.close_handlers()
+        self.home.restart()
+        point = self.recovery_point
+        self.log = self.home.open(
+            clean=False, log_start_offset=start, recovery_point=point, cuts_contradictions=True
+        )
 
     # What is compared
 
@@ -386,33 +390,9 @@ class History:
 
     def plant(self, is_wanted: bool = True) -> object:  # noqa: FBT002 - a condition
         """Let something fail soon, or nothing; return what."""
-        rng, fs = self.rng, self.home.fs
-        if not is_wanted or rng.random() > 0.3:
-            return None
-        self.faults += 1
-        kind = rng.choice(["full", "crash", "change", "change", "read", "sync", "several"])
-        if kind == "full":
-            free = rng.choice([0, 10, 50, 100, 300])
-            fs.set_free_bytes(free)
-            return kind, free
-        if kind == "crash":
-            number = rng.randint(0, rng.choice([3, 10, 40]))
-            fs.crash_after(number)
-            return kind, number
-        kinds = [CHANGES, SYNCS, READS] if kind == "several" else [self._operations(kind)]
-        return kind, *(self._fail(rng.choice(operations)) for operations in kinds)
-
-    @staticmethod
-    def _operations(kind: str) -> tuple[str, ...]:
-        return {"change": CHANGES, "read": READS, "sync": SYNCS}[kind]
-
-    def _fail(self, operation: str) -> tuple[object, ...]:
-        rng = self.rng
-        code, path = rng.choice(CODES), rng.choice(PATHS)
-        count, skipped = rng.choice([1, 1, 1, 3]), rng.randint(0, rng.choice([2, 6, 20]))
-        error = OSError(code, os.strerror(code), "injected")
-        self.home.fs.fail(operation, path, error, count, skipped=skipped)
-        return operation, path, errno.errorcode[code], count, skipped
+        fault = plant(self.rng, self.home.fs) if is_wanted else None
+        self.faults += fault is not None
+        return fault
 
     # Acts
 
