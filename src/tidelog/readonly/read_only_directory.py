@@ -337,12 +337,13 @@ class ReadOnlyDirectory:
         return self._placed.found[key].id_or_none(*key)
 
     def _known_to_cluster(self, topic: str) -> Collection[int]:
-        """Return the partitions of a topic, of which one was found, by the cluster's metadata."""
-        found = self.topics.get(topic)
-        if found is None or found.topic_id is None:
-            return ()
+        """Return the partitions of a topic by the cluster's metadata; none: it does not know it."""
         image = self._broker.image
-        recorded = None if image is None else image.topics.get(found.topic_id)
+        if image is None:
+            return ()
+        found = self.topics.get(topic)
+        topic_id = image.id_of(topic) if found is None else found.topic_id
+        recorded = None if topic_id is None else image.topics.get(topic_id)
         return () if recorded is None else recorded.partitions
 
     def _broker_settings(self) -> BrokerSettings:

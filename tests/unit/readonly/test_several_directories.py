@@ -177,6 +177,11 @@ def test_the_clusters_metadata_knows_more_partitions_than_the_last_one_found() -
     assert refusal(opened(fs, A, B)).partitions == (("t", 3, 3),)
     opened(fs, A).check_present(ALL, asks_metadata=False)
 
+    for path in (f"{A}/t-0", f"{A}/t-1"):
+        fs.rename(path, path.replace(A, C))
+    assert refusal(opened(fs, A)).partitions == (("t", 0, 3),)
+    assert opened(fs, A).topic_names == ()
+
 
 def test_a_copy_that_is_being_made_is_not_a_partition() -> None:
     """Nor is one that waits to be deleted: the log itself is read."""

@@ -89,6 +89,10 @@ class MetadataImage:
         topic = self.topics.get(topic_id)
         return None if topic is None else topic.name
 
+    def id_of(self, name: str) -> UUID | None:
+        """Return the id of a topic; None if it is not in the metadata."""
+        return self._ids.get(name)
+
     def settings_of(self, resource: Resource) -> Mapping[str, RecordedSetting]:
         """Return the settings of a resource by name."""
         return self.settings.get(resource, {})
