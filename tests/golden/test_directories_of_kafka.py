@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import itertools
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 
+import tidelog
 from tidelog.cli.main import main
+from tidelog.codec.metadata_files import format_uuid
+from tidelog.errors import PartitionsElsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.conftest import Enumerated
 
 WHOLE = Path(__file__).parent / "data" / "whole-dir"
 NOT_OF_THE_DIRECTORY = ("expected", "dump", "case.json")
@@ -127,3 +136,51 @@ def test_a_controllers_directory_has_no_topics(
     assert set(codes.values()) <= {0, 1, 2}
     assert "Traceback" not in capsys.readouterr().err
     assert records_below(target) == before
+
+
+def spread(folder: Path, count: int) -> list[Path]:
+    """Return the directories of a broker with several ``log.dirs``; the metadata is in the first.
+
+    The partitions of a topic follow one another over the directories, as a broker places them.
+    """
+    paths = [folder / f"disk{number}" for number in range(count)]
+    shutil.copytree(WHOLE, paths[0], ignore=shutil.ignore_patterns(*NOT_OF_THE_DIRECTORY))
+    meta = (paths[0] / "meta.properties").read_text("utf-8")
+    for number, path in enumerate(paths[1:], start=1):
+        path.mkdir()
+        own = f"directory.id={format_uuid(UUID(int=1000 + number))}\n"
+        others = [line for line in meta.splitlines(keepends=True) if "directory.id" not in line]
+        (path / "meta.properties").write_text("".join([*others, own]), "utf-8")
+        for partition in paths[0].glob(f"whole-part-{number}"):
+            partition.rename(path / partition.name)
+    return paths
+
+
+def values_of(topic: str) -> list[bytes | None]:
+    """Return the values of a topic's records, as Kafka's consumer got them."""
+    rows = [
+        json.loads(line)
+        for listing in sorted((WHOLE / "expected").glob(f"{topic}-?.jsonl"))
+        for line in listing.read_text("utf-8").splitlines()
+    ]
+    return [None if row["value"] is None else base64.b64decode(row["value"]) for row in rows]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_topic_in_several_directories_is_read_whole_or_not_at_all(
+    tmp_path: Path, count: int, enumerated: Enumerated
+) -> None:
+    """A hole in the numbers, or the metadata beside some of them, shows that there are others."""
+    paths = spread(tmp_path, count)
+    expected, tried = values_of("whole-part"), 0
+    for size in range(1, count + 1):
+        for chosen in itertools.combinations(paths, size):
+            logs = tidelog.open_directory_read_only(*chosen)
+            if size == count:
+                assert [record.value for record in logs.read("whole-part")] == expected
+            else:
+                with pytest.raises(PartitionsElsewhere, match=r"whole-part-\d"):
+                    next(logs.read("whole-part"))
+            tried += 1
+
+    enumerated("choices of directories", tried, at_least=count)
