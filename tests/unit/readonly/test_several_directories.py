@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from tests.conftest import Enumerated
 
+    from tidelog.readonly.directory_files import CatalogueFile
+
 A, B, C = "/disks/a", "/disks/b", "/disks/c"
 IDS: Final = {path: UUID(int=100 + number) for number, path in enumerate((A, B, C))}
 TOPIC, OTHER_TOPIC = UUID(int=7), UUID(int=8)
@@ -371,6 +373,9 @@ def test_looking_takes_time_in_proportion_to_the_directories(enumerated: Enumera
         directory.check_present(ALL)
         assert len(list(directory.logs())) == count
         counts.append(counted.operations)
+        parsed: dict[bytes, CatalogueFile] = {}
+        read = [part.read_catalogue(parsed) for part in directory.parts]
+        assert all(file is read[0] for file in read)
 
     enumerated("operations", sum(counts[1].values()), at_least=100)
     assert counts[1].total() < 2.1 * counts[0].total()

@@ -271,8 +271,7 @@ class StreamPlan:
     ) -> _Snapshot:
         high_watermark = directories.high_watermark(*partition)
         previous = self._snapshots.get(partition)
-        known = None if previous is None else (*previous[1:3], previous.log.directory)
-        if previous and known == (topic_id, high_watermark, directories.path(*partition)):
+        if previous is not None and previous[1:3] == (topic_id, high_watermark):
             to_high_watermark = self._options.up_to is ReadUpTo.HIGH_WATERMARK
             if to_high_watermark and previous.log.high_watermark == high_watermark:
                 return previous
