@@ -24,7 +24,8 @@ from tidelog.datadir.catalogue import CATALOGUE_FILE
 from tidelog.embedded.spread_compaction import SpreadTerms, plan_spread
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import ExitCode, PartitionsElsewhere
+from tidelog.errors import PartitionsElsewhere
+from tidelog.exit_codes import ExitCode
 from tidelog.segment.filenames import TopicPartition
 from tidelog.testing import metadata_log as made
 from tidelog.testing.scale import scaled
