@@ -137,7 +137,7 @@ def test_damage_ends_with_1(topic: Cli) -> None:
     outcome = topic.on("picture")
 
     assert outcome.code == 1
-    assert "DAMAGED: offsets 1 to 1" in outcome.out
+    assert "DAMAGED: offset 1 unreadable" in outcome.out
     assert EMPTY.splitlines()[1] in outcome.out
 
 
