@@ -61,7 +61,7 @@ def disks(tmp_path: Path) -> Disks:
 
 
 def test_a_program_that_follows_a_topic_reads_on(disks: Disks) -> None:
-    """Each record once, from where it was; to a reader of one directory an error names the place."""
+    """Each record once, from where it was; one who reads only one directory gets an error."""
     logs = tidelog.open_directory_read_only(*disks.paths)
     follower = logs.topic_follower("t")
     alone = tidelog.open_directory_read_only(disks.paths[0]).topic_follower("t")
