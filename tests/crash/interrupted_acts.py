@@ -588,12 +588,11 @@ def _opened(act: Act, program: Program, when: str) -> Iterator[str]:
     except Exception as error:  # noqa: BLE001 - it is the result
         yield f"{when}: {type(error).__name__} {error}"
         return
-    for path in program.paths:
-        said = io.StringIO()
-        with redirect_stdout(said), redirect_stderr(said):
-            code = main(["verify", str(path)])
-        if code != 0:
-            yield f"{when}: verify ends with {code}: {said.getvalue()[:400]}"
+    said = io.StringIO()
+    with redirect_stdout(said), redirect_stderr(said):
+        code = main(["verify", *map(str, program.paths)])
+    if code != 0:
+        yield f"{when}: verify ends with {code}: {said.getvalue()[:400]}"
 
 
 def _look(act: Act, program: Program, logs: tidelog.Logs, when: str) -> Iterator[str]:

@@ -45,6 +45,6 @@ def test_the_version_is_printed_without_a_parser(option: str) -> None:
 
     assert of_tidelog(loaded) == {
         "tidelog", "tidelog.__main__", "tidelog.cli", "tidelog.cli.main", "tidelog.errors",
-        "tidelog.lazy", "tidelog.version",
+        "tidelog.exit_codes", "tidelog.lazy", "tidelog.version",
     }  # fmt: skip
     assert loaded & SLOW == set()

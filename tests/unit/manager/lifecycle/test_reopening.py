@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidelog.embedded.logs import Logs
+from tidelog.testing import ManualClock
 from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
 def transact(logs: Logs) -> None:
     with logs.transaction(None, "/data") as txn:
         txn.append("t", b"4", partition=1)
+
+
+def wait(logs: Logs) -> None:
+    """Let background tasks run for ten minutes."""
+    clock = logs.manager.machine.clock
+    assert isinstance(clock, ManualClock)
+    clock.advance(600_000)
 
 
 PATHS = ("/data", "/other")
@@ -36,7 +44,7 @@ ACTS: dict[str, Callable[[Logs], object]] = {
     "reconfigure": lambda logs: logs.manager.update_config(logs.manager.config),
     "retain": lambda logs: logs.retain(),
     "transaction": transact,
-    "wait": lambda logs: logs.manager.machine.clock.advance(600_000),  # type: ignore[attr-defined]
+    "wait": wait,
 }
 
 
