@@ -30,6 +30,7 @@ from tidelog.log.directory_guard import is_interrupt
 from tidelog.log.flushing import flush, flush_records, roll_locked, take_back_gap
 from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
 from tidelog.log.producers.replay import producer_batches
+from tidelog.log.state import Change
 from tidelog.log.trace import is_traced, trace_append
 from tidelog.records.batch import INT32_MAX, INT64_MAX, MAGIC_V2, NO_TIMESTAMP, UNKNOWN_OFFSET
 from tidelog.records.memory import survey
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from tidelog.log.offsets import LogOffsets
     from tidelog.log.producers.producer_append import ProducerAppendInfo, ProducerBatch
     from tidelog.log.producers.producer_entry import BatchMetadata, CompletedTxn
-    from tidelog.log.state import Change, LogState
+    from tidelog.log.state import LogState
     from tidelog.records.memory import BatchColumns
     from tidelog.records.validation.analyze import Analyzed
     from tidelog.records.validation.rejection import OnRejected
@@ -118,6 +119,9 @@ class _ProducerUpdates:
     duplicate: BatchMetadata | None = None
 
 
+_NO_UPDATES: Final = _ProducerUpdates()
+
+
 def append(state: LogState, data: Buffer | OwnRecords, request: AppendRequest) -> AppendInfo:
     """Append whole batches, or records as one.
 
@@ -128,10 +132,29 @@ def append(state: LogState, data: Buffer | OwnRecords, request: AppendRequest) -
     returned, nothing is appended under the old ones. The time of the append is taken under the
     lock, so that the stamps of two threads are stored in order.
     """
+    context = state.context
+    # In this order: ``LogContext.use`` replaces the policy first.
+    config, policy = context.config, context.policy
     try:
-        return _append(state, data, request)
+        state.topic_id.flush()
+        if isinstance(data, OwnRecords) and data.accepted_by == (policy, config.max_message_bytes):
+            found: Analyzed | Accepted | None = data.accepted  # prepared before any lock
+        else:
+            found = _check(context, data, request)
+        if found is None:
+            return AppendInfo(-1, -1, -1, -1, state.offsets.log_start_offset, 0, -1)
+        with state.notices, state.lock, Change(state, "appending") as change:
+            change.is_whole = True
+            state.check_appendable()
+            if context.config is not config or context.policy is not policy:
+                found = _check(context, data, request) or found
+            info = _append_locked(state, data, found, request, change)
+            state.is_traced = is_traced()
+            if state.is_traced:
+                trace_append(context, info, state.offsets.log_end_offset, info.valid_bytes)
+            return info
     except KafkaError as error:
-        error.of_log(state.context.log_name)
+        error.of_log(context.log_name)
         raise
 
 
@@ -144,26 +167,6 @@ def prepare(state: LogState, records: OwnRecords, on_rejected: OnRejected) -> No
     except KafkaError as error:
         error.of_log(context.log_name)
         raise
-
-
-def _append(state: LogState, data: Buffer | OwnRecords, request: AppendRequest) -> AppendInfo:
-    state.topic_id.flush()
-    context = state.context
-    # In this order: ``LogContext.use`` replaces the policy first.
-    config, policy = context.config, context.policy
-    found = _check(context, data, request)
-    if found is None:
-        return AppendInfo(-1, -1, -1, -1, state.offsets.log_start_offset, 0, -1)
-    with state.notices, state.lock, state.changing("appending") as change:
-        change.is_whole = True
-        state.check_appendable()
-        if context.config is not config or context.policy is not policy:
-            found = _check(context, data, request) or found
-        info = _append_locked(state, data, found, request, change)
-        state.is_traced = is_traced()
-        if state.is_traced:
-            trace_append(context, info, state.offsets.log_end_offset, info.valid_bytes)
-        return info
 
 
 def _check(
@@ -212,7 +215,7 @@ def _append_locked(
         change.is_whole = False
         _assign_epochs(state, batches)
         _make_room(state, batches, now_ms, request)
-        updates = _check_producers(state, batches, request)
+        updates = _check_producers(state, batches, request) if batches.has_producer else _NO_UPDATES
         if updates.duplicate is None:
             _write(state, batches, updates, request.high_watermark_rule)
         change.is_whole = True
@@ -395,11 +398,9 @@ def _assign_epochs(state: LogState, batches: _Batches) -> None:
 def _make_room(state: LogState, batches: _Batches, now_ms: int, request: AppendRequest) -> None:
     """Roll if the batches do not fit the active segment."""
     config = state.context.config
-    size_bytes = len(byte_view(batches.data))
-    if size_bytes > config.segment_size_bytes:
-        raise RecordListTooLarge(
-            "an append", size_bytes, config.segment_size_bytes, "segment.bytes"
-        )
+    size_bytes, limit_bytes = len(batches.data), config.segment_size_bytes
+    if size_bytes > limit_bytes:
+        raise RecordListTooLarge("an append", size_bytes, limit_bytes, "segment.bytes")
     incoming = RollParams(size_bytes, batches.last_offset, batches.max_timestamp, now_ms)
     try:
         is_due = state.local.segments.active.should_roll(incoming, config)
@@ -419,8 +420,6 @@ def _check_producers(
 ) -> _ProducerUpdates:
     """Check every batch that has a producer; nothing is visible before the batches are written."""
     updates = _ProducerUpdates()
-    if not batches.has_producer:
-        return updates
     producers = state.producers
     segment = state.local.segments.active
     for index, batch in producer_batches(batches.columns, batches.data):
@@ -494,10 +493,12 @@ def _write(
 
     On an error of the disk nothing has changed.
     """
-    segment = state.local.segments.active
-    aborted = state.producers.aborted_by(updates.infos.values(), updates.completed)
+    segment, producers = state.local.segments.active, state.producers
+    aborted = producers.aborted_by(updates.infos.values(), updates.completed)
     segment.append(batches.last_offset, batches.data, batches.columns, aborted)
-    _update_producers(state, batches, updates)
+    if batches.has_producer:
+        _update_producers(state, updates)
+    producers.map_end_offset = batches.last_offset + 1
     log_end = LogOffsetMetadata(batches.last_offset + 1, segment.base_offset, segment.size_bytes)
     watermark = None if rule is None else rule(log_end)
     if watermark is None:
@@ -506,14 +507,13 @@ def _write(
         state.move(state.offsets.appended(log_end, watermark))
 
 
-def _update_producers(state: LogState, batches: _Batches, updates: _ProducerUpdates) -> None:
+def _update_producers(state: LogState, updates: _ProducerUpdates) -> None:
     """Make visible what the batches did to producers."""
     producers = state.producers
     for info in updates.infos.values():
         producers.update(info)
     for txn in updates.completed:
         producers.complete_txn(txn)
-    producers.map_end_offset = batches.last_offset + 1
     for batch in updates.transactional:
         _end_verification(state, batch)
 

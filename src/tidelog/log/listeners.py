@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from threading import RLock
 
+    _Call = tuple["LogListener", Callable[[int], None]]
+
 OFFSET_NAMES: Final = (
     "log_end_offset",
     "high_watermark",
@@ -20,6 +22,8 @@ OFFSET_NAMES: Final = (
     "log_start_offset",
 )
 """The offsets listeners hear of, by their names in a log, in the order of the calls."""
+
+_METHODS: Final = {name: f"on_{name}_updated" for name in OFFSET_NAMES}
 
 _log = logging.getLogger(__name__)
 
@@ -57,37 +61,40 @@ class Listeners:
         self._lock: Final = lock
         self._holder: Final = Holder(lock)
         self._name: Final = name
-        self._all: tuple[LogListener, ...] = ()
-        self._by_offset: dict[str, tuple[LogListener, ...]] = {}
+        self._all: dict[int, LogListener] = {}
+        self._calls: dict[str, tuple[_Call, ...]] = {}
         self._delivery: Final = Lock()
-        self.news: Final[deque[tuple[tuple[LogListener, ...], str, int]]] = deque()
-        """Changes to report: the listeners of that moment, the name of an offset, its new value."""
+        self.news: Final[deque[tuple[tuple[_Call, ...], str, int]]] = deque()
+        """Changes to report: whom to call, as of that moment, an offset's name, its new value."""
 
     def add(self, listener: LogListener) -> None:
         """Call ``listener`` for each change from now on; adding it again changes nothing."""
         with self._lock:
-            if not _is_among(listener, self._all):
-                self._replace((*self._all, listener))
+            self._replace({**self._all, id(listener): listener})
 
     def remove(self, listener: LogListener) -> None:
         """Stop calling ``listener``; an unknown one changes nothing."""
         with self._lock:
-            self._replace(tuple(kept for kept in self._all if kept is not listener))
+            self._replace({key: kept for key, kept in self._all.items() if kept is not listener})
 
-    def _replace(self, listeners: tuple[LogListener, ...]) -> None:
+    def _replace(self, listeners: dict[int, LogListener]) -> None:
         self._all = listeners
-        by_offset = {
-            name: tuple(listener for listener in listeners if _overrides(listener, name))
-            for name in OFFSET_NAMES
+        calls = {
+            offset: tuple(
+                (listener, getattr(listener, method))
+                for listener in listeners.values()
+                if getattr(type(listener), method) is not getattr(LogListener, method)
+            )
+            for offset, method in _METHODS.items()
         }
-        self._by_offset = {name: found for name, found in by_offset.items() if found}
+        self._calls = {offset: found for offset, found in calls.items() if found}
 
     def note(self, old: object, new: object) -> None:
         """Note each of ``OFFSET_NAMES`` that differs between two sets of offsets."""
-        for name, listeners in self._by_offset.items():
+        for name, calls in self._calls.items():
             offset = getattr(new, name)
             if offset != getattr(old, name):
-                self.news.append((listeners, name, offset))
+                self.news.append((calls, name, offset))
 
     def is_lock_held(self) -> bool:
         """Whether this thread holds the lock."""
@@ -118,27 +125,16 @@ class Listeners:
         """Begin a change; the lock is taken after this, so that it is released before the end."""
 
     def __exit__(self, *_: object) -> None:
-        self.notify()
+        if self.news:
+            self.notify()
 
-    def _call(self, listeners: tuple[LogListener, ...], name: str, offset: int) -> None:
-        for listener in listeners:
-            if not _is_among(listener, self._all):
+    def _call(self, calls: tuple[_Call, ...], name: str, offset: int) -> None:
+        for listener, method in calls:
+            if id(listener) not in self._all:
                 continue  # it was removed after the change
             try:
-                getattr(listener, _method(name))(offset)
+                method(offset)
             except Exception:  # noqa: BLE001 - whatever it is, others go on
                 _log.exception(
                     "listener-failed log=%s listener=%s offset=%s", self._name(), listener, name
                 )
-
-
-def _method(offset_name: str) -> str:
-    return f"on_{offset_name}_updated"
-
-
-def _overrides(listener: LogListener, name: str) -> bool:
-    return getattr(type(listener), _method(name)) is not getattr(LogListener, _method(name))
-
-
-def _is_among(listener: LogListener, listeners: tuple[LogListener, ...]) -> bool:
-    return any(known is listener for known in listeners)

@@ -479,6 +479,7 @@ class Log(ReadableLog):
         KafkaStorageError if the log is closed or offline, DamagedLog if it takes no appends.
         """
         with self._state.lock:
+            self._state.check_open()
             self._state.check_appendable()
 
     def require_reopening(self, reason: str) -> None:

@@ -133,10 +133,8 @@ class LogState:
             raise KafkaStorageError(f"{self.context.directory} is closed")
 
     def check_appendable(self) -> None:
-        """Raise KafkaStorageError unless the log is open, DamagedLog if it takes no appends."""
-        self.check_open()
-        kept = self.contradiction
-        if kept is not None:
+        """Raise DamagedLog if the log takes no appends; the caller has found it to be open."""
+        if self._contradiction is not None and (kept := self.contradiction) is not None:
             raise kept.error(self.context.log_name)
 
     def changing(self, doing: str) -> Change:
@@ -228,8 +226,9 @@ class LogState:
         Only this method changes the offsets.
         """
         old = self._offsets
-        if offsets.high_watermark != old.high_watermark:
-            self.producers.on_high_watermark_updated(offsets.high_watermark)
+        high_watermark = offsets.high_watermark_metadata.offset
+        if high_watermark != old.high_watermark_metadata.offset:
+            self.producers.on_high_watermark_updated(high_watermark)
             if self.is_traced:
                 trace_high_watermark(self.context, offsets.high_watermark_metadata)
         unstable = self.producers.first_unstable_offset
@@ -245,9 +244,9 @@ class LogState:
         self._note(old, moved)
 
     def _note(self, old: LogOffsets, new: LogOffsets) -> None:
-        self.listeners.note(old, new)
-        if self.owners_listeners is not None:
-            self.owners_listeners.note(old, new)
+        for listeners in (self.listeners, self.owners_listeners):
+            if listeners is not None:
+                listeners.note(old, new)
 
     @property
     def is_settled(self) -> bool:
@@ -297,7 +296,9 @@ class _Notices:
         """Begin; the lock is taken after this, so that it is released before the end."""
 
     def __exit__(self, *_: object) -> None:
-        self._state.notify()
+        own, owners = self._state.listeners, self._state.owners_listeners
+        if own.news or (owners is not None and owners.news):
+            self._state.notify()
 
 
 class Change:
@@ -314,7 +315,9 @@ class Change:
         self.is_whole = False
 
     def __enter__(self) -> Self:
-        self._state.check_open()
+        state = self._state
+        if state.is_closed or state.context.guard.failure is not None:
+            state.check_open()
         return self
 
     def __exit__(

@@ -6,7 +6,6 @@ appends, listeners and the high watermark carry over. Kafka: ``Partition``.
 
 from __future__ import annotations
 
-from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -172,12 +171,6 @@ class Partition(OfOneProcess):
             if self._is_leader and self._error is None and not self._log.needs_reopening:
                 self.maybe_increment_high_watermark()
 
-    def _check_not_held(self) -> None:
-        if self._hold is not None:
-            raise CommitPending(
-                f"transaction {self._hold.txn!r} is committed and not applied yet; try again later"
-            ).of_log(str(self))
-
     # The role
 
     @property
@@ -224,7 +217,9 @@ class Partition(OfOneProcess):
 
     def _log_as(self, *, leader: bool) -> Log:
         """Return the log; raise NotLeaderOrFollower if the partition has the other role."""
-        log = self.log
+        if self._error is not None:
+            raise self._error
+        log = self._log
         if self._is_leader is not leader:
             role, wanted = ("leader", "follower") if self._is_leader else ("follower", "leader")
             raise NotLeaderOrFollower(
@@ -276,7 +271,7 @@ class Partition(OfOneProcess):
             level: the codec's level, None for its default.
         """
         own = OwnRecords(records, codec, level)
-        # Outside the lock: others who append need not wait while this batch is compressed.
+        # Before the lock is taken: others who append need not wait while this is compressed.
         self.log.prepare(own, self._count_rejected)
         return self._append(own)
 
@@ -288,19 +283,20 @@ class Partition(OfOneProcess):
         verification_guard: int = NO_GUARD,
     ) -> AppendInfo:
         with self.listeners, self.lock:
-            log = self._log_as(leader=True)
-            self._check_not_held()
-            append = partial(
-                log.append_as_leader,
-                records,
-                self.leader_epoch,
-                origin=origin,
-                transaction_version=transaction_version,
-                verification_guard=verification_guard,
-                on_rejected=self._count_rejected,
-                high_watermark_rule=self._high_watermark_rule,
-            )
-            info = self._checking_room(log, append)
+            log = self._log_to_append(leader=True)
+            try:
+                info = log.append_as_leader(
+                    records,
+                    self.leader_epoch,
+                    origin=origin,
+                    transaction_version=transaction_version,
+                    verification_guard=verification_guard,
+                    on_rejected=self._count_rejected,
+                    high_watermark_rule=self._high_watermark_rule,
+                )
+            except KafkaError as error:
+                self._report_full(log, error)
+                raise
             if info.is_duplicate or info.is_empty:
                 self.maybe_increment_high_watermark()  # the log end has not moved, but others may
             elif self._counters is not None:
@@ -323,10 +319,13 @@ class Partition(OfOneProcess):
         ``log_start_offset`` is above the high watermark.
         """
         with self.listeners, self.lock:
-            log = self._log_as(leader=False)
-            self._check_not_held()
+            log = self._log_to_append(leader=False)
             start = log.log_start_offset
-            info = self._checking_room(log, partial(self._copied, log, batches, start))
+            try:
+                info = self._copied(log, batches, start)
+            except KafkaError as error:
+                self._report_full(log, error)
+                raise
             log.maybe_update_high_watermark(high_watermark)
             log.maybe_increment_log_start_offset(min(start, log.high_watermark))
             if log_start_offset is not None:
@@ -349,16 +348,20 @@ class Partition(OfOneProcess):
         if self._counters is not None:
             self._counters.rejected(self.topic, kind, count)
 
-    def _checking_room(self, log: Log, append: Callable[[], AppendInfo]) -> AppendInfo:
-        """Check that the disk has room, then append; report if it had not."""
+    def _log_to_append(self, *, leader: bool) -> Log:
+        """Return the log if it takes appends of this role now, and its disk has room."""
+        log = self._log_as(leader=leader)
+        if self._hold is not None:
+            raise CommitPending(
+                f"transaction {self._hold.txn!r} is committed and not applied yet; try again later"
+            ).of_log(str(self))
         if self._check_room is not None:
             self._check_room(log)
-        try:
-            return append()
-        except KafkaError as error:
-            if self._on_full and lacks_space(error):
-                self._on_full(log)
-            raise
+        return log
+
+    def _report_full(self, log: Log, error: KafkaError) -> None:
+        if self._on_full and lacks_space(error):
+            self._on_full(log)
 
 
 def _held_at(log: Log, hold: Hold) -> LogOffsetMetadata:

@@ -18,6 +18,7 @@ from tidelog.records.batch import (
     INT32_MAX,
     INT64_MAX,
     LOG_OVERHEAD,
+    MAGIC_V2,
     NO_LEADER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
@@ -157,7 +158,8 @@ def build_with_row(
     offsets: Iterable[int] | None = None,
 ) -> BuiltBatch | None:
     """Return the batch that ``build_batch`` returns, with its fields; None without records."""
-    check_spec(spec)
+    if spec is not DEFAULT_SPEC:
+        check_spec(spec)
     body = bytearray()
     base_timestamp = spec.delete_horizon_ms
     max_timestamp, last_delta, count = NO_TIMESTAMP, -1, 0
@@ -170,8 +172,9 @@ def build_with_row(
             raise InvalidArgument(f"timestamp {timestamp} is outside [-1, {INT64_MAX}]")
         if base_timestamp is None:
             base_timestamp = timestamp
-        # From -1 to the greatest timestamp the delta exceeds an int64; readers undo the wrap.
-        since = wrap_int64(timestamp - base_timestamp)
+        since = timestamp - base_timestamp
+        if since > INT64_MAX:  # from -1 to the greatest timestamp; readers undo the wrap
+            since = wrap_int64(since)
         write_record(body, since, delta, key=key, value=value, headers=headers)
         max_timestamp = max(max_timestamp, timestamp)
         last_delta = delta
@@ -180,22 +183,27 @@ def build_with_row(
         return None
     if spec.max_timestamp is not None:
         max_timestamp = spec.max_timestamp
-    header = header_of(spec, last_delta, base_timestamp, max_timestamp=max_timestamp, count=count)
-    data, crc = _packed(header, compress(spec.codec, body, spec.level) if spec.codec else body)
+    last_delta = _checked_last_delta(spec, last_delta)
+    records_area = compress(spec.codec, body, spec.level) if spec.codec else body
+    size = BATCH_HEADER.size + len(records_area)
+    base_offset, epoch, attributes = spec.base_offset, spec.leader_epoch, spec.attributes
+    times = base_timestamp, max_timestamp
+    producer = spec.producer_id, spec.producer_epoch, spec.base_sequence
+    # By position, and packed once: every append comes here.
+    header = BatchHeader(
+        *(base_offset, size - LOG_OVERHEAD, epoch, MAGIC_V2, 0, attributes, last_delta),
+        *(*times, *producer, count),
+    )
+    data, crc = _packed(header, records_area)
     row = [
-        *(0, len(data), header.base_offset, header.base_offset + header.last_offset_delta),
-        *(header.leader_epoch, header.magic, header.attributes),
-        *(header.base_timestamp, header.max_timestamp),
-        *(header.producer_id, header.producer_epoch, header.base_sequence),
-        *(header.records_count, crc),
+        *(0, size, base_offset, base_offset + last_delta, epoch, MAGIC_V2, attributes),
+        *(*times, *producer, count, crc),
     ]
     return BuiltBatch(data, row, len(body))
 
 
-def header_of(
-    spec: BatchSpec, last_delta: int, base_timestamp: int, *, max_timestamp: int, count: int
-) -> BatchHeader:
-    """Return the header for ``spec``; ``pack_batch`` fills in length and CRC."""
+def _checked_last_delta(spec: BatchSpec, last_delta: int) -> int:
+    """Return the last offset delta that ``spec`` asks for, else that of the last record."""
     if spec.last_offset is not None:
         if not last_delta <= spec.last_offset - spec.base_offset <= INT32_MAX:
             least, most = spec.base_offset + last_delta, spec.base_offset + INT32_MAX
@@ -203,33 +211,19 @@ def header_of(
         last_delta = spec.last_offset - spec.base_offset
     if spec.base_offset + last_delta > INT64_MAX:
         raise InvalidArgument(f"last offset {spec.base_offset + last_delta} exceeds {INT64_MAX}")
-    return BatchHeader(
-        base_offset=spec.base_offset,
-        length=0,
-        leader_epoch=spec.leader_epoch,
-        magic=2,
-        crc=0,
-        attributes=spec.attributes,
-        last_offset_delta=last_delta,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        producer_id=spec.producer_id,
-        producer_epoch=spec.producer_epoch,
-        base_sequence=spec.base_sequence,
-        records_count=count,
-    )
+    return last_delta
 
 
 def pack_batch(header: BatchHeader, records: Buffer) -> bytes:
     """Return a batch with correct length and CRC; ``records`` are its bytes behind the header."""
-    return bytes(_packed(header, records)[0])
-
-
-def _packed(header: BatchHeader, records: Buffer) -> tuple[bytearray, int]:
-    """Return a batch with correct length and CRC, and the CRC."""
     length = BATCH_HEADER.size + len(records) - LOG_OVERHEAD
-    packed = bytearray(BATCH_HEADER.pack(header._replace(length=length)))
-    packed += byte_view(records)
+    return bytes(_packed(header._replace(length=length), byte_view(records))[0])
+
+
+def _packed(header: BatchHeader, records: bytearray | bytes | memoryview) -> tuple[bytearray, int]:
+    """Return a batch with its CRC, and the CRC; the header's length is right."""
+    packed = bytearray(BATCH_HEADER.pack(header))
+    packed += records
     crc = crc32c(memoryview(packed)[CRC_COVERS_FROM:])
     BATCH_HEADER.pack_field("crc", crc, packed)
     return packed, crc

@@ -159,8 +159,11 @@ def write_record(
 ) -> None:
     """Append one record to ``out``. Source: Kafka DefaultRecord.writeTo."""
     body = bytearray(1)  # attributes, always 0
-    write_varlong(body, timestamp_delta)
-    write_varint(body, offset_delta)
+    if timestamp_delta or offset_delta:
+        write_varlong(body, timestamp_delta)
+        write_varint(body, offset_delta)
+    else:  # the first record of a batch, and in a batch of one the only one
+        body += b"\0\0"
     _write_sized(body, key)
     _write_sized(body, value)
     write_varint(body, len(headers))

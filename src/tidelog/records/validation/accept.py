@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tidelog.codec.compression import Codec
-from tidelog.codec.layout import byte_view
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.array_rows import as_bytes
@@ -53,7 +52,7 @@ class Accepted(NamedTuple):
 
     def placed(self, first_offset: int, leader_epoch: int, now_ms: int) -> PlacedBatch:
         """Return a copy with offsets from ``first_offset`` on, the leader epoch and the time."""
-        row, data = self.row.copy(), bytearray(byte_view(self.data))
+        row, data = self.row.copy(), bytearray(self.data)
         row[rows.BASE_OFFSET] = first_offset
         row[rows.LAST_OFFSET] += first_offset
         row[rows.LEADER_EPOCH] = leader_epoch

@@ -13,7 +13,7 @@ from tidelog.errors import MessageTooLarge
 from tidelog.records.batch import TimestampType
 from tidelog.records.builder import DEFAULT_SPEC, BatchSpec, build_with_row
 from tidelog.records.validation.accept import Accepted
-from tidelog.records.validation.record_rules import RecordRules, check_records, time_limits
+from tidelog.records.validation.record_rules import check_records
 from tidelog.records.validation.rejection import Rejection
 
 if TYPE_CHECKING:
@@ -41,7 +41,10 @@ class OwnRecords:
         self._codec: Final = codec
         self._level: Final = level
         self._policy: LeaderPolicy | None = None
-        self._accepted: Accepted | None = None
+        self.accepted: Accepted | None = None
+        """The batch; None: there are no records, or it was not built yet."""
+        self.accepted_by: tuple[LeaderPolicy, int] | None = None
+        """The rules, and the limit in bytes, that the batch has passed."""
 
     def accept(
         self, policy: LeaderPolicy, max_batch_bytes: int, now_ms: int, on_rejected: OnRejected
@@ -60,13 +63,14 @@ class OwnRecords:
             InvalidArgument: no batch can hold the records.
         """
         if policy is not self._policy:
-            self._accepted = self._build(policy, now_ms, on_rejected)
+            self.accepted = self._build(policy, now_ms, on_rejected)
             self._policy = policy
-        accepted = self._accepted
+        accepted = self.accepted
         if accepted is not None and len(accepted.data) > max_batch_bytes:
             size = len(accepted.data)
             on_rejected(Rejection.BYTES_REJECTED, size)
             raise MessageTooLarge("a batch", size, max_batch_bytes, "max.message.bytes")
+        self.accepted_by = policy, max_batch_bytes
         return accepted
 
     def _build(self, policy: LeaderPolicy, now_ms: int, on_rejected: OnRejected) -> Accepted | None:
@@ -78,13 +82,11 @@ class OwnRecords:
         built = build_with_row(self._records, spec)
         if built is None:
             return None
-        is_append_time = policy.timestamp_type is TimestampType.LOG_APPEND_TIME
-        limits = time_limits(now_ms, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms)
-        rules = RecordRules(policy.needs_keys, *limits, is_append_time, on_rejected)
-        check_records(self._records, rules)
+        check_records(self._records, policy, now_ms, on_rejected)
         if codec is not Codec.NONE and built.records_bytes > DEFAULT_DECOMPRESSED_LIMIT:
             # Readers would refuse to decompress it.
             raise MessageTooLarge(
                 "decompressed records", built.records_bytes, DEFAULT_DECOMPRESSED_LIMIT
             )
-        return Accepted(built.data, built.row, codec, is_append_time=is_append_time)
+        is_append_time = policy.timestamp_type is TimestampType.LOG_APPEND_TIME
+        return Accepted(built.data, built.row, codec, is_append_time)

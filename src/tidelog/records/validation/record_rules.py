@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tidelog.records.array_rows import Bools, Bytes, Ints
     from tidelog.records.builder import RecordFields
     from tidelog.records.legacy import Expansion
+    from tidelog.records.validation.policy import LeaderPolicy
 
 _INT64_MIN: Final = -(2**63)
 _SHOWN_ERRORS: Final = 3
@@ -95,17 +96,26 @@ def check_area(data: Bytes, areas: Ints, rules: RecordRules) -> Summary:
     return _check_columns(decode_areas(data, areas, areas[rows.AREA_START]), areas, rules)
 
 
-def check_records(records: Sequence[RecordFields], rules: RecordRules) -> None:
-    """Check records that are not in a batch yet; errors as ``check_area``.
+def check_records(
+    records: Sequence[RecordFields],
+    policy: LeaderPolicy,
+    now_ms: int,
+    on_rejected: Callable[[Rejection, int], None],
+) -> None:
+    """Check records that are not in a batch yet by the topic's rules; errors as ``check_area``.
 
     They come from this process, so only the topic's rules can be broken.
     """
-    needs_key, least, greatest = rules.need_key, rules.not_before_ms, rules.not_after_ms
+    before_max_ms, after_max_ms = policy.timestamp_before_max_ms, policy.timestamp_after_max_ms
+    least, greatest, needs_key = now_ms - before_max_ms, now_ms + after_max_ms, policy.needs_keys
     for timestamp, key, _, _ in records:
         if (key is None and needs_key) or not least <= timestamp <= greatest:
             break
     else:
         return
+    is_append_time = policy.timestamp_type is TimestampType.LOG_APPEND_TIME
+    limits = time_limits(now_ms, before_max_ms, after_max_ms)
+    rules = RecordRules(needs_key, *limits, is_append_time, on_rejected)
     # One record may be at fault: all are looked at, in the way of ``check_area``.
     timestamps = np.array([record[0] for record in records], np.int64)
     has_no_key = np.array([record[1] is None for record in records])
