@@ -248,15 +248,17 @@ class Logs(OfOneProcess):
             KafkaStorageError: the disk is full or failed.
         """
         given = NewRecord(key, value, headers, timestamp).checked()  # type: ignore[arg-type]  # it checks them
-        numbers = sorted(self.topic(topic).partitions)
+        manager = self.manager
+        numbers = sorted(manager.topic(topic).partitions)
         if partition is None:
             turn = next(self._turns) % len(numbers)
             chosen = numbers[turn] if key is None else partition_for_key(key, numbers[-1] + 1)
         else:
+            check_partition(partition)
             chosen = partition
-        time = given.timestamp_or(self.manager.machine.clock.now_ms())
+        time = given.timestamp_or(manager.machine.clock.now_ms())
         record = (time, given.key, given.value, given.headers)
-        info = self.partition(topic, chosen).append_records([record])
+        info = manager.partition(topic, chosen).append_records([record])
         return Appended(chosen, info.last_offset)
 
     def append_all(

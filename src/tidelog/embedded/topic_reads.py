@@ -62,7 +62,9 @@ def all_consumed(topic: str, partition: int, records: Iterable[Record]) -> Itera
 
 def check_partition(partition: object) -> None:
     """Raise InvalidArgument for what is not the number of a partition."""
-    if not isinstance(partition, Integral) or isinstance(partition, bool):
+    if type(partition) is not int and (
+        not isinstance(partition, Integral) or isinstance(partition, bool)
+    ):
         raise InvalidArgument(f"{partition!r} is not the number of a partition")
 
 

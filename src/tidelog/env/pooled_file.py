@@ -50,7 +50,8 @@ class PooledFile:
         self._file: OpenFile | None = None
         self._file_before: OpenFile | None = None
         self._uses: list[None] = []
-        self._is_writable = False
+        self.is_writable = False
+        """Whether it was opened for writing, which the first write does if nothing else has."""
         self._was_opened = False
         self._is_closed = False
         self._changes = self._writes = self._synced_writes = 0
@@ -75,11 +76,6 @@ class PooledFile:
         return self._was_opened and not self._is_closed
 
     @property
-    def is_writable(self) -> bool:
-        """Whether it was opened for writing, which the first write does if nothing else has."""
-        return self._is_writable
-
-    @property
     def is_dirty(self) -> bool:
         """Whether bytes were written here since the last sync.
 
@@ -100,7 +96,7 @@ class PooledFile:
         created, but only here: a file that the budget has closed must exist when it is reopened.
         """
         with self._lock:
-            if self._file is None or (mode != "r" and not self._is_writable):
+            if self._file is None or (mode != "r" and not self.is_writable):
                 self._open_locked(mode)
         return self
 
@@ -111,6 +107,14 @@ class PooledFile:
             return (self._file or self._opened()).hold()
         finally:
             self._done()
+
+    def pin(self) -> None:
+        """Keep the descriptor, from the next use on, until ``unpin``; for the one writer."""
+        self._uses.append(None)
+
+    def unpin(self) -> None:
+        """Let the budget close the descriptor again."""
+        self._uses.pop()
 
     def close(self) -> None:
         """Close the file permanently, without a sync; the last holder closes the descriptor."""
@@ -209,7 +213,7 @@ class PooledFile:
         """Write all of ``data`` at byte ``position``; errors as for ``OpenFile``."""
         self._uses.append(None)
         try:
-            file = self._file if self._is_writable and self._failure is None else None
+            file = self._file if self.is_writable and self._failure is None else None
             (file or self._opened_to_write()).pwrite(data, position)
         finally:
             self._changes += 1
@@ -270,14 +274,14 @@ class PooledFile:
     def _opened(self) -> OpenFile:
         """Return the file, for reading or a sync; the caller has added its use."""
         with self._lock:
-            return self._file or self._open_locked("r+" if self._is_writable else "r")
+            return self._file or self._open_locked("r+" if self.is_writable else "r")
 
     def _opened_to_write(self) -> OpenFile:
         """Return the file, for writing; the caller has added its use."""
         self._check_usable()
         with self._lock:
             file = self._file
-            return file if file is not None and self._is_writable else self._open_locked("r+")
+            return file if file is not None and self.is_writable else self._open_locked("r+")
 
     def _open_locked(self, mode: OpenMode) -> OpenFile:
         self._check_not_closed()
@@ -285,7 +289,7 @@ class PooledFile:
         file = self._fs.open(self.path, mode)
         # A file opened for reading stays open too, since a reader may be using it.
         self._file_before, self._file, self._was_opened = self._file, file, True
-        self._is_writable = self._is_writable or mode != "r"
+        self.is_writable = self.is_writable or mode != "r"
         self._budget.add(self)
         return file
 

@@ -158,17 +158,6 @@ def append(state: LogState, data: Buffer | OwnRecords, request: AppendRequest) -
         raise
 
 
-def prepare(state: LogState, records: OwnRecords, on_rejected: OnRejected) -> None:
-    """Build the batch of records under the settings of this moment; errors as ``append``."""
-    context = state.context
-    limit_bytes, now_ms = context.config.max_message_bytes, context.clock.now_ms()
-    try:
-        records.accept(context.policy, limit_bytes, now_ms, on_rejected)
-    except KafkaError as error:
-        error.of_log(context.log_name)
-        raise
-
-
 def _check(
     context: LogContext, data: Buffer | OwnRecords, request: AppendRequest
 ) -> Analyzed | Accepted | None:
@@ -222,14 +211,14 @@ def _append_locked(
     except BaseException as error:
         change.is_whole = _settle(state, before, epochs, error)
         raise
-    start = state.offsets.log_start_offset
-    came_bytes, epoch = batches.came_bytes, batches.leader_epoch
+    offsets = state.offsets
+    start, came_bytes, epoch = offsets.log_start_offset, batches.came_bytes, batches.leader_epoch
     duplicate = updates.duplicate
     if duplicate is not None:
         first, last = duplicate.first_offset, duplicate.last_offset
         when = duplicate.timestamp
         return AppendInfo(first, last, when, when, start, came_bytes, epoch, is_duplicate=True)
-    unflushed = state.offsets.log_end_offset - state.offsets.recovery_point
+    unflushed = offsets.log_end.offset - offsets.recovery_point
     if unflushed >= state.context.config.flush_messages:
         _flush_or_offline(state)
     return AppendInfo(
@@ -267,7 +256,7 @@ def _settle(
 
 def _placed(state: LogState, accepted: Accepted, request: AppendRequest, now_ms: int) -> _Batches:
     """Give a batch that was accepted at once the offsets from the log's end on."""
-    first_offset, epoch = state.offsets.log_end_offset, request.leader_epoch
+    first_offset, epoch = state.offsets.log_end.offset, request.leader_epoch
     if first_offset > _NEAR_THE_END:
         _check_offsets_left(first_offset, accepted.row[rows.LAST_OFFSET] + 1)
     data, columns, row = accepted.placed(first_offset, epoch, now_ms)
@@ -494,7 +483,8 @@ def _write(
     On an error of the disk nothing has changed.
     """
     segment, producers = state.local.segments.active, state.producers
-    aborted = producers.aborted_by(updates.infos.values(), updates.completed)
+    completed = updates.completed
+    aborted = producers.aborted_by(updates.infos.values(), completed) if completed else ()
     segment.append(batches.last_offset, batches.data, batches.columns, aborted)
     if batches.has_producer:
         _update_producers(state, updates)

@@ -127,8 +127,8 @@ class LeaderEpochCache:
     @property
     def latest_epoch(self) -> int | None:
         """The newest epoch."""
-        latest = self.latest
-        return None if latest is None else latest.epoch
+        entries = self._entries
+        return entries[-1].epoch if entries else None
 
     def create(self) -> None:
         """Make the file, empty, unless it is there."""

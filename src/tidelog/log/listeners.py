@@ -59,7 +59,8 @@ class Listeners:
 
     def __init__(self, lock: RLock, name: Callable[[], str]) -> None:
         self._lock: Final = lock
-        self._holder: Final = Holder(lock)
+        self.is_lock_held: Final = Holder(lock).is_here
+        """Return whether this thread holds the lock."""
         self._name: Final = name
         self._all: dict[int, LogListener] = {}
         self._calls: dict[str, tuple[_Call, ...]] = {}
@@ -95,10 +96,6 @@ class Listeners:
             offset = getattr(new, name)
             if offset != getattr(old, name):
                 self.news.append((calls, name, offset))
-
-    def is_lock_held(self) -> bool:
-        """Whether this thread holds the lock."""
-        return self._holder.is_here()
 
     def notify(self) -> None:
         """Call the listeners with what was noted, unless this thread still holds the lock.

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.errors import (
     InvalidArgument,
+    KafkaError,
     KafkaStorageError,
     OffsetOutOfRange,
     PolicyViolation,
 )
 from tidelog.log import closing, flushing, retention_pass, truncation
 from tidelog.log.adoption import adopt_locked
-from tidelog.log.append import AppendRequest, append, prepare
+from tidelog.log.append import AppendRequest, append
 from tidelog.log.append_info import NO_GUARD, AppendInfo
 from tidelog.log.context import LogContext, log_name_of
 from tidelog.log.directory_guard import DirectoryGuard
@@ -221,7 +222,13 @@ class Log(ReadableLog):
 
         Errors as ``append_as_leader``, which builds it again if the settings have changed by then.
         """
-        prepare(self._state, records, on_rejected)
+        context = self._state.context
+        limit_bytes, now_ms = context.config.max_message_bytes, context.clock.now_ms()
+        try:
+            records.accept(context.policy, limit_bytes, now_ms, on_rejected)
+        except KafkaError as error:
+            error.of_log(context.log_name)
+            raise
 
     def append_as_follower(
         self,

@@ -417,7 +417,8 @@ class LogManager(
             InconsistentTopicId: the files are those of another topic of the same name.
             KafkaStorageError: its directory is offline, or this is closed.
         """
-        self._staged.finish_interrupted()
+        if self._staged.interrupted:
+            self._staged.finish_interrupted()
         return self._online(topic, partition)
 
     def _online(self, topic: str, partition: int) -> Partition:
@@ -425,7 +426,7 @@ class LogManager(
         key = TopicPartition(topic, partition)
         found = self._registry.partition(key)
         if found is not None:
-            return self._reopener.online(found)
+            return found if found.is_online else self._reopener.online(found)
         if partition not in self._topics.get(topic).partitions:
             raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}")
         # Where an interrupt has broken off its creation, the first use completes that.
@@ -446,7 +447,8 @@ class LogManager(
 
     def topic(self, name: str) -> Topic:
         """Return one topic; raise UnknownTopicOrPartition where there is none."""
-        self._staged.finish_interrupted()
+        if self._staged.interrupted:
+            self._staged.finish_interrupted()
         return self._topics.get(name)
 
     def config_of(self, topic: str) -> LogConfig:

@@ -123,6 +123,11 @@ class Partition(OfOneProcess):
         return self._log
 
     @property
+    def is_online(self) -> bool:
+        """Whether the log takes calls: it has neither ended nor gone offline."""
+        return self._error is None and not self._log.is_offline
+
+    @property
     def config(self) -> LogConfig:
         """The settings in force."""
         return self.log.config

@@ -183,7 +183,8 @@ def build_with_row(
         return None
     if spec.max_timestamp is not None:
         max_timestamp = spec.max_timestamp
-    last_delta = _checked_last_delta(spec, last_delta)
+    if spec is not DEFAULT_SPEC:
+        last_delta = _checked_last_delta(spec, last_delta)
     records_area = compress(spec.codec, body, spec.level) if spec.codec else body
     size = BATCH_HEADER.size + len(records_area)
     base_offset, epoch, attributes = spec.base_offset, spec.leader_epoch, spec.attributes

@@ -80,6 +80,9 @@ class NewRecord(NamedTuple):
         Raises InvalidArgument for a part that is of a wrong type or that no record can hold.
         """
         key, value, headers, timestamp, partition = self
+        is_usual = type(value) is bytes and (key is None or type(key) is bytes)
+        if is_usual and headers == () and timestamp is None:
+            return self
         if timestamp is not None:
             timestamp = self.timestamp_or(NO_TIMESTAMP)
             if not NO_TIMESTAMP <= timestamp <= INT64_MAX:

@@ -166,7 +166,10 @@ def write_record(
         body += b"\0\0"
     _write_sized(body, key)
     _write_sized(body, value)
-    write_varint(body, len(headers))
+    if headers:
+        write_varint(body, len(headers))
+    else:
+        body.append(0)
     for name, header_value in headers:
         _write_sized(body, name.encode() if isinstance(name, str) else name)
         _write_sized(body, header_value)
@@ -176,7 +179,11 @@ def write_record(
 
 def _write_sized(out: bytearray, value: bytes | None) -> None:
     if value is None:
-        write_varint(out, -1)
+        out.append(1)  # -1 in zigzag form
+        return
+    size = len(value)
+    if size < 64:
+        out.append(size << 1)
     else:
-        write_varint(out, len(value))
-        out += value
+        write_varint(out, size)
+    out += value

@@ -114,9 +114,8 @@ class AbstractIndex(IndexFile):
         published = self._entries
         if published is None:
             return self.free_entries == 0
-        return (
-            published.filled + self.reserved_entries + 1
-        ) * self._entry.itemsize > self._room_bytes
+        needed_bytes = (published.filled + self.reserved_entries + 1) * self._entry.itemsize
+        return needed_bytes > self._file_bytes and needed_bytes > self._room_bytes
 
     @property
     def _room_bytes(self) -> int:
@@ -145,10 +144,15 @@ class AbstractIndex(IndexFile):
 
     # Writing
 
-    def create(self) -> None:
-        """Create the file, preallocated, unless it exists; keep it open for writing."""
+    def create(self) -> int:
+        """Create the file, preallocated, unless it exists; return the number of entries.
+
+        It is kept open for writing.
+        """
         if self._file is None and self._rebuilt is None:
             self._writable()
+        published = self._entries
+        return self.entry_count if published is None else published.filled
 
     def resize(self, max_bytes: int | None = None) -> None:
         """Extend the file to its maximum size (or another) with zeros after the entries."""

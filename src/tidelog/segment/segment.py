@@ -9,7 +9,6 @@ import logging
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.codec.layout import byte_view
 from tidelog.errors import InvalidArgument, SegmentOffsetOverflow, TidelogError
 from tidelog.kernels import rows
 from tidelog.records.batch import INT32_MAX, INT64_MAX
@@ -215,7 +214,8 @@ class LogSegment(SegmentReader):
 
     def should_roll(self, incoming: RollParams, config: LogConfig | None = None) -> bool:
         """Return whether to roll before ``incoming``; ``config``: the log's current settings."""
-        indexable = not self.offset_index.is_full and not self.time_index.is_full
+        files = self._files
+        indexable = not files.offset_index.is_full and not files.time_index.is_full
         state = roll.SegmentState(
             self.base_offset,
             self._size_bytes,
@@ -253,16 +253,17 @@ class LogSegment(SegmentReader):
             OSError: from the disk; the segment is unchanged.
             UndoFailed: from the disk, and what was written could not be truncated.
         """
-        if not len(batches):
+        count = len(batches)
+        if not count:
             return
-        position, size = self._size_bytes, len(byte_view(data))
+        position, size = self._size_bytes, len(data)
         first = batches.row(0)
-        total = first[rows.SIZE] if len(batches) == 1 else int(batches.size.sum())
-        self._check_append(largest_offset, size, len(batches), total)
-        state = IndexState(self._bytes_since_last_entry, *self.largest_so_far())
+        total = first[rows.SIZE] if count == 1 else int(batches.size.sum())
+        self._check_append(largest_offset, size, count, total)
+        state = IndexState(self._bytes_since_last_entry, *(self._largest or self.largest_so_far()))
         interval_bytes = self.config.index_interval_bytes
         plan: PlannedEntries | PlannedEntry | None
-        if len(batches) == 1:
+        if count == 1:
             plan, after = plan_one(state, first, position, interval_bytes)
         else:
             plan = plan_entries(state, batches, position, interval_bytes)
@@ -473,20 +474,19 @@ class LogSegment(SegmentReader):
             # An unfinished truncation may be all that ended the file here: without a sync, a power
             # cut could put the old records back in the place of these.
             self.flush()
-        offset_index, time_index = self.offset_index, self.time_index
-        log = self._files.writable_log()
-        offset_index.create()
-        time_index.create()
-        counts = offset_index.entry_count, time_index.entry_count
+        files = self._files
+        log, offset_index, time_index = files.writable_log(), files.offset_index, files.time_index
+        counts = offset_index.create(), time_index.create()
         before = _Tail(
             self._size_bytes, self._bytes_since_last_entry, self._first_timestamp, self._largest
         )
-        held = log.hold()  # so that truncating does not need another descriptor
+        log.pin()  # so that truncating does not need another descriptor
         try:
             log.pwrite(data, self._size_bytes)
             if plan is not None:
                 plan.append_to(offset_index, time_index)
-            self.txn_index.append_all(aborted)
+            if aborted:
+                files.txn_index.append_all(aborted)
             self._publish(tail)
         except BaseException as error:
             if self._size_bytes == tail.size_bytes:
@@ -501,7 +501,7 @@ class LogSegment(SegmentReader):
                 raise UndoFailed(undoing, self.path) from error
             raise
         finally:
-            held.close()
+            log.unpin()
 
     def _publish(self, tail: _Tail) -> None:
         """Take what an append has changed as ours, the size last: it is what readers see."""

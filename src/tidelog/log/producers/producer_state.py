@@ -92,7 +92,7 @@ class ProducerStateManager:
     @property
     def is_empty(self) -> bool:
         """Whether no producer and no unreplicated transaction is known."""
-        return not self._producers and not self._unreplicated
+        return not self._producers and not self._unreplicated.offsets
 
     def last_entry(self, producer_id: int) -> ProducerStateEntry | None:
         """Return what is known of a producer."""
@@ -109,7 +109,7 @@ class ProducerStateManager:
     @property
     def first_unstable_offset(self) -> LogOffsetMetadata | None:
         """First offset of the transactions that are open, or whose marker is not replicated."""
-        if not self._ongoing and not self._unreplicated:
+        if not self._ongoing.offsets and not self._unreplicated.offsets:
             return None
         firsts = [
             txn.first_offset for txn in (self._ongoing.first, self._unreplicated.first) if txn
@@ -199,7 +199,8 @@ class ProducerStateManager:
 
     def on_high_watermark_updated(self, high_watermark: int) -> None:
         """Forget completed transactions whose marker lies below ``high_watermark``."""
-        self._drop_replicated(high_watermark)
+        if self._unreplicated.offsets:
+            self._drop_replicated(high_watermark)
 
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
         """Forget completed transactions whose marker lies below the new start; keep producers."""
@@ -209,8 +210,6 @@ class ProducerStateManager:
         self.last_snapshot_offset = log_start_offset if latest is None else latest
 
     def _drop_replicated(self, offset: int) -> None:
-        if not self._unreplicated:
-            return
         done: list[TxnMetadata] = [
             txn
             for txn in self._unreplicated

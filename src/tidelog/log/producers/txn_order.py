@@ -19,34 +19,32 @@ class TxnOrder:
 
     def __init__(self) -> None:
         self._txns: dict[int, TxnMetadata] = {}
-        self._offsets: list[int] = []
-
-    def __len__(self) -> int:
-        return len(self._offsets)
+        self.offsets: list[int] = []
+        """Their first offsets, in order."""
 
     def __iter__(self) -> Iterator[TxnMetadata]:
-        return (self._txns[offset] for offset in self._offsets)
+        return (self._txns[offset] for offset in self.offsets)
 
     @property
     def first(self) -> TxnMetadata | None:
         """The transaction that began first."""
-        return self._txns[self._offsets[0]] if self._offsets else None
+        return self._txns[self.offsets[0]] if self.offsets else None
 
     def put(self, txn: TxnMetadata) -> None:
         """Add a transaction, or replace the one with the same first offset."""
         offset = txn.first_offset.offset
         if offset not in self._txns:
-            insort(self._offsets, offset)
+            insort(self.offsets, offset)
         self._txns[offset] = txn
 
     def remove(self, first_offset: int) -> TxnMetadata | None:
         """Take out the transaction that began at ``first_offset`` and return it, if known."""
         txn = self._txns.pop(first_offset, None)
         if txn is not None:
-            del self._offsets[bisect_left(self._offsets, first_offset)]
+            del self.offsets[bisect_left(self.offsets, first_offset)]
         return txn
 
     def clear(self) -> None:
         """Forget all."""
         self._txns.clear()
-        self._offsets.clear()
+        self.offsets.clear()
