@@ -417,8 +417,7 @@ class LogManager(
             InconsistentTopicId: the files are those of another topic of the same name.
             KafkaStorageError: its directory is offline, or this is closed.
         """
-        if self._staged.interrupted:
-            self._staged.finish_interrupted()
+        self._staged.finish_interrupted()
         return self._online(topic, partition)
 
     def _online(self, topic: str, partition: int) -> Partition:
@@ -447,8 +446,7 @@ class LogManager(
 
     def topic(self, name: str) -> Topic:
         """Return one topic; raise UnknownTopicOrPartition where there is none."""
-        if self._staged.interrupted:
-            self._staged.finish_interrupted()
+        self._staged.finish_interrupted()
         return self._topics.get(name)
 
     def config_of(self, topic: str) -> LogConfig:

@@ -110,7 +110,7 @@ class StagedCommits:
         self.groups: Final = Groups(topics.all, partition_of)
         self.pending: dict[tuple[str, str], tuple[Journal, str]] = {}
         self.on_point: Callable[[CommitPoint], None] = _ignore
-        self.interrupted: set[tuple[str, str]] = set()
+        self._interrupted: set[tuple[str, str]] = set()
         """Pending journals that an interrupt left, and that nothing keeps from being applied."""
         self._is_applying = False
         self._failures: dict[tuple[str, str], int] = {}
@@ -159,14 +159,14 @@ class StagedCommits:
 
         Such a commit is past its commit point, and the program may never repeat it.
         """
-        if not self.interrupted:
+        if not self._interrupted:
             return
         with self.registry.change_lock:
             if self._is_applying:
                 return  # this is one of its steps: a journal applied within it would be gone after
-            for key in sorted(self.interrupted):
+            for key in sorted(self._interrupted):
                 self._finish_one(*key)
-                self.interrupted.discard(key)
+                self._interrupted.discard(key)
 
     def _finish_one(self, path: str, txn: str) -> None:
         with self.registry.change_lock:
@@ -377,7 +377,7 @@ class StagedCommits:
             if not lacks_resources(unread):
                 self.log_dirs.take_offline(log_dir.path, unread)
         if is_interrupt(_root_of(error)):
-            self.interrupted.add((log_dir.path, journal.txn))
+            self._interrupted.add((log_dir.path, journal.txn))
         target.hold(journal)
         self._failed(log_dir, journal, error)
 
@@ -407,7 +407,7 @@ class StagedCommits:
     def _forget(self, path: str, txn: str) -> None:
         for by_key in (self.pending, self._failures, self._due_ns, self._left_out):
             by_key.pop((path, txn), None)
-        self.interrupted.discard((path, txn))
+        self._interrupted.discard((path, txn))
         self._reserve_topics()
 
     def _reserve_topics(self) -> None:
