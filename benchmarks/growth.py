@@ -28,6 +28,7 @@ import tidelog
 from tidelog.cleaner.log_cleaner import LogCleaner
 from tidelog.embedded.doors import open_briefly
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.service.log_service import LogService
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,6 +139,7 @@ def service(directory: Path, _: int, idle_seconds: float) -> Costs:
     logs = tidelog.open(directory)
     costs = {"start, clean": (time.process_time() - began) * 1000}
     manager = logs.manager
+    assert isinstance(manager, LogService)
     compacted = {("compacted", p.partition): p.log for p in logs.partitions("compacted")}
     cleaner = LogCleaner(manager.config, lambda: compacted, manager.machine)
     costs["retention pass"] = timed(manager.tasks.cleanup_logs)

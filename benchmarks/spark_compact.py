@@ -32,7 +32,7 @@ from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.scheduler import start_threads
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.kernels.runtime import gate
-from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.manager.log_manager import LogManager
 from tidelog.manager.on_demand import Terms
 from tidelog.segment.filenames import TopicPartition
 
@@ -59,7 +59,7 @@ def here(directory: Path) -> float:
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
     started = time.perf_counter()
     try:
-        with LogManager(config, machine, loading=Loading.FIRST_USE, overrides=COMPACTED) as manager:
+        with LogManager(config, machine, overrides=COMPACTED) as manager:
             done = manager.compact(key, scheduler=threads, terms=Terms(None, COMPACTED))
         seconds = time.perf_counter() - started
     finally:

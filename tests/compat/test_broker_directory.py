@@ -11,8 +11,8 @@ from tidelog.cleaner.log_cleaner import Machine
 from tidelog.config.sources import broker_config
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.manager.log_manager import LogManager
 from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.service.log_service import LogService
 from tidelog.testing import ManualClock
 from tidelog.testing.manual_time import CoarseScheduler
 
@@ -45,7 +45,7 @@ def run_service(directory: Path) -> None:
     clock = ManualClock(SYSTEM_CLOCK.now_ms())
     machine = Machine(SYSTEM_FILES, clock, CoarseScheduler(clock), random.Random(0), clock.advance)
     config = {"log.dirs": str(directory), "log.cleaner.backoff.ms": str(CoarseScheduler.PERIOD_MS)}
-    manager = LogManager(broker_config(config), machine)
+    manager = LogService(broker_config(config), machine)
     manager.startup()
     clock.advance(30 * DAY_MS)
     manager.shutdown()

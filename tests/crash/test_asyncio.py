@@ -18,9 +18,8 @@ from tidelog.embedded.async_logs import AsyncGroupReader
 from tidelog.env.event_loop import CHUNK_BYTES, CHUNK_ITEMS, LoopBell, in_chunks, in_thread
 from tidelog.env.waiting import ThreadBell
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
-from tidelog.manager.log_manager import Loading
 from tidelog.segment.filenames import TopicPartition
-from tidelog.testing.manager_home import ManagerHome, fill
+from tidelog.testing.manager_home import Loading, ManagerHome, fill
 from tidelog.testing.transactions import append_transaction
 
 if TYPE_CHECKING:
@@ -386,7 +385,7 @@ def test_what_a_cancelled_task_has_opened_is_closed_again(tmp_path: Path) -> Non
 
 def briefly(home: ManagerHome) -> LogManager:
     """Open the directory as a command does, whose close raises what it meets; append a record."""
-    manager = home.open(how={"loading": Loading.FIRST_USE})
+    manager = home.open_as(Loading.FIRST_USE)
     manager.create_topic("t")
     fill(manager, "t", 0, 1)
     return manager

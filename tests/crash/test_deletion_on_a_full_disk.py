@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tidelog.errors import KafkaStorageError
-from tidelog.manager.log_manager import Loading
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.testing import PowerCut
-from tidelog.testing.manager_home import ManagerHome, fill, values
+from tidelog.testing.manager_home import Loading, ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
@@ -35,10 +34,10 @@ def full(seed: int, loading: Loading) -> tuple[ManagerHome, LogManager]:
         for number in WHOLE:
             fill(manager, "t", number, 3)
         fill(manager, "other", 0, 1)
-    manager = home.open(how={"loading": loading})
-    values(manager, "t", 0)  # one of the partitions is open on first use
+    opened = home.open_as(loading)
+    values(opened, "t", 0)  # one of the partitions is open on first use
     home.fs.set_free_bytes(0)
-    return home, manager
+    return home, opened
 
 
 def operations(loading: Loading) -> int:
@@ -66,7 +65,7 @@ def check_next(home: ManagerHome, loading: Loading, caplog: pytest.LogCaptureFix
     for free_bytes in (0, None):
         home.fs.set_free_bytes(free_bytes)
         listed = {"t" in open_directory_read_only(path, fs=home.fs).topics for path in PATHS}
-        manager = home.open(how={"loading": loading})
+        manager = home.open_as(loading)
         assert manager.live_dirs == list(PATHS)
         is_there = "t" in manager.topics()
         found = {number: values(manager, "t", number) for number in WHOLE if is_there}

@@ -28,10 +28,9 @@ import pytest
 from tests.crash.fault_kinds import KINDS, Kind
 
 from tidelog.errors import KafkaStorageError
-from tidelog.manager.lifecycle import mover
-from tidelog.manager.log_manager import Loading
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
-from tidelog.testing.manager_home import MARK, ManagerHome, fill, values
+from tidelog.service import mover
+from tidelog.testing.manager_home import MARK, Loading, ManagerHome, as_service, fill, values
 from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class World:
         """End the process and start another one."""
         self.home.restart()
         self.loading = loading or self.loading
-        self.manager = self.home.open(how={"loading": self.loading})
+        self.manager = self.home.open_as(self.loading)
 
     def tick(self, ms: int = 0) -> None:
         """Run the background tasks that are due; one that fails keeps none of the others back."""
@@ -188,7 +187,7 @@ def flush(world: World) -> None:
 
 def retain_all(world: World) -> None:
     """Delete what has expired, as the background task does."""
-    world.manager.tasks.cleanup_logs()
+    as_service(world.manager).tasks.cleanup_logs()
 
 
 def retain(world: World) -> None:
@@ -302,7 +301,7 @@ def end_of(world: World) -> End:
     home = world.home
     world.tick(PASSED_MS)
     if world.loading is Loading.ALL:
-        world.manager.tasks.cleanup_logs()
+        as_service(world.manager).tasks.cleanup_logs()
         world.tick(SETTLED_MS)
     world.manager.shutdown()
     names = [f"{path}/{name}" for path in home.paths for name in home.files(path)]
@@ -507,7 +506,7 @@ def test_retention_works_on_a_full_disk() -> None:
         fill(manager, "other", 0, 1000)
     count = len(manager.partition("other", 0).log.segments)
 
-    assert manager.tasks.cleanup_logs() > 0
+    assert as_service(manager).tasks.cleanup_logs() > 0
 
     assert manager.live_dirs == ["/a", "/b"]
     run_tasks(home)

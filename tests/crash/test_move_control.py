@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tidelog.errors import InvalidArgument, KafkaStorageError
-from tidelog.manager.lifecycle import mover
-from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.manager.log_manager import LogManager
 from tidelog.segment.filenames import TopicPartition
+from tidelog.service import mover
 from tidelog.testing import PowerCut
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
@@ -37,7 +37,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 def moving(seed: int, *, is_service: bool) -> tuple[ManagerHome, LogManager]:
     """Return a machine where t-0 is on its way from /a to /b, and what is to cancel that."""
     home = ManagerHome("/a", "/b", seed=seed, retention_ms=-1)
-    manager = home.open(**SLOW)
+    manager: LogManager = home.open(**SLOW)
     manager.create_topic("t")
     fill(manager, "t", 0, RECORDS)
     manager.flush()
@@ -46,7 +46,7 @@ def moving(seed: int, *, is_service: bool) -> tuple[ManagerHome, LogManager]:
     if not is_service:
         manager.shutdown()
         home.scheduler.forget()
-        manager = LogManager(home.config(), home.machine(), loading=Loading.FIRST_USE)
+        manager = LogManager(home.config(), home.machine())
     return home, manager
 
 

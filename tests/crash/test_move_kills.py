@@ -13,7 +13,7 @@ import pytest
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.errors import KafkaError
-from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.manager.log_manager import LogManager
 from tidelog.segment.filenames import TopicPartition
 from tidelog.testing import PowerCut
 from tidelog.testing.manager_home import ManagerHome, fill, values
@@ -58,7 +58,7 @@ def appended_alone(home: ManagerHome, path: str) -> bool:
     """Open one directory as a command does, and append; return whether that was accepted."""
     settings = BrokerConfig(log_dirs=(path,), log_defaults=home.defaults)
     try:
-        with LogManager(settings, home.machine(), loading=Loading.FIRST_USE) as manager:
+        with LogManager(settings, home.machine()) as manager:
             fill(manager, *KEY, 1)
     except KafkaError:
         return False

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tests.conftest import Enumerated
 
     from tidelog.env.files import FileLock, FileSystem
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
     from tidelog.staging.transaction import Transaction
 
 TXN: Final = "the transaction"
@@ -87,7 +87,7 @@ class Story:
     case: Case
     home: ManagerHome
     ids: dict[str, UUID] = field(default_factory=dict)
-    service: LogManager | None = None
+    service: LogService | None = None
     lock: FileLock | None = None
     ends_processes: bool = False
     """Whether a planned crash ends one process, not the machine."""

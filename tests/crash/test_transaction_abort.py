@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidelog.errors import CannotUndo, InvalidArgument, KafkaStorageError
-from tidelog.manager.requests.carry_out import Home, carry_out
 from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
+from tidelog.service.requests.carry_out import Home, carry_out
 from tidelog.testing import PowerCut
 from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated
 
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
 KEY = TopicPartition("t", 0)
 COMMANDS: dict[str, dict[str, Any]] = {
@@ -31,12 +31,12 @@ END = {"abort-transaction": 4, "undo-abort": 3}
 ACTS = pytest.mark.parametrize("command", COMMANDS)
 
 
-def opened(home: ManagerHome) -> LogManager:
+def opened(home: ManagerHome) -> LogService:
     """Open the directory as a service without a coordinator."""
     return home.open(transaction_partition_verification_enable=False)
 
 
-def prepared(command: str, seed: int = 0) -> tuple[ManagerHome, LogManager]:
+def prepared(command: str, seed: int = 0) -> tuple[ManagerHome, LogService]:
     """Return a log of 0, an open transaction of producer 9 at 1, and 2; aborted, for the undo."""
     home = ManagerHome("/a", seed=seed, retention_ms=-1)
     manager = opened(home)
@@ -52,7 +52,7 @@ def prepared(command: str, seed: int = 0) -> tuple[ManagerHome, LogManager]:
     return home, manager
 
 
-def act(home: ManagerHome, manager: LogManager, command: str) -> None:
+def act(home: ManagerHome, manager: LogService, command: str) -> None:
     """Carry a command out."""
     carry_out(Home(manager, home.machine(), "/a"), command, COMMANDS[command])
 
@@ -66,7 +66,7 @@ def count_operations(command: str, *, reads: bool) -> int:
     return len(traced) if reads else len(home.fs.operations) - before
 
 
-def check_whole(manager: LogManager) -> int:
+def check_whole(manager: LogService) -> int:
     """Check that the marker is there or not, as a whole; return the log end."""
     log = manager.partition(*KEY).log
     seen = [record.offset for record in log.records(isolation=Isolation.READ_COMMITTED)]

@@ -15,9 +15,9 @@ from tidelog.cli.main import main
 from tidelog.codec.metadata_files import read_partition_metadata
 from tidelog.config.sources import broker_config
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.manager.log_manager import LogManager
 from tidelog.readonly.cluster_metadata import read_cluster_metadata
 from tidelog.records.builder import build_batch
+from tidelog.service.log_service import LogService
 from tidelog.testing import ManualClock
 from tidelog.testing import metadata_log as made
 from tidelog.testing.manual_time import CoarseScheduler
@@ -78,7 +78,7 @@ def run_service(directory: Path) -> None:
     clock = ManualClock(TAKEN_AT_MS)
     machine = Machine(SYSTEM_FILES, clock, CoarseScheduler(clock), random.Random(0), clock.advance)
     config = {"log.dirs": str(directory), "log.cleaner.backoff.ms": str(CoarseScheduler.PERIOD_MS)}
-    manager = LogManager(broker_config(config), machine)
+    manager = LogService(broker_config(config), machine)
     manager.startup()
     clock.advance(30 * DAY_MS)
     manager.shutdown()

@@ -21,7 +21,7 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CorruptMessage, InvalidArgument, InvalidTxnState
 from tidelog.log.offset_lookup import OffsetTarget
 from tidelog.log.producers.producer_snapshot import unpack_snapshot
-from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.manager.log_manager import LogManager
 from tidelog.testing import ManualClock
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def open_at(
     """Open a data directory at some time, as a process does that writes and ends."""
     config = BrokerConfig(log_dirs=(str(directory),))
     machine = brief_machine(SYSTEM_FILES, clock)
-    return LogManager(config, machine, loading=Loading.FIRST_USE, overrides=overrides or {})
+    return LogManager(config, machine, overrides=overrides or {})
 
 
 def find_crashes() -> list[Crash]:

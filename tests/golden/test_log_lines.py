@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tidelog.cleaner.log_cleaner import Machine
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.manager.log_manager import LogManager
+from tidelog.service.log_service import LogService
 from tidelog.testing import ManualClock, ManualScheduler
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_loading_is_logged_word_for_word_as_kafka_does(
     kafkas = (CRASH / "recovery-log.txt").read_text("utf-8").splitlines()
     clock = ManualClock()
     machine = Machine(SYSTEM_FILES, clock, ManualScheduler(clock), random.Random(0), clock.advance)
-    manager = LogManager(BrokerConfig(log_dirs=(str(directory),)), machine)
+    manager = LogService(BrokerConfig(log_dirs=(str(directory),)), machine)
 
     with caplog.at_level(logging.INFO):
         manager.startup()

@@ -14,7 +14,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import DELETION_SETTINGS
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidRecord
-from tidelog.manager.log_manager import LogManager
+from tidelog.service.log_service import LogService
 from tidelog.testing import ManualClock, ManualScheduler
 
 DATA = Path(__file__).parent / "data"
@@ -41,10 +41,10 @@ def log_bytes(directory: Path) -> dict[str, bytes]:
     }
 
 
-def open_service(directory: Path, clock: ManualClock) -> LogManager:
+def open_service(directory: Path, clock: ManualClock) -> LogService:
     """Start the service on a directory, with the default settings and a cleaner."""
     machine = Machine(SYSTEM_FILES, clock, ManualScheduler(clock), random.Random(0), clock.advance)
-    manager = LogManager(BrokerConfig(log_dirs=(str(directory),)), machine)
+    manager = LogService(BrokerConfig(log_dirs=(str(directory),)), machine)
     manager.startup()
     return manager
 

@@ -25,8 +25,8 @@ from tidelog.embedded.commits import commit_when_possible
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import CommitTimeout, CommitUnfinished, DirectoryLocked, TidelogError
 from tidelog.log.log import Log
-from tidelog.manager.log_manager import LogManager
 from tidelog.records.builder import build_batch
+from tidelog.service.log_service import LogService
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.finished import FINISHED_FILE
 from tidelog.staging.journal import is_journal_name
@@ -113,7 +113,7 @@ class Run:
         """Create the topic and its logs."""
         scheduler = ManualScheduler(self.clock)
         machine = Machine(self.fs, self.clock, scheduler, Random(0), self.clock.advance)
-        with LogManager(self._config(), machine) as manager:
+        with LogService(self._config(), machine) as manager:
             manager.startup()
             manager.create_topic(TOPIC, len(self.scenario.partitions))
             topic_id = manager.topic(TOPIC).topic_id
@@ -186,7 +186,7 @@ class Run:
         rng = Random(f"{self.fs.seed} service {self.processes.steps}")
         machine = Machine(files, self.clock, scheduler, rng, process.sleep)
         with suppress(DirectoryLocked):
-            manager = LogManager(self._config(), machine)
+            manager = LogService(self._config(), machine)
             manager.startup()
             for _ in range(self.rng.randint(1, 8)):
                 self._work(scheduler)

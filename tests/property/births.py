@@ -32,12 +32,13 @@ from tidelog.embedded.logs import Logs
 from tidelog.errors import CommitUnfinished, InvalidArgument
 from tidelog.manager.directories.log_dirs import LogDirs
 from tidelog.manager.from_kafka import take_over
-from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.manager.log_manager import LogManager
 from tidelog.manager.mirror import Mirror
-from tidelog.manager.requests.carry_out import Home, carry_out
-from tidelog.manager.requests.request_files import Answer, Request
 from tidelog.manager.to_kafka import plan_hand_over, write_hand_over
 from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.service.log_service import LogService
+from tidelog.service.requests.carry_out import Home, carry_out
+from tidelog.service.requests.request_files import Answer, Request
 from tidelog.spark.jobs.repartition_plan import config_of_copy
 from tidelog.spark.options.source_options import WriteOptions
 from tidelog.spark.write.staged_commit import StagedWrite
@@ -235,9 +236,9 @@ class World:
 
     # Processes
 
-    def service(self, brought: Brought) -> LogManager:
+    def service(self, brought: Brought) -> LogService:
         """Start a service, with its cleaner."""
-        manager = LogManager(brought.config(self.home, has_cleaner=True), self.home.machine())
+        manager = LogService(brought.config(self.home, has_cleaner=True), self.home.machine())
         manager.startup()
         return manager
 
@@ -245,7 +246,7 @@ class World:
         """Open the directory, or others, as a command does."""
         config = brought.config(self.home)
         config = replace(config, log_dirs=paths) if paths else config
-        return LogManager(config, self.home.machine(), loading=Loading.FIRST_USE)
+        return LogManager(config, self.home.machine())
 
     def end(self, manager: LogManager) -> None:
         """Stop a service."""

@@ -13,8 +13,10 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.log.producers.producer_snapshot import SNAPSHOT_HEADER
-from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.manager.log_manager import LogManager
+from tidelog.service.log_service import LogService
 from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler
+from tidelog.testing.manager_home import Loading
 from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
@@ -54,8 +56,12 @@ class Computer:
             scheduler = ManualScheduler(self.clock)
         machine = Machine(self.fs, self.clock, scheduler, self.rng, self.clock.advance)
         config = BrokerConfig(log_dirs=(PATH,), log_defaults=SETTINGS, log_cleaner_enable=False)
-        manager = LogManager(config, machine, loading=self.loading)
-        manager.startup()
+        manager: LogManager
+        if self.loading is Loading.ALL:
+            manager = LogService(config, machine)
+            manager.startup()
+        else:
+            manager = LogManager(config, machine)
         for operation in session:
             operation(manager)
         if self.loading is Loading.ALL:

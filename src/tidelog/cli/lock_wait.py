@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from tidelog.errors import DirectoryLocked, StartAborted
-from tidelog.manager.requests.request_client import KAFKA, POLL_MS, WAIT_MS
+from tidelog.service.requests.request_client import KAFKA, POLL_MS, WAIT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,7 +25,7 @@ from tidelog.errors import InvalidArgument
 from tidelog.explain.picture import format_bytes
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.manager.lifecycle.log_opener import USUAL_RECOVERY, RecoveryRules
-from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.manager.log_manager import LogManager
 from tidelog.manager.recovered_log import RecoveryNotes
 from tidelog.readonly.read_only_directory import open_directory_read_only
 
@@ -88,7 +88,6 @@ def open_places(args: Namespace, fs: FileSystem, places: list[Place]) -> Iterato
                 server_properties=server_properties,
             ),
             brief_machine(fs, ClockAt(now_ms)),
-            loading=Loading.FIRST_USE,
             overrides=dict(args.options),
             watcher=notes,
             recovery=_rules(args),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
     from tidelog.log.loading.load_watch import RecoveryProgress
-    from tidelog.manager.lifecycle.loading import LoadProgress
+    from tidelog.manager.lifecycle.load_progress import LoadProgress
 
 SHOWN_AFTER_MS: Final = 1_000
 """How long a command works before the line appears."""

@@ -17,8 +17,8 @@ from tidelog.env.signals import program_of
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import RequestFailed
-from tidelog.manager.requests.carry_out import Home, carry_out, ignore
-from tidelog.manager.requests.request_client import Asker, here_or_there
+from tidelog.service.requests.carry_out import Home, carry_out, ignore
+from tidelog.service.requests.request_client import Asker, here_or_there
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

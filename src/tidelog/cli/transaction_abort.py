@@ -17,9 +17,9 @@ from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CannotUndo, InvalidArgument
 from tidelog.log.producers.abort_plan import plan_abort
-from tidelog.manager.requests.transaction_abort import check_undo, read_record
 from tidelog.readonly.snapshot_log import answer_at_once
 from tidelog.segment.filenames import TopicPartition, parse_topic_partition
+from tidelog.service.requests.transaction_abort import check_undo, read_record
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -32,28 +32,28 @@ LEVELS: Final = {
 LEVEL_FORM: Final = "[LOGGER=]LEVEL, such as INFO or tidelog.cleaner=DEBUG"
 
 LOGGERS: Final = {
-    "AbstractIndex": "tidelog.segment",
-    "Cleaner": "tidelog.cleaner",
-    "KafkaScheduler": "tidelog.env.scheduler",
-    "LeaderEpochFileCache": "tidelog.log.leader_epoch",
-    "LocalLog": "tidelog.log",
-    "Log": "tidelog.log",
-    "LogCleaner": "tidelog.cleaner",
-    "LogCleanerManager": "tidelog.cleaner",
-    "LogConfig": "tidelog.config",
-    "LogDirFailureChannel": "tidelog.manager.directories",
-    "LogLoader": "tidelog.log.loading",
-    "LogManager": "tidelog.manager",
-    "LogSegment": "tidelog.segment",
-    "LogValidator": "tidelog.records.validation",
-    "OffsetCheckpointFile": "tidelog.datadir",
-    "OffsetIndex": "tidelog.segment",
-    "ProducerAppendInfo": "tidelog.log.producers",
-    "ProducerStateManager": "tidelog.log.producers",
-    "SnapshotFile": "tidelog.log.producers",
-    "TimeIndex": "tidelog.segment",
-    "TransactionIndex": "tidelog.segment",
-    "UnifiedLog": "tidelog.log",
+    "AbstractIndex": ("tidelog.segment",),
+    "Cleaner": ("tidelog.cleaner",),
+    "KafkaScheduler": ("tidelog.env.scheduler",),
+    "LeaderEpochFileCache": ("tidelog.log.leader_epoch",),
+    "LocalLog": ("tidelog.log",),
+    "Log": ("tidelog.log",),
+    "LogCleaner": ("tidelog.cleaner",),
+    "LogCleanerManager": ("tidelog.cleaner",),
+    "LogConfig": ("tidelog.config",),
+    "LogDirFailureChannel": ("tidelog.manager.directories",),
+    "LogLoader": ("tidelog.log.loading",),
+    "LogManager": ("tidelog.manager", "tidelog.service"),
+    "LogSegment": ("tidelog.segment",),
+    "LogValidator": ("tidelog.records.validation",),
+    "OffsetCheckpointFile": ("tidelog.datadir",),
+    "OffsetIndex": ("tidelog.segment",),
+    "ProducerAppendInfo": ("tidelog.log.producers",),
+    "ProducerStateManager": ("tidelog.log.producers",),
+    "SnapshotFile": ("tidelog.log.producers",),
+    "TimeIndex": ("tidelog.segment",),
+    "TransactionIndex": ("tidelog.segment",),
+    "UnifiedLog": ("tidelog.log",),
 }
 """Our loggers by the class that a logger of Kafka is named after, in whatever package."""
 
@@ -72,7 +72,7 @@ def parse_log_levels(texts: Iterable[str]) -> dict[str, int]:
         if word.strip().upper() not in LEVELS:
             known = ", ".join(sorted(LEVELS, key=LEVELS.__getitem__))
             raise ValueError(f"{word.strip()!r} is not a level; use one of {known}")
-        levels[_logger_of(name.strip())] = LEVELS[word.strip().upper()]
+        levels.update(dict.fromkeys(_loggers_of(name.strip()), LEVELS[word.strip().upper()]))
     return levels
 
 
@@ -85,11 +85,11 @@ def are_log_levels(texts: Iterable[str]) -> bool:
     return True
 
 
-def _logger_of(name: str) -> str:
+def _loggers_of(name: str) -> tuple[str, ...]:
     if name in {"", "root", "kafka", ROOT}:
-        return ROOT
+        return (ROOT,)
     if name.startswith(f"{ROOT}."):
-        return name
+        return (name,)
     known = LOGGERS.get(name.rpartition(".")[2])
     if known is None:
         raise ValueError(

@@ -14,7 +14,7 @@ from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.signals import program_of
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
-from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.manager.log_manager import LogManager
 from tidelog.staging.commit_wait import CommitWait
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def commit_when_possible(
 
     @contextmanager
     def open_here() -> Iterator[Commit]:
-        with LogManager(settings, here, loading=Loading.FIRST_USE, overrides=overrides) as manager:
+        with LogManager(settings, here, overrides=overrides) as manager:
             manager.staged_commits.on_point = on_point
             yield lambda one: manager.commit_transaction(data_dir, one)
 

@@ -25,12 +25,13 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import InvalidArgument
 from tidelog.log.loading.load_watch import SILENT
-from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.manager.log_manager import LogManager
 from tidelog.manager.mirror import Mirror, check_mirror_paths
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 from tidelog.readonly.read_only_log import open_read_only
+from tidelog.service.log_service import LogService
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -131,7 +132,7 @@ def start_logs(
     machine = Machine(
         *(SYSTEM_FILES, SYSTEM_CLOCK, scheduler, random.SystemRandom(), sleep_ms, start_threads)
     )
-    manager = LogManager(config, machine, overrides=overrides, on_halt=on_halt)
+    manager = LogService(config, machine, overrides=overrides, on_halt=on_halt)
     try:
         scheduler.start()
         if on_locked is not None:
@@ -162,8 +163,7 @@ def open_briefly(
     paths = (os.path.abspath(path),)
     settings = BrokerConfig(log_dirs=paths, log_defaults=LogConfig.parse(config))
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
-    loading = Loading.FIRST_USE
-    manager = LogManager(settings, machine, loading=loading, overrides=overrides, watcher=watcher)
+    manager = LogManager(settings, machine, overrides=overrides, watcher=watcher)
     try:
         return Logs(manager)
     except BaseException:
@@ -185,7 +185,7 @@ def open_to_change(
     """
     settings = BrokerConfig(log_dirs=(path, *more), server_properties=server_properties)
     machine = brief_machine(fs, SYSTEM_CLOCK)
-    return LogManager(settings, machine, loading=Loading.FIRST_USE, watcher=watcher)
+    return LogManager(settings, machine, watcher=watcher)
 
 
 def mirror_directory(

@@ -30,7 +30,7 @@ from tidelog.env.scheduler import InlineScheduler, start_threads
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, TidelogError, UnknownTopicOrPartition
 from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
-from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.manager.log_manager import LogManager
 from tidelog.manager.on_demand import Terms
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -125,9 +125,7 @@ def compact_spread(
     usual = Terms(terms.now_ms, terms.overrides)
     threads = start_threads(MAX_WRITERS, "tidelog-compact")
     try:
-        with LogManager(
-            config, machine, loading=Loading.FIRST_USE, overrides=terms.overrides
-        ) as manager:
+        with LogManager(config, machine, overrides=terms.overrides) as manager:
             manager.watch_cleaning(on_progress)
             for key in keys:
                 facts = manager.compact(

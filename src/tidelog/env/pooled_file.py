@@ -109,8 +109,17 @@ class PooledFile:
             self._done()
 
     def pin(self) -> None:
-        """Keep the descriptor, from the next use on, until ``unpin``; for the one writer."""
+        """Open the file to write, unless it is open, and keep the descriptor until ``unpin``.
+
+        After an OSError it is not pinned.
+        """
         self._uses.append(None)
+        if self._file is None:
+            try:
+                self._opened_to_write()
+            except BaseException:
+                self._uses.pop()
+                raise
 
     def unpin(self) -> None:
         """Let the budget close the descriptor again."""

@@ -1,5 +1,6 @@
-"""All logs of one process, in one or several data directories.
+"""The logs that one process has open, in one or several data directories, each loaded on first use.
 
+What every writer needs, short-lived or not; ``service.LogService`` adds what runs by itself.
 Kafka: ``LogManager``.
 """
 
@@ -7,17 +8,21 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from enum import Enum
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.partition_directories import random_id
 from tidelog.env.forks import OfOneProcess
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.waiting import ThreadBell
-from tidelog.errors import InvalidPartitions, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import (
+    InvalidArgument,
+    InvalidPartitions,
+    KafkaStorageError,
+    UnknownTopicOrPartition,
+)
 from tidelog.log.loading.load_watch import SILENT
-from tidelog.manager.background_tasks import BackgroundTasks
 from tidelog.manager.cleaning import Cleaning
 from tidelog.manager.cleaning_control import CleaningControl
 from tidelog.manager.directories.describe_log_dirs import describe_log_dirs
@@ -28,25 +33,20 @@ from tidelog.manager.lifecycle.creator import LogCreator
 from tidelog.manager.lifecycle.deleter import LogDeleter
 from tidelog.manager.lifecycle.deletion_queue import DeletionQueue
 from tidelog.manager.lifecycle.first_use import FirstUseLoader
-from tidelog.manager.lifecycle.late_loading import LateLoader
-from tidelog.manager.lifecycle.loading import LogLoading
 from tidelog.manager.lifecycle.log_opener import (
     USUAL_RECOVERY,
     LogOpener,
     RecoveryRules,
     producer_config_of,
 )
-from tidelog.manager.lifecycle.mover import PartitionMover
-from tidelog.manager.lifecycle.reconciliation import Reconciler
 from tidelog.manager.lifecycle.reopening import LogReopener
+from tidelog.manager.lifecycle.unopened_moves import UnopenedMoves
 from tidelog.manager.log_registry import LogRegistry
 from tidelog.manager.log_truncation import LogTruncation, TruncationCalls
 from tidelog.manager.metrics.collect import MetricSources, collect
 from tidelog.manager.metrics.counters import Counters
-from tidelog.manager.move_calls import MoveCalls
 from tidelog.manager.offset_checkpointing import OffsetCheckpointing
 from tidelog.manager.on_demand import OnDemand, OnDemandCalls
-from tidelog.manager.requests.requests import Requests
 from tidelog.manager.staged_commits import StagedCommitCalls, StagedCommits
 from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.manager.topics.topics import Topics
@@ -66,43 +66,31 @@ if TYPE_CHECKING:
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.log import Log
     from tidelog.manager.directories.log_dir import LogDir
-    from tidelog.manager.lifecycle.loading import LoadProgress
+    from tidelog.manager.lifecycle.load_progress import LoadProgress
+    from tidelog.manager.lifecycle.move_status import MoveStatus
     from tidelog.manager.metrics.metric import Metric
     from tidelog.manager.partition import Partition
 
 _log = logging.getLogger(__name__)
 
 
-class Loading(Enum):
-    """When logs are loaded."""
-
-    ALL = "all"
-    """All at start, as a service does, which then keeps them in order by background tasks."""
-    FIRST_USE = "first use"
-    """Each when it is first asked for, as a process does that writes and ends."""
-
-
-class LogManager(
-    OfOneProcess, CleaningControl, MoveCalls, OnDemandCalls, StagedCommitCalls, TruncationCalls
-):
+class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCalls):
     """The logs of one process. Any thread may call it.
 
-    Opening locks the directories; ``startup`` loads the logs and starts the background tasks;
-    ``shutdown`` leaves every directory in order. A process that dies instead leaves directories
-    that recover by themselves. Every log is led by this process, its only replica.
+    Opening locks the directories; only the logs that are asked for are loaded, nothing runs in
+    background, and the checkpoint lines of all other logs are kept. ``shutdown`` leaves every
+    directory in order. A process that dies instead leaves directories that recover by themselves.
+    Every log is led by this process, its only replica.
 
-    With ``Loading.FIRST_USE`` only the logs that are asked for are loaded, nothing runs in
-    background, and the checkpoint lines of all other logs are kept.
+    A subclass that works in another way overrides the methods under "What a service does in
+    another way".
 
     Args:
         config: the broker's settings; ``log.dirs`` as absolute paths.
-        machine: disk, clock, scheduler and the rest. The scheduler is not used on first use.
-        loading: when logs are loaded.
+        machine: disk, clock and the rest; its scheduler is not used.
         overrides: settings under Kafka's names that take precedence over a topic's own.
         offline: directories known to have failed.
-        is_stray: whether a log belongs to no topic of this process.
-        on_halt: called when no directory is left.
-        watcher: notified of how far recoveries are and what they cut; on first use only.
+        watcher: notified of how far recoveries are and what they cut.
         recovery: how logs are recovered.
 
     Raises:
@@ -114,22 +102,16 @@ class LogManager(
         config: BrokerConfig,
         machine: Machine,
         *,
-        loading: Loading = Loading.ALL,
         overrides: Mapping[str, str] = NO_SETTINGS,
         offline: Collection[str] = (),
-        is_stray: Callable[[Log], bool] | None = None,
-        on_halt: Callable[[], None] | None = None,
         watcher: LoadWatcher = SILENT,
         recovery: RecoveryRules = USUAL_RECOVERY,
     ) -> None:
         config.log_defaults.with_overrides(overrides)
         self._config = config
-        self._is_service = loading is Loading.ALL
         self._inline = InlineScheduler()
-        self.machine = machine if self._is_service else machine._replace(scheduler=self._inline)
+        self.machine = self._own_machine(machine)
         """The disk, clock, scheduler and the rest."""
-        self._is_stray = is_stray
-        self._on_halt = on_halt
         self._is_closing = self._is_closed = False
         self.recovery_threads = config.num_recovery_threads_per_data_dir
         self.progress: LoadProgress | None = None
@@ -140,14 +122,15 @@ class LogManager(
             clock=machine.clock,
             rng=machine.rng,
             offline=offline,
-            has_all_logs=self._is_service,
+            has_all_logs=self._has_all_logs,
         )
         try:
             self._make_storage(overrides, recovery)
             self._make_lifecycle(watcher)
+            self._make_upkeep(watcher)
+            self._log_dirs.cordon(config.cordoned_log_dirs)
             self._log_dirs.check_any()
-            if not self._is_service:
-                self._staged.finish_all()
+            self._begin()
         except BaseException:
             self._log_dirs.release_all()
             raise
@@ -205,22 +188,15 @@ class LogManager(
             watcher=watcher,
         )
         self._checkpointing = OffsetCheckpointing(log_dirs, registry)
-        self._mover = PartitionMover(
-            machine,
+        self._unopened_moves = UnopenedMoves(
+            machine.fs,
             log_dirs,
             topics=self._topics,
             registry=registry,
             creator=self._creator,
             deleter=self._deleter,
-            cleaning=self._cleaning,
-            checkpointing=self._checkpointing,
-            configured_rate=lambda: self._config.replica_alter_log_dirs_io_max_bytes_per_second,
         )
-        self._reopener = LogReopener(log_dirs, registry, self._opener, self._mover)
-        self._make_upkeep(watcher)
-        log_dirs.cordon(self._config.cordoned_log_dirs)
-        if self._is_service:
-            log_dirs.on_offline = self._schedule_failures
+        self._reopener = LogReopener(log_dirs, registry, self._opener, self._cut_copy)
 
     def _make_upkeep(self, watcher: LoadWatcher) -> None:
         """Make what keeps logs in order, by itself or when it is asked to."""
@@ -235,13 +211,11 @@ class LogManager(
             checkpointing=self._checkpointing,
             reserve=self._reserve,
             partition_of=self._online,
-            is_service=self._is_service,
+            create_logs=self._create_logs,
+            complete_logs=self._complete_logs,
             watcher=watcher,
         )
         self._staged.read_journals()
-        late = LateLoader(
-            machine, log_dirs, registry, self._topics, first_use=self._first_use, mover=self._mover
-        )
         self._on_demand = OnDemand(
             machine,
             lambda: self._config,
@@ -249,17 +223,6 @@ class LogManager(
             topics=self._topics,
             partition_of=self._online,
             check_open=self._check_open,
-        )
-        self.tasks = BackgroundTasks(
-            *(machine, lambda: self._config, log_dirs, registry),
-            cleaning=self._cleaning,
-            checkpointing=self._checkpointing,
-            deleter=self._deleter,
-            reserve=self._reserve,
-            requests=Requests(machine, log_dirs, registry, self._mover, self),
-            reopener=self._reopener,
-            late=late,
-            staged=self._staged,
         )
 
     def __enter__(self) -> Self:
@@ -273,37 +236,6 @@ class LogManager(
 
     # Life
 
-    def startup(self, should_stop: Callable[[], bool] = lambda: False) -> None:
-        """Load all logs and start the background tasks; on first use do neither.
-
-        ``should_stop`` is called, on any thread, between logs and between pieces of a log.
-
-        Raises:
-            StartAborted: ``should_stop`` returned True; what was recovered until then stays so.
-            KafkaStorageError: a partition lies in two directories, no directory is left, or file
-                descriptors or memory ran out.
-        """
-        if not self._is_service:
-            return
-        try:
-            self._load(should_stop)
-            self._staged.finish_all()
-            self.handle_failures()
-            self._log_dirs.check_any()
-            self._start_background()
-        except BaseException:
-            self.abandon()
-            raise
-
-    def _start_background(self) -> None:
-        self._topics.log_unknown_settings()
-        self.tasks.delete_old_files()
-        if self._config.log_cleaner_enable:
-            self._cleaning.start(self._config, self._current_logs, self.machine)
-        self._mover.resume_all()
-        self.tasks.start()  # one of them resumes moves, too
-        self._queue.start(self._config.log_initial_task_delay_ms)
-
     def shutdown(self, broker_epoch: int = -1) -> None:
         """Flush and close all logs, write checkpoints, mark the directories as clean, unlock them.
 
@@ -312,27 +244,18 @@ class LogManager(
         self._shut_down(broker_epoch)
 
     def close(self) -> None:
-        """Do as ``shutdown``; then, on first use, raise the first error that was met.
+        """Do as ``shutdown``, then raise the first error that was met.
 
         Raises KafkaStorageError: not everything that was appended may be durable.
         """
         errors = self._shut_down(-1)
-        if errors and not self._is_service:
+        if errors:
             raise errors[0]
 
     def stop_background(self) -> None:
-        """Stop cleaning, moves and background tasks; wait for what runs. ``shutdown`` does it too.
-
-        The owner of the scheduler calls it first, then ends the scheduler, then calls ``shutdown``:
-        no task of a log runs once its directory is unlocked. Source: Kafka BrokerServer.shutdown.
-        """
-        if self.is_inherited:
-            return
-        self._cleaning.stop()
-        self.tasks.stop()
-        self._mover.stop()
-        if self._is_service:
-            self._queue.stop()
+        """Let no cleaning begin, and wait for those that run; ``shutdown`` does it too."""
+        if not self.is_inherited:
+            self._cleaning.stop()
 
     def _shut_down(self, broker_epoch: int) -> list[OSError | KafkaStorageError]:
         if self.is_inherited or self._is_closing:
@@ -345,8 +268,6 @@ class LogManager(
             self._reopener.reopen_all()
             with self._registry.change_lock:
                 self._is_closed = self._registry.is_closed = True
-            if self._is_service:
-                self._queue.stop()
             self._log_dirs.on_offline = None
             return self._close_directories(broker_epoch)
         except BaseException:  # an interrupt: a second call would do nothing
@@ -428,11 +349,7 @@ class LogManager(
             return found if found.is_online else self._reopener.online(found)
         if partition not in self._topics.get(topic).partitions:
             raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}")
-        # Where an interrupt has broken off its creation, the first use completes that.
-        if self._is_service and (key in self._registry.failed or key not in self._registry.new):
-            return self._reopener.online(self._registry.served(key))
-        self._check_open()
-        return self._first_use.load(topic, partition)
+        return self._load_partition(key)
 
     def partitions(self, topic: str) -> Iterator[Partition]:
         """Yield all partitions of a topic, in order of their numbers."""
@@ -512,7 +429,7 @@ class LogManager(
             # From here on the topic exists: directories that a crash leaves out are created later.
             topic = self._topics.create(name, topic_id, ids, config or {}, birth)
             with self._deleter.undoing_creation(topic):
-                self._creator.create_new(topic, topic.partitions, opened=self._is_service)
+                self._create_logs(topic, topic.partitions)
         return topic
 
     def create_partitions(self, name: str, count: int, *, is_spread: bool = False) -> Topic:
@@ -537,7 +454,7 @@ class LogManager(
             self._registry.new.update(TopicPartition(name, number) for number in numbers)
             changed = self._topics.extend(name, [one.directory_id for one in log_dirs])
             with self._deleter.undoing_creation(changed, numbers):
-                self._creator.create_new(changed, numbers, opened=self._is_service)
+                self._create_logs(changed, numbers)
         return changed
 
     def get_or_create_log(
@@ -563,11 +480,10 @@ class LogManager(
         Raises:
             KafkaStorageError: it may lie in an offline directory, or no directory accepts it.
             InconsistentTopicId: it belongs to another topic.
-            UnknownTopicOrPartition: on first use, a directory that is not open here holds it.
-            InvalidArgument: no move was requested; or a copy on first use, where nothing moves.
+            UnknownTopicOrPartition: a directory that is not open here holds it.
+            InvalidArgument: no move was requested.
         """
-        logs = self._creator if self._is_service else self._first_use
-        return logs.get_or_create_log(
+        return self._creating.get_or_create_log(
             TopicPartition(topic, partition),
             is_new=is_new,
             is_future=is_future,
@@ -623,18 +539,48 @@ class LogManager(
             finally:
                 if name not in self._topics:
                     self._staged.drop_topic(topic.topic_id)
-                    for number in topic.partitions:
-                        self._mover.forget(TopicPartition(name, number))
+                    self._forget_moves(topic)
                     self._counters.forget(name)
 
-    def async_delete(
-        self, topic: str, partition: int, *, is_future: bool = False, is_stray: bool = False
-    ) -> Log | None:
-        """Take one log out of service; see ``LogDeleter.remove_log``. A move of it ends."""
-        key = TopicPartition(topic, partition)
-        log = None if is_future else self._deleter.remove_log(key, is_stray=is_stray)
-        copy = self._mover.cancel(key, is_stray=is_future and is_stray)
-        return copy if is_future else log
+    def move_partition(self, topic: str, partition: int, path: str) -> bool:
+        """Raise InvalidArgument: only a service moves partitions."""
+        raise InvalidArgument(
+            f"{topic}-{partition} cannot be moved to {path}: only a service moves partitions"
+        )
+
+    def maybe_update_preferred_log_dir(self, topic: str, partition: int, path: str) -> None:
+        """Create the partition's next log, current or future, in the data directory ``path``.
+
+        Without effect if one of its logs lies there. Raises LogDirNotFound.
+        Source: Kafka maybeUpdatePreferredLogDir.
+        """
+        self._creator.prefer(TopicPartition(topic, partition), path)
+
+    def moves(self) -> list[MoveStatus]:
+        """Return the moves that wait for a service, sorted; raise KafkaStorageError."""
+        self._check_open()
+        return self._unopened_moves.all()
+
+    def cancel_move(self, topic: str, partition: int) -> None:
+        """Give a move up, durably: the partition stays as it is, and the copy is deleted.
+
+        Raises InvalidArgument if there is no such move, or if it is decided; KafkaStorageError.
+        """
+        self._check_open()
+        self._unopened_moves.cancel(TopicPartition(topic, partition))
+
+    def throttle_moves(self, bytes_per_second: int | None) -> None:  # noqa: ARG002 - a service's
+        """Raise InvalidArgument: only a service moves partitions."""
+        raise InvalidArgument("no service runs here, so nothing is being moved")
+
+    def wait_for_move(
+        self, topic: str, partition: int, look_ms: int, on_look: Callable[[], None]
+    ) -> None:
+        """Return at once: nothing is being moved here."""
+
+    def why_not_moved(self, topic: str, partition: int) -> str:  # noqa: ARG002 - a service's
+        """Return an empty text: no move has ended here."""
+        return ""
 
     def delete_renamed_logs(self) -> int:
         """Delete the logs renamed to ``-delete`` long enough ago; return the ms until the next."""
@@ -667,56 +613,7 @@ class LogManager(
         """Put a directory out of use, with all logs in it; the others continue."""
         self._log_dirs.take_offline(path, error)
 
-    def handle_failures(self) -> None:
-        """Close the logs of directories that failed, without writing; a task does this soon after.
-
-        Source: Kafka LogManager.handleLogDirFailure.
-        """
-        for failed in self._log_dirs.take_failed():
-            with self._registry.change_lock:  # no log is just being replaced by another
-                self._close_failed(failed)
-            self._registry.bell.ring()
-        if not len(self._log_dirs) and self._on_halt is not None:
-            self._on_halt()
-
-    def _close_failed(self, failed: LogDir) -> None:
-        count = self._registry.abandon(failed.path, self._log_dirs.offline_error(failed.path))
-        self._queue.drop(failed.path)
-        failed.release()
-        _log.warning("log-dir-failed directory=%s logs=%d", failed.path, count)
-
-    def _schedule_failures(self) -> None:
-        task = self.tasks.guarded(self.handle_failures)
-        self.machine.scheduler.schedule("log-dir-failure", task)
-
     # Steps of starting and closing
-
-    def _load(self, should_stop: Callable[[], bool]) -> None:
-        loading = LogLoading(
-            self.machine,
-            self._log_dirs,
-            self._opener,
-            self._registry,
-            self.topics().values(),
-            threads=self.recovery_threads,
-            should_stop=should_stop,
-        )
-        self.progress = loading.progress
-        loaded = loading.run()
-        self.progress = None
-        reconciler = Reconciler(
-            self._log_dirs,
-            topics=self._topics,
-            registry=self._registry,
-            creator=self._creator,
-            deleter=self._deleter,
-            queue=self._queue,
-        )
-        try:
-            reconciler.reconcile(loaded, self._is_stray)
-        except BaseException:
-            loading.close_all()  # also what is not registered yet
-            raise
 
     def abandon(self) -> None:
         """Close everything without writing: the start has failed, and nothing here is in order.
@@ -738,42 +635,15 @@ class LogManager(
 
     def _close_directories(self, broker_epoch: int) -> list[OSError | KafkaStorageError]:
         """Close all logs and mark their directories as clean; return the errors, if any."""
-
-        def checkpoint(log_dir: LogDir) -> None:
-            if self._is_service:
-                log_dir.broker_epoch = broker_epoch
-            if self._is_service or self._registry.in_directory(log_dir.path):
-                self._checkpointing.write(log_dir)
-
         closer = DirectoryCloser(
             self._log_dirs,
             self.machine.scheduler,
             logs_in=self._registry.in_directory,
-            checkpoint=checkpoint,
+            checkpoint=partial(self._checkpoint, broker_epoch=broker_epoch),
             tidy_up=self._tidy_up,
             threads=self.recovery_threads,
         )
         return closer.close()
-
-    def _tidy_up(self, closed: Collection[LogDir]) -> None:
-        """Undo changes that failed, where that is left to do, and delete what waits for it.
-
-        A service leaves deletions to the next start.
-        """
-        self._topics.write_where_not_undone()
-        changed = [one for one in closed if one.is_changing]
-        if self._is_service or not changed:
-            return
-        self._deleter.finish_deleted_topics()
-        self._inline.close()
-        for log_dir in changed:
-            self._deleter.delete_leftovers(log_dir)
-        self.tasks.delete_staged_files()
-
-    def _loaded_dirs(self) -> list[LogDir]:
-        """Return the directories whose checkpoints concern open logs; all, for a service."""
-        in_use = self._registry.in_directory
-        return [one for one in self._log_dirs if self._is_service or in_use(one.path)]
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -782,11 +652,9 @@ class LogManager(
             self._check_open()
             yield
 
-    def _check_open(self) -> None:
+    def _check_not_closed(self) -> None:
         if self._is_closed:
             raise KafkaStorageError(f"{', '.join(self._log_dirs.configured)} is closed")
-        if not self._is_service:
-            self._log_dirs.check_any()
 
     def _apply_config(self, topic: str) -> None:
         config = self._topics.config_of(topic)
@@ -796,5 +664,65 @@ class LogManager(
             before = log.update_config(config)
             self._cleaning.config_changed(key, before, config)
 
-    def _current_logs(self) -> dict[tuple[str, int], Log]:
-        return dict(self._registry.logs().items())
+    # What a service does in another way
+
+    _has_all_logs: ClassVar = False
+    """Whether each log of the directories will be open; only then may a checkpoint be damaged."""
+
+    @property
+    def _creating(self) -> LogCreator | FirstUseLoader:
+        """What creates a log that is asked for by name."""
+        return self._first_use
+
+    def _own_machine(self, machine: Machine) -> Machine:
+        """Return the machine to work with: what it schedules runs at once, or at the close."""
+        return machine._replace(scheduler=self._inline)
+
+    def _begin(self) -> None:
+        """Do what is left to do once the directories are locked."""
+        self._staged.finish_all()
+
+    def _load_partition(self, key: TopicPartition) -> Partition:
+        """Load a log that the catalogue names and that is not open."""
+        self._check_open()
+        return self._first_use.load(*key)
+
+    def _create_logs(self, topic: Topic, numbers: Collection[int]) -> None:
+        """Create the logs of new partitions, which the catalogue names already."""
+        self._creator.create_new(topic, numbers, opened=False)
+
+    def _complete_logs(self, topic: Topic) -> None:
+        """Create the logs of a topic that an interrupted creation has left out."""
+        self._creator.make_directories(topic, sorted(topic.partitions))
+
+    def _cut_copy(self, key: TopicPartition, end: int) -> None:
+        """Let the copy of a log that was opened again end no later than the log; none is open."""
+
+    def _forget_moves(self, topic: Topic) -> None:
+        """Forget the moves of a topic that was deleted; there are none."""
+
+    def _check_open(self) -> None:
+        """Raise KafkaStorageError if this is closed, or no directory is left."""
+        self._check_not_closed()
+        self._log_dirs.check_any()
+
+    def _loaded_dirs(self) -> list[LogDir]:
+        """Return the directories whose checkpoints concern open logs."""
+        return [one for one in self._log_dirs if self._registry.in_directory(one.path)]
+
+    def _checkpoint(self, log_dir: LogDir, broker_epoch: int) -> None:  # noqa: ARG002 - a service's
+        """Write the checkpoints of a directory at its close, if they concern open logs."""
+        if self._registry.in_directory(log_dir.path):
+            self._checkpointing.write(log_dir)
+
+    def _tidy_up(self, closed: Collection[LogDir]) -> None:
+        """Undo changes that failed, where that is left to do, and delete what waits for it."""
+        self._topics.write_where_not_undone()
+        changed = [one for one in closed if one.is_changing]
+        if not changed:
+            return
+        self._deleter.finish_deleted_topics()
+        self._inline.close()
+        for log_dir in changed:
+            self._deleter.delete_leftovers(log_dir)
+        self._deleter.delete_staged_files(self._config.tidelog_staged_retention_ms)

@@ -37,7 +37,7 @@ from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.transaction import commit, drop_topic, finish, give_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from uuid import UUID
 
     from tidelog.cleaner.log_cleaner import Machine
@@ -76,9 +76,10 @@ class StagedCommits:
 
     The registry's ``change_lock`` is held meanwhile: no topic is created, deleted or moved.
     ``pending`` are the journals, by data directory and transaction, that are not applied yet, each
-    with the reason. ``partition_of`` loads a log if needed. ``watcher`` is notified of the bytes
-    that were put into logs, and ``on_point`` is called with each moment that a commit reaches.
-    ``config`` is called at each use.
+    with the reason. ``partition_of`` loads a log if needed, ``create_logs`` makes those of
+    new partitions, and ``complete_logs`` those of a topic that an interrupted commit left out.
+    ``watcher`` is notified of the bytes that were put into logs, and ``on_point`` is called with
+    each moment that a commit reaches. ``config`` is called at each use.
     """
 
     def __init__(
@@ -93,7 +94,8 @@ class StagedCommits:
         checkpointing: OffsetCheckpointing,
         reserve: DiskReserve,
         partition_of: Callable[[str, int], Partition],
-        is_service: bool,
+        create_logs: Callable[[Topic, Collection[int]], None],
+        complete_logs: Callable[[Topic], None],
         watcher: LoadWatcher = SILENT,
     ) -> None:
         self.machine: Final = machine
@@ -105,7 +107,8 @@ class StagedCommits:
         self.checkpointing: Final = checkpointing
         self.reserve: Final = reserve
         self.partition_of: Final = partition_of
-        self.is_service: Final = is_service
+        self.create_logs: Final = create_logs
+        self.complete_logs: Final = complete_logs
         self.watcher: Final = watcher
         self.groups: Final = Groups(topics.all, partition_of)
         self.pending: dict[tuple[str, str], tuple[Journal, str]] = {}
@@ -554,15 +557,12 @@ class _Directory:
     def _create_logs(self, topic: Topic, *, is_new: bool) -> None:
         commits = self._commits
         if is_new:
-            commits.creator.create_new(topic, topic.partitions, opened=commits.is_service)
+            commits.create_logs(topic, topic.partitions)
             return
         # Those that are not there were not made yet: the journal keeps the others where they are.
         keys = [TopicPartition(topic.name, number) for number in topic.partitions]
         commits.registry.new.update(key for key in keys if commits.registry.partition(key) is None)
-        if commits.is_service:
-            commits.creator.create_missing(topic)
-        else:
-            commits.creator.make_directories(topic, sorted(topic.partitions))
+        commits.complete_logs(topic)
 
     def is_deleted(self, journal: Journal, key: Key) -> bool:
         topic_id = journal.moves_of(key)[0].topic_id

@@ -10,7 +10,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.embedded.logs import Logs
 from tidelog.env.scheduler import InlineScheduler
-from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.manager.log_manager import LogManager
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.testing.crash_files import CrashFileSystem
 from tidelog.testing.manual_time import ManualClock
@@ -67,7 +67,7 @@ class DataHome:
             self.fs, self.clock, InlineScheduler(), rng or self._rng, self.clock.advance
         )
         config = BrokerConfig(log_dirs=tuple(paths), log_defaults=defaults)
-        return Logs(LogManager(config, machine, loading=Loading.FIRST_USE, **how))
+        return Logs(LogManager(config, machine, **how))
 
     def read_only(self, name: str) -> ReadOnlyLog:
         """Open the partition directory ``name`` read-only."""

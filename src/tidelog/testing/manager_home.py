@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy, deepcopy
+from enum import Enum
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +11,7 @@ from tidelog.cleaner.log_cleaner import Machine
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.manager.log_manager import LogManager
+from tidelog.service.log_service import LogService
 from tidelog.testing.crash_files import CrashFileSystem
 from tidelog.testing.manual_time import ManualClock, ManualScheduler
 
@@ -23,6 +25,15 @@ TOPIC_SETTINGS: Final[dict[str, Any]] = {
     "segment_index_bytes": 4096,
     "retention_ms": MAX_AGE_MS,
 }
+
+
+class Loading(Enum):
+    """When logs are loaded: the two kinds of managers, for tests of what both do."""
+
+    ALL = "all"
+    """By a service, at its start."""
+    FIRST_USE = "first use"
+    """By a short-lived writer."""
 
 
 class ManagerHome:
@@ -55,13 +66,19 @@ class ManagerHome:
         """Return the clock, disk and scheduler of this machine."""
         return Machine(self.fs, self.clock, self.scheduler, self.rng, self.clock.advance)
 
-    def make(self, *, how: Mapping[str, Any] | None = None, **settings: Any) -> LogManager:  # noqa: ANN401 - as config
-        """Lock the directories; ``how`` as for LogManager."""
-        return LogManager(
+    def make(self, *, how: Mapping[str, Any] | None = None, **settings: Any) -> LogService:  # noqa: ANN401 - as config
+        """Lock the directories; ``how`` as for LogService."""
+        return LogService(
             self.config(**settings), self.machine(), on_halt=self._halt, **(how or {})
         )
 
-    def open(self, *, how: Mapping[str, Any] | None = None, **settings: Any) -> LogManager:  # noqa: ANN401 - as config
+    def open_as(self, loading: Loading, **settings: Any) -> LogManager:  # noqa: ANN401 - as config
+        """Open a manager of either kind; a service with its logs loaded."""
+        if loading is Loading.ALL:
+            return self.open(**settings)
+        return LogManager(self.config(**settings), self.machine())
+
+    def open(self, *, how: Mapping[str, Any] | None = None, **settings: Any) -> LogService:  # noqa: ANN401 - as config
         """Lock the directories, load the logs and start the tasks."""
         manager = self.make(how=how, **settings)
         manager.startup()
@@ -104,6 +121,13 @@ class ManagerHome:
 
     def _halt(self) -> None:
         self.halts += 1
+
+
+def as_service(manager: LogManager) -> LogService:
+    """Return a manager that is known to be a service."""
+    if not isinstance(manager, LogService):
+        raise TypeError(f"a service is expected, not {type(manager).__name__}")
+    return manager
 
 
 def fill(

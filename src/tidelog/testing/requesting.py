@@ -7,9 +7,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tidelog.errors import DirectoryLocked
-from tidelog.manager.log_manager import Loading, LogManager
-from tidelog.manager.requests.carry_out import Home, carry_out
-from tidelog.manager.requests.request_client import Asker, here_or_there
+from tidelog.manager.log_manager import LogManager
+from tidelog.service.requests.carry_out import Home, carry_out
+from tidelog.service.requests.request_client import Asker, here_or_there
 from tidelog.testing.faults import PowerCut
 from tidelog.testing.manager_home import ManagerHome
 
@@ -140,7 +140,7 @@ class Requesting:
                 raise DirectoryLocked("/a/.lock", self._holder or 0)
             self.here += 1
             config = replace(self.home.config(), log_dirs=("/a",))
-            with LogManager(config, self.home.machine(), loading=Loading.FIRST_USE) as manager:
+            with LogManager(config, self.home.machine()) as manager:
                 return carry_out(Home(manager, self.home.machine(), "/a"), command, arguments)
 
         return here_or_there(asker, "/a", here or carry_out_here, command, arguments)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidelog.log.log import Log
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
 ROOT = "/srv/tidelog"
 MINUTE_MS = 60_000
@@ -43,7 +43,7 @@ def home_of(*names: str, seed: int = SEED) -> ManagerHome:
     return ManagerHome(*(f"{ROOT}/{name}" for name in names), seed=seed, **plain)
 
 
-def serve(home: ManagerHome) -> LogManager:
+def serve(home: ManagerHome) -> LogService:
     """Start a service that has every kind of topic, with retention and cleaning done."""
     manager = home.open(**BROKER)
     create = manager.create_topic
@@ -82,7 +82,7 @@ def serve(home: ManagerHome) -> LogManager:
     return manager
 
 
-def send_keyed(manager: LogManager, name: str, batches: int) -> None:
+def send_keyed(manager: LogService, name: str, batches: int) -> None:
     """Append to a compacted topic: few keys, again and again, and now and then a tombstone."""
     rng = Random(f"{SEED} {name}")
     target = manager.partition(name, 0)
@@ -110,7 +110,7 @@ def in_transaction(log: Log, now_ms: int, producer: int, *, ends: bool | None, f
     log.update_high_watermark(log.log_end_offset)
 
 
-def write_ledger(manager: LogManager) -> None:
+def write_ledger(manager: LogService) -> None:
     """Transactions of four producers: committed, aborted twice, still open."""
     log, now_ms = manager.partition("ledger", 0).log, manager.parts.machine.clock.now_ms()
     in_transaction(log, now_ms, 1000, ends=True, first=0)
@@ -120,7 +120,7 @@ def write_ledger(manager: LogManager) -> None:
     in_transaction(log, now_ms, 1003, ends=True, first=0)
 
 
-def write_epochs(manager: LogManager) -> None:
+def write_epochs(manager: LogService) -> None:
     """A log of three leader epochs."""
     log = manager.partition("epochs", 0).log
     for epoch in (0, 3, 7):
@@ -167,7 +167,7 @@ def write_killed_service(target: Path) -> None:
     save_all(home, target)
 
 
-def place_and_other(home: ManagerHome, manager: LogManager, topic: str) -> tuple[str, str]:
+def place_and_other(home: ManagerHome, manager: LogService, topic: str) -> tuple[str, str]:
     """Return the data directory of a topic's partition 0, and the other one."""
     directory = manager.partition(topic, 0).log.directory
     first, second = home.paths
@@ -187,7 +187,7 @@ def spoil(home: ManagerHome, log: Log) -> None:
     home.fs.write(path, bytes(data))
 
 
-def with_flights(home: ManagerHome) -> LogManager:
+def with_flights(home: ManagerHome) -> LogService:
     """Return a service with two topics, spread over both directories."""
     manager = home.open(log_cleaner_enable=False)
     for name in ("flights", "other"):
@@ -198,7 +198,7 @@ def with_flights(home: ManagerHome) -> LogManager:
     return manager
 
 
-def move_flights(manager: LogManager) -> None:
+def move_flights(manager: LogService) -> None:
     """Move a partition from the first directory to the second; it is done when this returns."""
     first, second = manager.live_dirs
     found = next(n for n in (0, 1) if manager.partition("flights", n).log.directory[:-10] == first)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
     from tidelog.staging.commit_wait import Commit
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.transaction import Transaction
@@ -70,7 +70,7 @@ class Home(ManagerHome):
         super().__init__(**settings)
         self.topic_ids: dict[str, UUID] = {}
 
-    def started(self, config: Mapping[str, str] | None = None) -> LogManager:
+    def started(self, config: Mapping[str, str] | None = None) -> LogService:
         """Start the service, create the topic and let all tasks run once."""
         manager = self.open()
         if "t" not in manager.topics():

@@ -12,12 +12,12 @@ from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.manager.lifecycle.log_opener import RecoveryRules
 from tidelog.manager.metrics.health import degraded_reasons
 from tidelog.manager.recovered_log import RecoveredLog
-from tidelog.manager.requests.request_files import Answer, Request
+from tidelog.service.requests.request_files import Answer, Request
 from tidelog.testing.directory_home import DataHome, record
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
 LOG = f"t-0/{0:020d}.log"
 RULES = RecoveryRules(keep_cuts=KeepCuts.ALWAYS, cuts_contradictions=True)
@@ -45,7 +45,7 @@ def killed(paths: tuple[str, ...] = ("/data",)) -> ManagerHome:
     return home
 
 
-def before_damage(manager: LogManager) -> list[bytes | None]:
+def before_damage(manager: LogService) -> list[bytes | None]:
     """Return the values that a reader gets before the error."""
     found: list[bytes | None] = []
     with pytest.raises(CorruptMessage):

@@ -18,10 +18,9 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.manager.directories.log_dirs import parent_of
-from tidelog.manager.lifecycle.loading import LoadProgress
-from tidelog.manager.log_manager import Loading
+from tidelog.manager.lifecycle.load_progress import LoadProgress
 from tidelog.testing import ManualClock
-from tidelog.testing.manager_home import ManagerHome, fill, values
+from tidelog.testing.manager_home import Loading, ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
@@ -436,7 +435,7 @@ def test_a_topic_can_be_spread() -> None:
 def test_partitions_are_added_beside_the_others(loading: Loading) -> None:
     """They are empty logs in the topic's directory, and survive a restart."""
     home = ManagerHome("/a", "/b")
-    with home.open(how={"loading": loading}) as manager:
+    with home.open_as(loading) as manager:
         manager.create_topic("t", 2)
         added = manager.create_partitions("t", 4)
         fill(manager, "t", 3, 2)

@@ -11,7 +11,7 @@ from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.testing.manager_home import ManagerHome, fill
 
 if TYPE_CHECKING:
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
 KEY = ("t", 0)
 COMPACT = {"cleanup.policy": "compact", "internal.segment.bytes": "200"}
@@ -19,7 +19,7 @@ CLEANER = pytest.mark.parametrize("cleaner", [False, True])
 LINES = "cleaner-offset-checkpoint"
 
 
-def append(manager: LogManager, *records: tuple[bytes, bytes | None]) -> None:
+def append(manager: LogService, *records: tuple[bytes, bytes | None]) -> None:
     """Append records of key and value, and start a new segment after them."""
     now_ms = manager.machine.clock.now_ms()
     partition = manager.partition(*KEY)
@@ -28,7 +28,7 @@ def append(manager: LogManager, *records: tuple[bytes, bytes | None]) -> None:
     partition.log.roll()
 
 
-def opened(home: ManagerHome, *, cleaner: bool) -> LogManager:
+def opened(home: ManagerHome, *, cleaner: bool) -> LogService:
     """Open the directory; a cleaner that works in background begins after an hour."""
     backoff_ms = 3_600_000
     return home.open(log_cleaner_enable=cleaner, log_cleaner_backoff_ms=backoff_ms)

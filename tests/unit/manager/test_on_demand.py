@@ -15,10 +15,9 @@ from tidelog.errors import (
     KafkaStorageError,
     UnknownTopicOrPartition,
 )
-from tidelog.manager.log_manager import Loading
 from tidelog.segment.filenames import TopicPartition
 from tidelog.testing.held_lock import HeldLock
-from tidelog.testing.manager_home import MAX_AGE_MS, ManagerHome, fill, values
+from tidelog.testing.manager_home import MAX_AGE_MS, Loading, ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +33,7 @@ COMPACT = {"cleanup.policy": "compact", "internal.segment.bytes": "200"}
 def opened(
     home: ManagerHome, loading: Loading = Loading.ALL, *, cleaner: bool = False
 ) -> LogManager:
-    return home.open(how={"loading": loading}, log_cleaner_enable=cleaner)
+    return home.open_as(loading, log_cleaner_enable=cleaner)
 
 
 @HOWS

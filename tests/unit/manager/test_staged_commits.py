@@ -729,7 +729,8 @@ def test_the_sweep_spares_the_files_that_a_journal_names() -> None:
     logs = pending(home)
     home.clock.advance(30 * 24 * 3_600_000)
     before = own_files(home)
-    logs.manager.tasks.delete_staged_files()
+    manager = logs.manager
+    manager._deleter.delete_staged_files(manager.config.tidelog_staged_retention_ms)
 
     assert len(before) == 2
     assert own_files(home) == before

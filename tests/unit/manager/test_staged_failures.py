@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.transaction import Transaction
 
@@ -266,7 +267,7 @@ def test_a_sync_that_fails_before_the_commit_point_takes_the_directory_offline(
     assert not txn.committed.is_repeat
 
 
-def unsynced_name(replaced: str) -> tuple[ManagerHome, LogManager]:
+def unsynced_name(replaced: str) -> tuple[ManagerHome, LogService]:
     """Return a service whose commit to t and u had no descriptor to sync the name of a file."""
     home = ManagerHome(retention_ms=-1)
     manager = home.open()
@@ -324,7 +325,7 @@ def test_a_power_cut_during_a_retry_leaves_the_journal() -> None:
     assert (values(manager, "t", 0), values(manager, "u", 0)) == ([b"a"], [b"b"])
 
 
-def interrupted_clean_up(home: ManagerHome) -> LogManager:
+def interrupted_clean_up(home: ManagerHome) -> LogService:
     """Interrupt a retry of x, which writes to t and u, after its journal is deleted."""
     manager, txn = left_pending(home)
 
@@ -340,7 +341,7 @@ def interrupted_clean_up(home: ManagerHome) -> LogManager:
     return manager
 
 
-def left_pending(home: ManagerHome) -> tuple[LogManager, str]:
+def left_pending(home: ManagerHome) -> tuple[LogService, str]:
     """Return a service with topics t and u, and the id of a commit that it has still to apply."""
     manager = home.open()
     for topic in ("t", "u"):

@@ -16,7 +16,7 @@ from tidelog.staging.finished import FINISHED_FILE
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
 KEY = TopicPartition("t", 0)
 LOG = "t-0/00000000000000000000.log"
@@ -25,7 +25,7 @@ SECOND_MS = 1_000
 MINUTE_MS = 60 * SECOND_MS
 
 
-def commit(home: ManagerHome, manager: LogManager, failures: int, path: str = "/a") -> None:
+def commit(home: ManagerHome, manager: LogService, failures: int, path: str = "/a") -> None:
     """Commit a transaction to t-0, whose log then meets a full disk as often as this."""
     home.fs.fail("pwrite", LOG, FULL, failures)
     with pytest.raises(CommitUnfinished), Logs(manager).transaction("x", path) as txn:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import Enumerated
 
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
 ID = UUID(int=3)
 
@@ -211,7 +211,7 @@ BYTES: Mapping[str, bytes] = {
 }
 
 
-def service(home: ManagerHome) -> LogManager:
+def service(home: ManagerHome) -> LogService:
     """Start a service with a topic, and let its tasks run once."""
     manager = home.open()
     manager.create_topic("t", 2)

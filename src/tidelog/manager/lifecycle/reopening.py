@@ -17,10 +17,11 @@ from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.log_opener import LogOpener, RecoveryRules
-    from tidelog.manager.lifecycle.mover import PartitionMover
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.partition import Partition
 
@@ -31,6 +32,7 @@ class LogReopener:
     """Reopens logs that are offline in directories that are not.
 
     A log whose disk failed is not reopened, even in the instant before its directory is offline.
+    ``cut_copy`` lets the copy of a log that is moved end no later than the log, durably.
     """
 
     def __init__(
@@ -38,12 +40,12 @@ class LogReopener:
         log_dirs: LogDirs,
         registry: LogRegistry,
         opener: LogOpener,
-        mover: PartitionMover,
+        cut_copy: Callable[[TopicPartition, int], None],
     ) -> None:
         self._log_dirs: Final = log_dirs
         self._registry: Final = registry
         self._opener: Final = opener
-        self._mover: Final = mover
+        self._cut_copy: Final = cut_copy
 
     def reopen_all(self) -> int:
         """Reopen what can be; return how many logs. The others are tried by the next pass.
@@ -102,7 +104,7 @@ class LogReopener:
             reopened = self._opener.reopen(key, log, rules, watcher)
             with self._registry.copying:
                 try:
-                    self._mover.cut_copy(key, reopened.log_end_offset)
+                    self._cut_copy(key, reopened.log_end_offset)
                 except BaseException:
                     reopened.close_handlers()  # tried again by the next pass
                     raise

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tidelog.log.log import Log
     from tidelog.manager.directories.disk_reserve import DiskReserve
     from tidelog.manager.directories.log_dirs import LogDirs, OfflineReason
-    from tidelog.manager.lifecycle.loading import LoadProgress
+    from tidelog.manager.lifecycle.load_progress import LoadProgress
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.metrics.counters import Counters
     from tidelog.manager.topics.topics import Topics

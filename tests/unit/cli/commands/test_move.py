@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import tidelog
 from tidelog.cli.commands.move import moving_config
-from tidelog.manager.log_manager import LogManager
-from tidelog.testing.manager_home import ManagerHome, fill, values
+from tidelog.service.log_service import LogService
+from tidelog.testing.manager_home import ManagerHome, as_service, fill, values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,7 +87,7 @@ def begin_slowly(logs: tidelog.Logs, source: Path, target: Path) -> None:
     logs.manager.create_topic("t", path=str(source))
     logs.append_all("t", [b"a", b"b"])
     logs.manager.throttle_moves(1)
-    logs.manager._mover.throttle.count(100_000)
+    as_service(logs.manager)._mover.throttle.count(100_000)
     logs.manager.move_partition("t", 0, str(target))
 
 
@@ -162,7 +162,7 @@ def test_the_moves_of_a_service_are_listed_limited_and_cancelled(cli: Cli) -> No
         cancelled = cli.on("move", "t", "--cancel")
         after = cli.on("move", "--list")
         limited = cli.on("move", "--throttle", "7")
-        limit = logs.manager._mover.throttle.bytes_per_second
+        limit = as_service(logs.manager)._mover.throttle.bytes_per_second
         directory = logs.partition("t", 0).log.directory
 
     assert [row["limitBytesPerSecond"] for row in listed.rows] == [1]
@@ -200,7 +200,7 @@ def test_nothing_expires_while_partitions_move() -> None:
         manager.create_topic("t")
         fill(manager, "t", 0, 3)
     home.clock.advance(30 * DAY_MS)
-    with LogManager(moving_config("/a", "/b"), home.machine()) as manager:
+    with LogService(moving_config("/a", "/b"), home.machine()) as manager:
         manager.startup()
         home.clock.advance(DAY_MS)
 

@@ -9,8 +9,8 @@ import pytest
 
 from tidelog.embedded.logs import Logs
 from tidelog.errors import KafkaStorageError
-from tidelog.manager.log_manager import Loading
 from tidelog.testing.manager_home import (
+    Loading,
     ManagerHome,
     fill,
     home_with_two_logs_of_a_partition,
@@ -18,9 +18,9 @@ from tidelog.testing.manager_home import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
-FIRST_USE = {"loading": Loading.FIRST_USE}
+FIRST_USE = Loading.FIRST_USE
 
 
 def operations_after_unlock(home: ManagerHome, path: str, since: int = 0) -> list[str]:
@@ -44,7 +44,7 @@ def home_with_a_half_deleted_topic() -> ManagerHome:
 def test_a_short_lived_writer_tidies_up_before_it_unlocks_any_directory() -> None:
     """What is left of deleted topics may lie in a directory that it did not change."""
     home = home_with_a_half_deleted_topic()
-    manager = home.open(how=FIRST_USE)
+    manager = home.open_as(FIRST_USE)
     before = len(home.fs.operations)
     fill(manager, "kept", 1, 1)
     manager.close()
@@ -72,7 +72,7 @@ def test_no_log_is_loaded_once_the_manager_is_closed() -> None:
     home = ManagerHome()
     with home.open() as service:
         service.create_topic("t")
-    manager = home.open(how=FIRST_USE)
+    manager = home.open_as(FIRST_USE)
     manager.close()
     before = len(home.fs.operations)
 
@@ -116,13 +116,13 @@ def test_a_start_that_fails_unlocks_every_directory() -> None:
         assert values(manager, "t", 1) == []
 
 
-@pytest.mark.parametrize("loading", [FIRST_USE, {}])
-def test_a_checkpoint_pass_that_runs_late_writes_nothing(loading: dict[str, Loading]) -> None:
+@pytest.mark.parametrize("loading", list(Loading))
+def test_a_checkpoint_pass_that_runs_late_writes_nothing(loading: Loading) -> None:
     """Another process may hold the directory by then, with other offsets."""
     home = ManagerHome()
     with home.open() as service:
         service.create_topic("t")
-    late = home.open(how=loading)
+    late = home.open_as(loading)
     fill(late, "t", 0, 3)
     late.close()
     with home.open() as other:
@@ -169,7 +169,7 @@ def test_a_retention_pass_ends_after_its_log_when_the_manager_stops() -> None:
     assert home.is_marked()
 
 
-def _stop_after(manager: LogManager, number: int, passed: list[str]) -> None:
+def _stop_after(manager: LogService, number: int, passed: list[str]) -> None:
     """Stop the tasks once the retention of a partition has run."""
     log = manager.partition("t", number).log
     retain = log.delete_old_segments

@@ -15,18 +15,16 @@ from tidelog.errors import (
     InvalidArgument,
     KafkaStorageError,
 )
-from tidelog.manager.log_manager import Loading
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.directory import CommitPoint
-from tidelog.testing.manager_home import ManagerHome, fill, values
+from tidelog.testing.manager_home import Loading, ManagerHome, fill, values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
+    from collections.abc import Callable
 
     from tidelog.manager.log_manager import LogManager
 
-FIRST_USE = {"loading": Loading.FIRST_USE}
+FIRST_USE = Loading.FIRST_USE
 WATERMARKS = "replication-offset-checkpoint"
 
 
@@ -37,7 +35,7 @@ def test_a_short_lived_writer_creates_topics_in_the_emptiest_directory() -> None
         for number in range(3):
             manager.create_topic(f"t{number}")
         manager.create_topic("u")
-    with home.open(how=FIRST_USE) as manager:
+    with home.open_as(FIRST_USE) as manager:
         manager.create_topic("v", 2)
         manager.create_topic("w")
         found = {path: [n for n in home.files(path) if n[-2:-1] == "-"] for path in home.paths}
@@ -47,14 +45,14 @@ def test_a_short_lived_writer_creates_topics_in_the_emptiest_directory() -> None
 
 def test_a_new_topic_over_stale_checkpoint_lines_has_lost_nothing() -> None:
     """The lines are those of an earlier topic of the name, as another program left them."""
-    for how in ({}, FIRST_USE):
+    for loading in Loading:
         home = ManagerHome()
         with home.open() as manager:
             manager.create_topic("other")
             fill(manager, "other", 0, 1)
         lines = b"0\n2\nother 0 1\nt 0 7\n"
         home.fs.write(f"/data/{WATERMARKS}", lines)
-        with home.open(how=how) as manager:
+        with home.open_as(loading) as manager:
             manager.create_topic("t")
 
             assert manager._registry.lost == set()
@@ -82,7 +80,7 @@ def test_a_log_that_is_not_loaded_yet_is_not_created_a_second_time(paths: tuple[
         manager.create_topic("other", path=paths[-1])
         fill(manager, "t", 0, 10)
         manager.delete_records(TopicPartition("t", 0), 4)
-    with home.open(how=FIRST_USE) as manager:
+    with home.open_as(FIRST_USE) as manager:
         log = manager.get_or_create_log("t", 0, is_new=True, topic_id=topic.topic_id)
         offsets = (log.log_start_offset, log.log_end_offset)
 
@@ -97,7 +95,7 @@ def test_a_log_that_is_not_loaded_yet_has_the_id_that_the_catalogue_has() -> Non
     home = ManagerHome("/a", "/b")
     with home.open() as manager:
         manager.create_topic("t", path="/b")
-    with home.open(how=FIRST_USE) as manager:
+    with home.open_as(FIRST_USE) as manager:
         with pytest.raises(InconsistentTopicId):
             manager.get_or_create_log("t", 0, topic_id=UUID(int=5))
 
@@ -109,7 +107,7 @@ def test_a_process_that_loads_logs_on_first_use_creates_no_copy() -> None:
     home = ManagerHome("/a", "/b")
     with home.open() as manager:
         manager.create_topic("t", path="/a")
-    with home.open(how=FIRST_USE) as manager:
+    with home.open_as(FIRST_USE) as manager:
         manager.maybe_update_preferred_log_dir("t", 0, "/b")
         with pytest.raises(InvalidArgument, match="no service runs here"):
             manager.get_or_create_log("t", 0, is_future=True)
@@ -120,7 +118,7 @@ def test_a_process_that_loads_logs_on_first_use_creates_no_copy() -> None:
 def test_a_log_that_no_catalogue_lists_is_created_on_first_use() -> None:
     """As in a service; the second call returns it."""
     home = ManagerHome()
-    with home.open(how=FIRST_USE) as manager:
+    with home.open_as(FIRST_USE) as manager:
         log = manager.get_or_create_log("t", 0, topic_id=UUID(int=5))
 
         assert manager.get_or_create_log("t", 0, topic_id=UUID(int=5)) is log
@@ -163,15 +161,15 @@ def test_a_disk_that_fails_in_a_creation_leaves_the_other_partitions_in_service(
         assert [len(values(manager, "t", number)) for number in range(4)] == [0, 1, 0, 1]
 
 
-@pytest.mark.parametrize("how", [{}, FIRST_USE], ids=["service", "first use"])
+@pytest.mark.parametrize("loading", list(Loading))
 @pytest.mark.parametrize("where", ["/a/u-0", "/b/u-0", "/a/t-1"])
 @pytest.mark.parametrize("name", ["photo.jpg", "partition.metadata", None])
 def test_a_partition_is_not_created_over_what_is_there(
-    how: Mapping[str, Any], where: str, name: str | None
+    loading: Loading, where: str, name: str | None
 ) -> None:
     """In none of the data directories: a deletion would take it away, or a start find two logs."""
     home = ManagerHome("/a", "/b")
-    with home.open(how=how) as manager:
+    with home.open_as(loading) as manager:
         manager.create_topic("t", path="/a")
         home.fs.make_directory(where)
         if name is not None:
@@ -241,7 +239,7 @@ def test_a_committed_topic_waits_for_its_place() -> None:
 def test_what_a_deleted_topic_has_left_makes_room_for_a_new_one(is_killed: bool) -> None:
     """Its directory is known by its id, also in the process after the one that was killed."""
     home = ManagerHome()
-    manager = home.open(how=FIRST_USE)
+    manager = home.open_as(FIRST_USE)
     manager.create_topic("t")
     fill(manager, "t", 0, 1)
     home.fs.fail("rename", "/data/t-0", OSError(ENOSPC, "full"))
@@ -249,7 +247,7 @@ def test_what_a_deleted_topic_has_left_makes_room_for_a_new_one(is_killed: bool)
     assert "t-0" in home.files()
     if is_killed:
         home.restart()
-        manager = home.open(how=FIRST_USE)
+        manager = home.open_as(FIRST_USE)
     manager.create_topic("t")
     fill(manager, "t", 0, 2)
 
@@ -259,14 +257,14 @@ def test_what_a_deleted_topic_has_left_makes_room_for_a_new_one(is_killed: bool)
 def test_a_creation_that_is_refused_leaves_nothing_of_what_it_finished() -> None:
     """It finished the deletion of a topic: that directory has changed, and is tidied up."""
     home = ManagerHome()
-    manager = home.open(how=FIRST_USE)
+    manager = home.open_as(FIRST_USE)
     for name in ("t", "u"):
         manager.create_topic(name)
     home.fs.fail("rename", "/data/t-0", OSError(ENOSPC, "full"))
     manager.delete_topic("t")
     home.restart()
     assert "t-0" in home.files()
-    with home.open(how=FIRST_USE) as manager:
+    with home.open_as(FIRST_USE) as manager:
         home.fs.make_directory("/data/s-0")
         with pytest.raises(KafkaStorageError, match="s-0 is left alone"):
             manager.create_topic("s")
@@ -338,13 +336,13 @@ def test_partitions_that_a_full_disk_keeps_listed_come_into_service_later() -> N
         assert [values(manager, "u", number) for number in (1, 2)] == [[b"value 0"]] * 2
 
 
-@pytest.mark.parametrize("how", [{}, FIRST_USE], ids=["service", "first use"])
+@pytest.mark.parametrize("loading", list(Loading))
 def test_a_log_that_the_catalogue_has_no_space_for_is_not_in_its_own_way(
-    how: Mapping[str, Any],
+    loading: Loading,
 ) -> None:
     """Its directory is removed; the next attempt creates it."""
     home = ManagerHome("/a", "/b")
-    with home.open(how=how) as manager:
+    with home.open_as(loading) as manager:
         home.fs.fail("rename", "/a/tidelog.topics.json.tmp", OSError(ENOSPC, "full"))
         with pytest.raises(KafkaStorageError, match="full"):
             manager.get_or_create_log("t", 0, is_new=True, topic_id=UUID(int=5))

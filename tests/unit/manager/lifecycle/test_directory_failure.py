@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tidelog.log.log import Log
-    from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
     from tidelog.segment.filenames import TopicPartition
+    from tidelog.service.log_service import LogService
 
 
 IO_ERROR = OSError(EIO, "the disk failed")
 
 
-def metric(manager: LogManager, name: str) -> dict[str, float]:
+def metric(manager: LogService, name: str) -> dict[str, float]:
     """Return the values of a metric by its directory."""
     found = [m for m in manager.metrics() if m.name == name]
     return {dict(m.tags).get("logDirectory", ""): m.value for m in found}

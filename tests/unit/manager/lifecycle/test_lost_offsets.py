@@ -10,7 +10,7 @@ from tidelog.testing.manager_home import ManagerHome, fill
 if TYPE_CHECKING:
     import pytest
 
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
 LOG = "/data/t-0/00000000000000000000.log"
 
@@ -24,7 +24,7 @@ def left(records: int) -> ManagerHome:
     return home
 
 
-def losses(manager: LogManager) -> float:
+def losses(manager: LogService) -> float:
     """Return what the metric says."""
     (value,) = [one.value for one in manager.metrics() if one.name == "PartitionsWithLossCount"]
     return value

@@ -13,9 +13,9 @@ from tidelog.cleaner.log_cleaner import Machine
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
-from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.service.log_service import LogService
 from tidelog.testing import ManualClock, ManualScheduler, PowerCut
-from tidelog.testing.manager_home import ManagerHome, fill, values
+from tidelog.testing.manager_home import Loading, ManagerHome, as_service, fill, values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,11 +44,12 @@ def test_a_deletion_without_a_descriptor_for_the_sync_is_finished_later(loading:
     home = ManagerHome("/a", "/b")
     with home.open() as manager:
         manager.create_topic("t", path="/a")
-    with home.open(how={"loading": loading}) as manager:
+    with home.open_as(loading) as manager:
         fail_after_rename(home, "-delete")
         manager.delete_topic("t")
         at_first = home.files("/a")
-        manager.tasks.cleanup_logs()
+        if loading is Loading.ALL:
+            as_service(manager).tasks.cleanup_logs()
         home.clock.advance(30_000 + DELAY_MS)
 
         assert "t-0" in at_first
@@ -143,9 +144,9 @@ def test_a_service_deletes_the_link_of_an_open_log_and_nothing_behind_it(tmp_pat
     data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
     clock = ManualClock()
 
-    def started() -> LogManager:
+    def started() -> LogService:
         machine = Machine(SYSTEM_FILES, clock, ManualScheduler(clock), Random(0), clock.advance)
-        manager = LogManager(BrokerConfig(log_dirs=(str(data),)), machine)
+        manager = LogService(BrokerConfig(log_dirs=(str(data),)), machine)
         manager.startup()
         return manager
 
@@ -275,7 +276,7 @@ def test_a_disk_that_fails_in_a_deletion_leaves_no_log_of_the_topic_in_service(
 ) -> None:
     """A topic made again has logs of its own, which the next start keeps."""
     home = ManagerHome("/a", "/b")
-    with home.open(how={"loading": loading}) as manager:
+    with home.open_as(loading) as manager:
         manager.create_topic("t", 4, is_spread=True)
         old = [manager.partition("t", number) for number in range(4)]
         for number in range(4):
@@ -390,7 +391,7 @@ def copies(home: ManagerHome) -> list[str]:
 def test_a_topic_deleted_by_a_short_lived_writer_takes_its_copy_along() -> None:
     """Nothing had opened the copy; those of other topics stay."""
     home = home_with_a_move_under_way()
-    with home.open(how={"loading": Loading.FIRST_USE}) as manager:
+    with home.open_as(Loading.FIRST_USE) as manager:
         manager.delete_topic("t")
 
         assert copies(home) == ["t-0-delete", "t-0-delete", "u-0-future"]
@@ -400,7 +401,7 @@ def test_a_topic_deleted_by_a_short_lived_writer_takes_its_copy_along() -> None:
 def test_what_is_left_of_a_deleted_topic_includes_its_copy() -> None:
     """A process that ended between the catalogue and the renaming left it."""
     home = home_with_a_move_under_way()
-    with home.open(how={"loading": Loading.FIRST_USE}) as manager:
+    with home.open_as(Loading.FIRST_USE) as manager:
         manager._topics.delete("t")
         fill(manager, "u", 0, 1)
 
@@ -424,7 +425,7 @@ def test_damage_in_another_partition_does_not_stop_a_deletion(
     if damaged != "t-0":
         home.fs.make_directory(f"/data/{damaged}")
     home.fs.write(f"/data/{damaged}/partition.metadata", b"garbage")
-    with home.open(how={"loading": loading}) as manager:
+    with home.open_as(loading) as manager:
         manager.delete_topic("now")
     with home.open() as manager:
         assert (list(manager.topics()), manager.live_dirs) == (["t"], ["/data"])

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tidelog.errors import KafkaStorageError
-from tidelog.manager.lifecycle.loading import LoadProgress
+from tidelog.manager.lifecycle.load_progress import LoadProgress
 from tidelog.staging.finished import CommittedTransaction, write_finished
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing import build_batch
 from tidelog.testing.manager_home import ManagerHome, fill
 
 if TYPE_CHECKING:
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
 _LOG: Final = ",topic=t,partition=0"
 _DIR: Final = ",logDirectory=/data"
@@ -104,7 +104,7 @@ TABLE: Final = {
 }
 
 
-def busy(home: ManagerHome) -> LogManager:
+def busy(home: ManagerHome) -> LogService:
     """Return a manager of one partition, about to move, seen while it loads its logs."""
     manager = home.open(log_cleaner_enable=True)
     manager.create_topic("t")
@@ -120,7 +120,7 @@ def busy(home: ManagerHome) -> LogManager:
     return manager
 
 
-def value_of(manager: LogManager, name: str, part: str = "") -> float:
+def value_of(manager: LogService, name: str, part: str = "") -> float:
     """Return the one number that a manager has under Kafka's name."""
     (value,) = [
         metric.value

@@ -19,7 +19,7 @@ from tidelog.errors import CommitUnfinished, InvalidConfig
 from tidelog.testing.manager_home import ManagerHome, values
 
 if TYPE_CHECKING:
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
 CATALOGUE = "/data/tidelog.topics.json"
 DAY_MS = 86_400_000
@@ -27,7 +27,7 @@ DAY_MS = 86_400_000
 
 def opened(
     home: ManagerHome, *, overrides: dict[str, str] | None = None, **given: str
-) -> LogManager:
+) -> LogService:
     """Open a home as a program does that gives these settings, with underscores for dots."""
     properties = {name.replace("_", "."): text for name, text in given.items()}
     config = replace(broker_config(properties, home.paths), log_cleaner_enable=False)

@@ -14,12 +14,12 @@ from tidelog.testing import metadata_log as made
 from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
 TOPIC_ID = UUID(int=77)
 
 
-def retention_of(manager: LogManager, topic: str = "t") -> tuple[int, bool]:
+def retention_of(manager: LogService, topic: str = "t") -> tuple[int, bool]:
     """Return ``retention.ms`` of an open log, and whether the policy is known."""
     config = manager.partition(topic, 0).log.config
     return config.retention_ms, config.is_policy_known

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.errors import InvalidConfig, KafkaStorageError, UnknownTopicOrPartition
-from tidelog.manager.log_manager import Loading, LogManager
-from tidelog.testing.manager_home import ManagerHome, fill, values
+from tidelog.manager.log_manager import LogManager
+from tidelog.testing.manager_home import Loading, ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -270,7 +270,7 @@ def fail_sync(home: ManagerHome, monkeypatch: pytest.MonkeyPatch, *, unrestored:
 def command(home: ManagerHome, path: str) -> LogManager:
     """Open one of the directories alone."""
     config = replace(home.config(), log_dirs=(path,))
-    return LogManager(config, home.machine(), loading=Loading.FIRST_USE)
+    return LogManager(config, home.machine())
 
 
 @pytest.mark.parametrize("path", ["/a", "/b"])
@@ -302,7 +302,7 @@ def test_a_topic_deleted_in_its_directory_does_not_come_back(path: str, loading:
         manager.create_topic("t", path=path)
     with command(home, path) as manager:
         manager.delete_topic("t")
-    with home.open(how={"loading": loading}) as manager:
+    with home.open_as(loading) as manager:
         assert manager.topics() == {}
         manager.create_topic("u")
     for each in home.paths:

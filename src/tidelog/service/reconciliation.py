@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from tidelog.manager.lifecycle.creator import LogCreator
     from tidelog.manager.lifecycle.deleter import LogDeleter
     from tidelog.manager.lifecycle.deletion_queue import DeletionQueue
-    from tidelog.manager.lifecycle.loading import FoundLog, LoadedLogs
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.topics.topics import Topics
+    from tidelog.service.loading import FoundLog, LoadedLogs
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pytest
 
 from tidelog.errors import OutcomeUnknown, RequestFailed, RequestNotTaken
-from tidelog.manager.requests.request_service import KEPT_MS
+from tidelog.service.requests.request_service import KEPT_MS
 from tidelog.testing.faults import PowerCut
 from tidelog.testing.requesting import Requesting
 

@@ -25,9 +25,9 @@ from tidelog.errors import (
     KafkaStorageError,
 )
 from tidelog.log.producers.abort_plan import plan_abort
-from tidelog.manager.requests.arguments import partitions_of
 from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.service.requests.arguments import partitions_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from tidelog.log.log import Log
     from tidelog.log.producers.abort_plan import AbortPlan
     from tidelog.manager.partition import Partition
-    from tidelog.manager.requests.carry_out import Home, Manager
     from tidelog.segment.filenames import TopicPartition
+    from tidelog.service.requests.carry_out import Home, Manager
 
 _log = logging.getLogger(__name__)
 

@@ -22,9 +22,9 @@ from tidelog.errors import (
     TidelogError,
 )
 from tidelog.log.directory_guard import NO_RESOURCES, NO_SPACE
-from tidelog.manager.requests.arguments import check_arguments, partitions_of
-from tidelog.manager.requests.carry_out import Home, carry_out
-from tidelog.manager.requests.request_files import (
+from tidelog.service.requests.arguments import check_arguments, partitions_of
+from tidelog.service.requests.carry_out import Home, carry_out
+from tidelog.service.requests.request_files import (
     ANSWERED,
     CLAIMED,
     NAME,
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.env.scheduler import OwnThreads, Scheduler
     from tidelog.manager.directories.log_dirs import LogDirs
-    from tidelog.manager.requests.carry_out import Manager
     from tidelog.segment.filenames import TopicPartition
+    from tidelog.service.requests.carry_out import Manager
 
 MAX_CLAIMED: Final = 64
 """How many requests are in hand at most; others wait for them, up to their deadline."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from errno import EACCES, EIO, EMFILE, ENOSPC, EROFS
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
 
 from tidelog.codec.metadata_files import write_partition_metadata
 from tidelog.errors import KafkaStorageError
-from tidelog.manager.log_manager import Loading, LogManager
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
-from tidelog.testing.manager_home import ManagerHome, copy_log, delete_log, fill, values
+from tidelog.testing.manager_home import Loading, ManagerHome, copy_log, delete_log, fill, values
+
+if TYPE_CHECKING:
+    from tidelog.manager.log_manager import LogManager
 
 KEY = TopicPartition("t", 0)
 COPY = log_future_directory_name(*KEY, "0" * 32)
@@ -143,7 +146,7 @@ def test_no_log_is_created_while_a_disk_is_offline_that_may_hold_it(loading: Loa
     home = home_with_topics()
     home.fs.rename("/a/t-0", "/b/t-0")
     home.fs.fail("list", "/b", OSError(EIO, "the disk failed"), count=99)
-    with home.open(how={"loading": loading}) as manager:
+    with home.open_as(loading) as manager:
         with pytest.raises(KafkaStorageError, match="t-0 may lie in a directory that is offline"):
             manager.partition("t", 0)
         assert values(manager, "a", 0) == VALUES
@@ -158,7 +161,7 @@ def test_a_log_is_found_where_the_catalogue_does_not_name_it(loading: Loading) -
     """It was moved there by hand."""
     home = home_with_topics()
     home.fs.rename("/a/t-0", "/b/t-0")
-    with home.open(how={"loading": loading}) as manager:
+    with home.open_as(loading) as manager:
         assert values(manager, "t", 0) == VALUES
         fill(manager, "t", 0, 1)
     home.scheduler.forget()

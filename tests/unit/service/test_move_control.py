@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.errors import InvalidArgument, KafkaStorageError
-from tidelog.manager.lifecycle import mover
 from tidelog.manager.lifecycle.move_status import MoveState
-from tidelog.manager.log_manager import Loading, LogManager
+from tidelog.manager.log_manager import LogManager
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
+from tidelog.service import mover
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tidelog.service.log_service import LogService
 
 KEY = TopicPartition("t", 0)
 RATE = 1_000
@@ -58,7 +60,7 @@ def copies(home: ManagerHome, path: str = "/b") -> list[str]:
 # Listing
 
 
-def test_a_move_in_flight_is_listed(moving: LogManager) -> None:
+def test_a_move_in_flight_is_listed(moving: LogService) -> None:
     """From where to where, how much of it, how fast, below which limit."""
     (move,) = moving.moves()
 
@@ -69,7 +71,7 @@ def test_a_move_in_flight_is_listed(moving: LogManager) -> None:
     assert (move.limit, move.state, move.reason) == (RATE, MoveState.THROTTLED, "")
 
 
-def test_a_move_that_has_ended_is_not_listed(home: ManagerHome, moving: LogManager) -> None:
+def test_a_move_that_has_ended_is_not_listed(home: ManagerHome, moving: LogService) -> None:
     """Only what is in flight is."""
     moving.throttle_moves(None)
     home.clock.advance(2_000)
@@ -79,7 +81,7 @@ def test_a_move_that_has_ended_is_not_listed(home: ManagerHome, moving: LogManag
 
 
 def test_a_move_without_a_service_is_found_in_the_files(
-    home: ManagerHome, moving: LogManager
+    home: ManagerHome, moving: LogService
 ) -> None:
     """It waits for the next start."""
     moving.shutdown()
@@ -111,7 +113,7 @@ def test_all_moves_together_keep_to_the_limit(home: ManagerHome) -> None:
             assert RATE * seconds - PIECE_BYTES <= done <= RATE * seconds + 2 * PIECE_BYTES
 
 
-def test_a_new_limit_takes_effect_within_a_second(home: ManagerHome, moving: LogManager) -> None:
+def test_a_new_limit_takes_effect_within_a_second(home: ManagerHome, moving: LogService) -> None:
     """Also where the old one would have let a move wait for years."""
     moving.throttle_moves(1)
     home.clock.advance(5_000)
@@ -143,7 +145,7 @@ def test_the_setting_is_the_limit_until_another_is_given(home: ManagerHome) -> N
 
 
 @pytest.mark.parametrize("rate", [0, -1])
-def test_a_limit_below_one_is_refused(moving: LogManager, rate: int) -> None:
+def test_a_limit_below_one_is_refused(moving: LogService, rate: int) -> None:
     """A move that cannot be resumed is to be cancelled instead."""
     with pytest.raises(InvalidArgument, match="rate above 0"):
         moving.throttle_moves(rate)
@@ -153,7 +155,7 @@ def test_a_limit_below_one_is_refused(moving: LogManager, rate: int) -> None:
 
 
 def test_a_cancelled_move_leaves_the_source_as_it_was(
-    home: ManagerHome, moving: LogManager
+    home: ManagerHome, moving: LogService
 ) -> None:
     """With all records, taking appends, free to be cleaned; the copy is deleted."""
     moving.cancel_move(*KEY)
@@ -168,7 +170,7 @@ def test_a_cancelled_move_leaves_the_source_as_it_was(
 
 
 def test_a_cancelled_move_is_not_continued_after_a_power_cut(
-    home: ManagerHome, moving: LogManager
+    home: ManagerHome, moving: LogService
 ) -> None:
     """Once the call has returned the copy is renamed for good."""
     moving.cancel_move(*KEY)
@@ -182,7 +184,7 @@ def test_a_cancelled_move_is_not_continued_after_a_power_cut(
         assert copies(home) == []
 
 
-def test_a_cancelled_move_can_be_begun_again(home: ManagerHome, moving: LogManager) -> None:
+def test_a_cancelled_move_can_be_begun_again(home: ManagerHome, moving: LogService) -> None:
     """From the beginning."""
     moving.cancel_move(*KEY)
     moving.throttle_moves(None)
@@ -195,7 +197,7 @@ def test_a_cancelled_move_can_be_begun_again(home: ManagerHome, moving: LogManag
 
 
 def test_a_move_back_to_where_the_partition_is_cancels_the_other(
-    home: ManagerHome, moving: LogManager
+    home: ManagerHome, moving: LogService
 ) -> None:
     """As in Kafka, whose tools cancel a move that way."""
     assert not moving.move_partition(*KEY, "/a")
@@ -206,7 +208,7 @@ def test_a_move_back_to_where_the_partition_is_cancels_the_other(
 
 @pytest.mark.parametrize("is_stray", [False, True])
 def test_a_copy_that_is_taken_away_leaves_the_reason_why_its_move_ended(
-    home: ManagerHome, moving: LogManager, is_stray: bool
+    home: ManagerHome, moving: LogService, is_stray: bool
 ) -> None:
     """Callers that wait for the move raise it; the log stays as it is."""
     copy = moving.get_log(*KEY, is_future=True)
@@ -220,7 +222,7 @@ def test_a_copy_that_is_taken_away_leaves_the_reason_why_its_move_ended(
     assert [name.endswith(ending) for name in home.files("/b") if name[:2] == "t-"] == [True]
 
 
-def test_what_does_not_move_cannot_be_cancelled(home: ManagerHome, moving: LogManager) -> None:
+def test_what_does_not_move_cannot_be_cancelled(home: ManagerHome, moving: LogService) -> None:
     """It may have arrived meanwhile."""
     moving.throttle_moves(None)
     home.clock.advance(2_000)
@@ -381,10 +383,10 @@ def test_what_was_not_flushed_of_a_copy_is_not_trusted_by_a_later_start(is_kille
 
 def brief(home: ManagerHome) -> LogManager:
     """Open the directories as a command does."""
-    return LogManager(home.config(), home.machine(), loading=Loading.FIRST_USE)
+    return LogManager(home.config(), home.machine())
 
 
-def test_a_move_is_cancelled_without_a_service(home: ManagerHome, moving: LogManager) -> None:
+def test_a_move_is_cancelled_without_a_service(home: ManagerHome, moving: LogService) -> None:
     """The next start finds only the source."""
     moving.shutdown()
     home.scheduler.forget()
@@ -413,7 +415,7 @@ def test_a_decided_move_is_not_cancelled(home: ManagerHome) -> None:
         assert values(manager, *KEY) == EXPECTED
 
 
-def test_a_move_that_may_be_decided_is_not_cancelled(home: ManagerHome, moving: LogManager) -> None:
+def test_a_move_that_may_be_decided_is_not_cancelled(home: ManagerHome, moving: LogService) -> None:
     """Whether the copy has become the log is unknown while the disk gives errors."""
     moving.shutdown()
     home.scheduler.forget()
@@ -515,7 +517,7 @@ def test_a_copy_that_a_refused_move_could_not_delete_is_deleted_by_the_next_move
 
 @pytest.mark.parametrize("is_noticed", [False, True])
 def test_a_wait_for_a_move_ends_when_its_source_fails(
-    home: ManagerHome, moving: LogManager, is_noticed: bool
+    home: ManagerHome, moving: LogService, is_noticed: bool
 ) -> None:
     """Before and after the next step of the move; the copy stays."""
     moving.take_dir_offline("/a", OSError(EIO, "the disk failed"))

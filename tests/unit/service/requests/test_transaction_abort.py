@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidelog.errors import CannotUndo, InvalidArgument
-from tidelog.manager.requests.carry_out import Home, carry_out
-from tidelog.manager.requests.transaction_abort import path_of
 from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
+from tidelog.service.requests.carry_out import Home, carry_out
+from tidelog.service.requests.transaction_abort import path_of
 from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
 KEY = TopicPartition("t", 0)
 TXN = {"partitions": {"t": [0]}, "producer_id": 9, "first_offset": 1}
@@ -31,7 +31,7 @@ def home() -> ManagerHome:
 
 
 @pytest.fixture
-def manager(home: ManagerHome) -> Iterator[LogManager]:
+def manager(home: ManagerHome) -> Iterator[LogService]:
     """A service with t-0: plain 0, producer 9 at 1 and 2 (open), plain 3."""
     with open_unverified(home) as manager:
         manager.create_topic("t")
@@ -42,14 +42,14 @@ def manager(home: ManagerHome) -> Iterator[LogManager]:
         yield manager
 
 
-def open_unverified(home: ManagerHome) -> LogManager:
+def open_unverified(home: ManagerHome) -> LogService:
     """Open it without the coordinator that would vouch for transactions."""
     return home.open(transaction_partition_verification_enable=False)
 
 
 def append(
     home: ManagerHome,
-    manager: LogManager,
+    manager: LogService,
     *,
     producer_id: int = -1,
     producer_epoch: int = 3,
@@ -68,19 +68,19 @@ def append(
     manager.partition(*KEY).append(build_batch([record], **fields))
 
 
-def act(home: ManagerHome, manager: LogManager, command: str, arguments: dict[str, Any]) -> Any:
+def act(home: ManagerHome, manager: LogService, command: str, arguments: dict[str, Any]) -> Any:
     """Carry a request out."""
     return carry_out(Home(manager, home.machine(), "/a"), command, arguments)
 
 
-def seen(manager: LogManager) -> list[int]:
+def seen(manager: LogService) -> list[int]:
     """Return the offsets that readers of committed records see."""
     log = manager.partition(*KEY).log
     return [record.offset for record in log.records(isolation=Isolation.READ_COMMITTED)]
 
 
 def test_an_abort_lets_readers_of_committed_records_go_on(
-    home: ManagerHome, manager: LogManager
+    home: ManagerHome, manager: LogService
 ) -> None:
     """They skip the records of the transaction; the plan that is returned says where they are."""
     before = seen(manager)
@@ -104,7 +104,7 @@ def test_an_abort_lets_readers_of_committed_records_go_on(
 
 
 def test_another_open_transaction_holds_readers_where_it_begins(
-    home: ManagerHome, manager: LogManager
+    home: ManagerHome, manager: LogService
 ) -> None:
     """As the plan says."""
     append(home, manager, producer_id=7)
@@ -115,7 +115,7 @@ def test_another_open_transaction_holds_readers_where_it_begins(
     assert seen(manager) == [0, 3]
 
 
-def test_the_producer_may_begin_another_transaction(home: ManagerHome, manager: LogManager) -> None:
+def test_the_producer_may_begin_another_transaction(home: ManagerHome, manager: LogService) -> None:
     """The marker keeps its epoch, as that of Kafka's tool: its sequences go on."""
     act(home, manager, "abort-transaction", TXN)
     append(home, manager, producer_id=9, base_sequence=2)
@@ -123,7 +123,7 @@ def test_the_producer_may_begin_another_transaction(home: ManagerHome, manager: 
     assert manager.partition(*KEY).log.last_stable_offset == 5
 
 
-def test_a_transaction_that_is_not_open_is_refused(home: ManagerHome, manager: LogManager) -> None:
+def test_a_transaction_that_is_not_open_is_refused(home: ManagerHome, manager: LogService) -> None:
     """With those that are, and nothing is written."""
     with pytest.raises(InvalidArgument, match=r"producer 8 has no open .*: 9"):
         act(home, manager, "abort-transaction", {**TXN, "producer_id": 8})
@@ -132,7 +132,7 @@ def test_a_transaction_that_is_not_open_is_refused(home: ManagerHome, manager: L
 
 
 def test_another_transaction_than_the_planned_one_is_refused(
-    home: ManagerHome, manager: LogManager
+    home: ManagerHome, manager: LogService
 ) -> None:
     """The planned one may have ended, and the producer begun the next."""
     with pytest.raises(InvalidArgument, match="begins at offset 1, not 0"):
@@ -141,7 +141,7 @@ def test_another_transaction_than_the_planned_one_is_refused(
     assert manager.partition(*KEY).log.log_end_offset == 4
 
 
-def test_an_undone_abort_leaves_the_log_as_it_was(home: ManagerHome, manager: LogManager) -> None:
+def test_an_undone_abort_leaves_the_log_as_it_was(home: ManagerHome, manager: LogService) -> None:
     """Byte for byte, with the transaction open; its producer can go on and commit it."""
     before = home.fs.read("/a/t-0/" + "0" * 20 + ".log")
     act(home, manager, "abort-transaction", TXN)
@@ -156,7 +156,7 @@ def test_an_undone_abort_leaves_the_log_as_it_was(home: ManagerHome, manager: Lo
 
 
 def test_an_abort_is_undone_after_a_restart_and_a_roll(
-    home: ManagerHome, manager: LogManager
+    home: ManagerHome, manager: LogService
 ) -> None:
     """The file says what was written; a segment without records does not count."""
     act(home, manager, "abort-transaction", TXN)
@@ -172,7 +172,7 @@ def test_an_abort_is_undone_after_a_restart_and_a_roll(
 
 
 def test_an_abort_with_records_behind_it_is_not_undone(
-    home: ManagerHome, manager: LogManager
+    home: ManagerHome, manager: LogService
 ) -> None:
     """Truncating them would lose what readers may have seen."""
     act(home, manager, "abort-transaction", TXN)
@@ -184,7 +184,7 @@ def test_an_abort_with_records_behind_it_is_not_undone(
 
 
 def test_only_a_marker_that_was_written_here_is_undone(
-    home: ManagerHome, manager: LogManager
+    home: ManagerHome, manager: LogService
 ) -> None:
     """Not that of a coordinator, which knows the transaction as ended."""
     with pytest.raises(CannotUndo, match="no abort of a transaction in t-0 is known"):
@@ -198,7 +198,7 @@ def test_only_a_marker_that_was_written_here_is_undone(
     assert manager.partition(*KEY).log.log_end_offset == 5
 
 
-def test_an_undo_can_be_repeated(home: ManagerHome, manager: LogManager) -> None:
+def test_an_undo_can_be_repeated(home: ManagerHome, manager: LogService) -> None:
     """After a crash between the truncation and the deletion of the file."""
     act(home, manager, "abort-transaction", TXN)
     kept = home.fs.read(path_of("/a", KEY))
@@ -214,7 +214,7 @@ def test_an_undo_can_be_repeated(home: ManagerHome, manager: LogManager) -> None
     "content", [b"", b"{", b"[]", b'{"version": 2}', b'{"version": 1}', b"\xff"]
 )
 def test_a_file_that_cannot_be_read_undoes_nothing(
-    home: ManagerHome, manager: LogManager, content: bytes
+    home: ManagerHome, manager: LogService, content: bytes
 ) -> None:
     """Whatever is in it: such files are input."""
     act(home, manager, "abort-transaction", TXN)
@@ -226,7 +226,7 @@ def test_a_file_that_cannot_be_read_undoes_nothing(
 
 
 def test_an_abort_in_a_topic_of_the_same_name_is_not_undone(
-    home: ManagerHome, manager: LogManager
+    home: ManagerHome, manager: LogService
 ) -> None:
     """The topic was deleted and created again."""
     act(home, manager, "abort-transaction", TXN)

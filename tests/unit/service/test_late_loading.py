@@ -13,15 +13,15 @@ import pytest
 from tidelog.codec.metadata_files import write_partition_metadata
 from tidelog.embedded.logs import Logs
 from tidelog.errors import CommitUnfinished, KafkaStorageError
-from tidelog.manager.lifecycle.mover import PartitionMover
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
+from tidelog.service.mover import PartitionMover
 from tidelog.testing.manager_home import ManagerHome, copy_log, delete_log, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelog.log.log import Log
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
 KEY = TopicPartition("t", 0)
 COPY = log_future_directory_name(*KEY, "0" * 32)
@@ -43,7 +43,7 @@ def closed_home() -> ManagerHome:
     return home
 
 
-def check_comes_back(home: ManagerHome, manager: LogManager, expected: list[bytes]) -> None:
+def check_comes_back(home: ManagerHome, manager: LogService, expected: list[bytes]) -> None:
     """Check that t-0 is not served now and is some time later; others always are."""
     with pytest.raises(KafkaStorageError, match="full"):
         manager.partition(*KEY)
@@ -415,7 +415,7 @@ def test_a_stray_log_that_cannot_be_renamed_is_not_served_later() -> None:
             manager.partition(*KEY)
 
 
-def create_in_transaction(manager: LogManager) -> None:
+def create_in_transaction(manager: LogService) -> None:
     """Create topic t in a transaction, with a record."""
     with Logs(manager).transaction("x", "/data") as txn:
         txn.create_topic("t")

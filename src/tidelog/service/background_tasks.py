@@ -13,8 +13,8 @@ from tidelog.env.task_gate import TaskGate
 from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import PASSING
 from tidelog.manager.directories.disk_reserve import retain_by_percent
-from tidelog.manager.ready_commits import ReadyCommits
 from tidelog.manager.staged_commits import RETRY_MS
+from tidelog.service.ready_commits import ReadyCommits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from tidelog.manager.directories.disk_reserve import DiskReserve
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.deleter import LogDeleter
-    from tidelog.manager.lifecycle.late_loading import LateLoader
     from tidelog.manager.lifecycle.reopening import LogReopener
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.offset_checkpointing import OffsetCheckpointing
     from tidelog.manager.staged_commits import StagedCommits
+    from tidelog.service.late_loading import LateLoader
 
 _log = logging.getLogger(__name__)
 _NS_PER_MS = 1_000_000

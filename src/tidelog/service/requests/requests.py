@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidelog.log.directory_guard import PASSING
-from tidelog.manager.requests.move_files import MoveRequests
-from tidelog.manager.requests.request_service import RequestService
+from tidelog.service.requests.move_files import MoveRequests
+from tidelog.service.requests.request_service import RequestService
 
 if TYPE_CHECKING:
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.manager.directories.log_dirs import LogDirs
-    from tidelog.manager.lifecycle.mover import PartitionMover
     from tidelog.manager.log_registry import LogRegistry
-    from tidelog.manager.requests.carry_out import Manager
+    from tidelog.service.mover import PartitionMover
+    from tidelog.service.requests.carry_out import Manager
 
 
 class Requests:

@@ -14,7 +14,7 @@ from tidelog.errors import (
     RequestFailed,
     RequestNotTaken,
 )
-from tidelog.manager.requests.request_client import WAIT_MS
+from tidelog.service.requests.request_client import WAIT_MS
 from tidelog.testing.requesting import Requesting, ServiceDied
 
 

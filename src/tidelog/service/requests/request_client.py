@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tidelog.datadir.lock_file import LOCK_FILE
 from tidelog.errors import DirectoryLocked, OutcomeUnknown, RequestNotTaken, TidelogError
-from tidelog.manager.requests.request_files import (
+from tidelog.service.requests.request_files import (
     Request,
     RequestState,
     leave,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
-    from tidelog.manager.requests.request_files import Answer
+    from tidelog.service.requests.request_files import Answer
 
 T = TypeVar("T")
 

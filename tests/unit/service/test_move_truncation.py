@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidelog.errors import KafkaStorageError
-from tidelog.manager.lifecycle import mover
-from tidelog.manager.requests.carry_out import Home, carry_out
 from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
+from tidelog.service import mover
+from tidelog.service.requests.carry_out import Home, carry_out
 from tidelog.testing.held_lock import HeldLock
 from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
 KEY = TopicPartition("t", 0)
 
@@ -35,7 +35,7 @@ def two_directories() -> ManagerHome:
     return ManagerHome("/a", "/b")
 
 
-def begun(home: ManagerHome, *, steps: int = 3) -> LogManager:
+def begun(home: ManagerHome, *, steps: int = 3) -> LogService:
     """Return a manager that has copied the first of 60 records."""
     manager = home.open()
     manager.create_topic("t", path="/a")
@@ -46,26 +46,26 @@ def begun(home: ManagerHome, *, steps: int = 3) -> LogManager:
     return manager
 
 
-def put(manager: LogManager, text: bytes, count: int) -> None:
+def put(manager: LogService, text: bytes, count: int) -> None:
     """Append records that name what they belong to."""
     for number in range(count):
         record = (manager.machine.clock.now_ms(), b"k", b"%s %03d" % (text, number), ())
         manager.partition(*KEY).append_records([record])
 
 
-def all_values(manager: LogManager) -> list[bytes | None]:
+def all_values(manager: LogService) -> list[bytes | None]:
     """Return the values of all records of the log."""
     return [one.value for one in manager.partition(*KEY).log.records()]
 
 
-def copy_of(manager: LogManager) -> Log:
+def copy_of(manager: LogService) -> Log:
     """Return the copy that the move makes."""
     copy = manager.get_log(*KEY, is_future=True)
     assert copy is not None
     return copy
 
 
-def cut(manager: LogManager, offset: int, *, starts_anew: bool = False) -> None:
+def cut(manager: LogService, offset: int, *, starts_anew: bool = False) -> None:
     """Truncate the log by one of the two calls."""
     if starts_anew:
         manager.truncate_fully_and_start_at(*KEY, offset)
@@ -203,7 +203,7 @@ def test_an_abort_that_is_undone_while_an_exchange_waits_stays_undone() -> None:
         assert log.last_stable_offset == 0
 
 
-def append_of_transaction(manager: LogManager, sequence: int) -> None:
+def append_of_transaction(manager: LogService, sequence: int) -> None:
     """Append a record of producer 7's transaction."""
     partition = manager.partition(*KEY)
     guard = partition.log.start_verification(7, 0, 0, supports_epoch_bump=False)
@@ -252,14 +252,14 @@ def test_a_log_stays_offline_while_its_copy_cannot_be_cut(
         assert all_values(manager) == expected
 
 
-def flush_copy(manager: LogManager) -> int:
+def flush_copy(manager: LogService) -> int:
     """Make the copy durable, and note so in its directory's checkpoint; return where it ends."""
     end = flush_copy_only(manager)
     manager._checkpointing.write(manager._log_dirs.of(copy_of(manager)))
     return end
 
 
-def flush_copy_only(manager: LogManager) -> int:
+def flush_copy_only(manager: LogService) -> int:
     """Make the copy durable; return where it ends."""
     copy = copy_of(manager)
     copy.flush(force=True)
@@ -382,7 +382,7 @@ def test_a_truncation_is_repeated_until_the_checkpoint_of_the_copy_is_written() 
         assert flushed_copy(home) == 5
 
 
-def lose_end(manager: LogManager, offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def lose_end(manager: LogService, offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the log offline, and let opening it anew find nothing from ``offset`` on."""
     log = manager.partition(*KEY).log
     reopen = manager._opener.reopen

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from tidelog.log.loading.load_watch import RecoveryProgress
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.first_use import FirstUseLoader
-    from tidelog.manager.lifecycle.mover import PartitionMover
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.topics.topics import Topics
     from tidelog.segment.filenames import TopicPartition
+    from tidelog.service.mover import PartitionMover
 
 _log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import pytest
 
 from tidelog.errors import KafkaStorageError, StartAborted
-from tidelog.manager.log_manager import Loading
 from tidelog.manager.metrics.metrics_file import MetricsFiles
 from tidelog.testing.manager_home import (
+    Loading,
     ManagerHome,
     fill,
     home_with_two_logs_of_a_partition,
@@ -200,7 +200,7 @@ def test_a_lack_of_descriptors_on_first_use_is_an_error_of_that_use() -> None:
     with home.open() as manager:
         manager.create_topic("t")
         fill(manager, "t", 0, 3)
-    with home.open(how={"loading": Loading.FIRST_USE}) as manager:
+    with home.open_as(Loading.FIRST_USE) as manager:
         home.fs.fail("open", f"/data/t-0/{0:020}.log", OSError(EMFILE, "not now"))
         with pytest.raises(KafkaStorageError, match="not now"):
             manager.partition("t", 0)

@@ -11,15 +11,15 @@ import pytest
 
 from tidelog.codec.checkpoint_file import MAX_FILE_BYTES
 from tidelog.manager.directories.log_dirs import parent_of
-from tidelog.manager.requests.arguments import ARGUMENTS
-from tidelog.manager.requests.request_files import MAX_REQUEST_BYTES, Answer, Request
-from tidelog.manager.requests.request_service import KEPT_MS, MAX_CLAIMED
+from tidelog.service.requests.arguments import ARGUMENTS
+from tidelog.service.requests.request_files import MAX_REQUEST_BYTES, Answer, Request
+from tidelog.service.requests.request_service import KEPT_MS, MAX_CLAIMED
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
 BASE = f"tidelog.{'1' * 32}.request"
 PATH = f"/a/{BASE}"
@@ -61,7 +61,7 @@ def home() -> ManagerHome:
 
 
 @pytest.fixture
-def manager(home: ManagerHome) -> LogManager:
+def manager(home: ManagerHome) -> LogService:
     """A service with a topic t in /a."""
     manager = home.open()
     manager.create_topic("t", path="/a")
@@ -70,7 +70,7 @@ def manager(home: ManagerHome) -> LogManager:
 
 
 def test_a_topic_is_created_in_the_directory_of_the_request(
-    home: ManagerHome, manager: LogManager
+    home: ManagerHome, manager: LogService
 ) -> None:
     """As without the service, which may have several directories."""
     first = ask(home, "create", CREATE)
@@ -86,7 +86,7 @@ def test_a_topic_is_created_in_the_directory_of_the_request(
     assert states(home) == [f"{BASE}-answered"]
 
 
-def test_settings_are_changed(home: ManagerHome, manager: LogManager) -> None:
+def test_settings_are_changed(home: ManagerHome, manager: LogService) -> None:
     """Open logs follow at once."""
     arguments = {"topic": "t", "settings": {"retention.ms": "7"}, "unset": []}
     answer = ask(home, "alter", arguments)
@@ -96,7 +96,7 @@ def test_settings_are_changed(home: ManagerHome, manager: LogManager) -> None:
     assert manager.partition("t", 0).log.config.retention_ms == 7
 
 
-def test_topics_are_deleted_all_or_none(home: ManagerHome, manager: LogManager) -> None:
+def test_topics_are_deleted_all_or_none(home: ManagerHome, manager: LogService) -> None:
     """One that does not exist is found before anything is deleted."""
     refused = ask(home, "delete", {"topics": ["t", "nobody"]})
     home.fs.delete(f"{PATH}-answered")
@@ -111,7 +111,7 @@ def test_topics_are_deleted_all_or_none(home: ManagerHome, manager: LogManager) 
 
 
 def test_a_topic_that_a_failing_disk_has_a_part_of_is_reported_as_deleted(
-    home: ManagerHome, manager: LogManager
+    home: ManagerHome, manager: LogService
 ) -> None:
     """The other topics are deleted, too; the error of the disk comes at the end."""
     manager.create_topic("u", 2, is_spread=True)
@@ -126,7 +126,7 @@ def test_a_topic_that_a_failing_disk_has_a_part_of_is_reported_as_deleted(
 
 
 def test_a_topic_that_is_not_deleted_keeps_those_named_after_it(
-    home: ManagerHome, manager: LogManager
+    home: ManagerHome, manager: LogService
 ) -> None:
     """It is not reported; the request can be repeated without those that are."""
     manager.create_topic("u", path="/a")
@@ -141,7 +141,7 @@ def test_a_topic_that_is_not_deleted_keeps_those_named_after_it(
 
 
 def test_records_are_deleted_in_all_partitions_or_in_none(
-    home: ManagerHome, manager: LogManager
+    home: ManagerHome, manager: LogService
 ) -> None:
     """If one refuses the offset, nothing was deleted."""
     manager.create_topic("u", 2)
@@ -160,7 +160,7 @@ def test_records_are_deleted_in_all_partitions_or_in_none(
 
 
 def test_retention_by_other_limits_leaves_the_settings_alone(
-    home: ManagerHome, manager: LogManager
+    home: ManagerHome, manager: LogService
 ) -> None:
     """The limits of a request hold for it alone; appends beside it never see them."""
     log = manager.partition("t", 0).log
@@ -183,7 +183,7 @@ def test_retention_by_other_limits_leaves_the_settings_alone(
 
 
 def test_a_log_is_compacted_by_another_policy_for_once(
-    home: ManagerHome, manager: LogManager
+    home: ManagerHome, manager: LogService
 ) -> None:
     """Records without a key may be appended meanwhile and afterwards."""
     terms = {**TERMS, "settings": {"cleanup.policy": "compact"}, "server_properties": None}
@@ -196,7 +196,7 @@ def test_a_log_is_compacted_by_another_policy_for_once(
     assert len(values(manager, "t", 0)) < 30
 
 
-def test_partitions_are_moved_and_then_answered(home: ManagerHome, manager: LogManager) -> None:
+def test_partitions_are_moved_and_then_answered(home: ManagerHome, manager: LogService) -> None:
     """More of them than move at the same time; a repetition finds them moved."""
     manager.create_topic("m", 9, path="/a")
     arguments = {"partitions": {"m": list(range(9))}, "target": "/b"}
@@ -214,7 +214,7 @@ def test_partitions_are_moved_and_then_answered(home: ManagerHome, manager: LogM
     assert {parent_of(one.log) for one in manager.partitions("m")} == {"/b"}
 
 
-def test_a_move_that_is_given_up_is_reported(home: ManagerHome, manager: LogManager) -> None:
+def test_a_move_that_is_given_up_is_reported(home: ManagerHome, manager: LogService) -> None:
     """So is one to a directory that the service does not have: no path outside is touched."""
     outside = ask(home, "move", {"partitions": {"t": [0]}, "target": "/elsewhere"})
     home.fs.delete(f"{PATH}-answered")
@@ -235,7 +235,7 @@ def test_a_move_that_is_given_up_is_reported(home: ManagerHome, manager: LogMana
     assert "was not moved: the move was cancelled" in given_up.text
 
 
-def test_a_move_whose_source_fails_is_answered(home: ManagerHome, manager: LogManager) -> None:
+def test_a_move_whose_source_fails_is_answered(home: ManagerHome, manager: LogService) -> None:
     """Its copy stays, as it may be all that is left, and nobody continues it."""
     home.fs.write(PATH, content_of(home, "move", {"partitions": {"t": [0]}, "target": "/b"}))
     path = f"/b/{BASE}"
@@ -250,7 +250,7 @@ def test_a_move_whose_source_fails_is_answered(home: ManagerHome, manager: LogMa
     assert "t-0 was not moved: " in answer.text
 
 
-def test_moves_are_listed_limited_and_cancelled(home: ManagerHome, manager: LogManager) -> None:
+def test_moves_are_listed_limited_and_cancelled(home: ManagerHome, manager: LogService) -> None:
     """By requests of their own."""
     manager._mover.step = lambda key: None  # type: ignore[method-assign]  # it takes its time  # noqa: ARG005 - mypy wants the name
     manager.move_partition("t", 0, "/b")
@@ -302,7 +302,7 @@ HOSTILE: dict[str, bytes] = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_is_not_a_valid_request_is_refused(
-    home: ManagerHome, manager: LogManager, name: str
+    home: ManagerHome, manager: LogService, name: str
 ) -> None:
     """With an answer, and without any other effect."""
     home.fs.write(PATH, HOSTILE[name])
@@ -339,7 +339,7 @@ BAD: tuple[Any, ...] = (0.0, True, "0", None, [], [0], ["t"], {}, {"t": 0}, {"t"
 
 @pytest.mark.parametrize("command", ARGUMENTS)
 def test_an_argument_of_another_type_is_refused(
-    home: ManagerHome, manager: LogManager, command: str
+    home: ManagerHome, manager: LogService, command: str
 ) -> None:
     """A float or a bool equals some number, and would make a directory that no start can read."""
     good = {name: GOOD[name] for name in ARGUMENTS[command]}
@@ -366,7 +366,7 @@ def test_an_argument_of_another_type_is_refused(
     assert len(values(manager, "t", 0)) == 30
 
 
-def test_a_request_of_a_newer_release_is_left_alone(home: ManagerHome, manager: LogManager) -> None:
+def test_a_request_of_a_newer_release_is_left_alone(home: ManagerHome, manager: LogService) -> None:
     """It may mean what this release does not know."""
     content = json.loads(content_of(home, "create", CREATE))
     data = json.dumps({**content, "version": 2}).encode()
@@ -377,7 +377,7 @@ def test_a_request_of_a_newer_release_is_left_alone(home: ManagerHome, manager: 
     assert "new" not in manager.topics()
 
 
-def test_a_file_that_is_far_too_large_is_not_read(home: ManagerHome, manager: LogManager) -> None:
+def test_a_file_that_is_far_too_large_is_not_read(home: ManagerHome, manager: LogService) -> None:
     """It is left alone, and the requests beside it are answered."""
     large = PATH.replace("1", "0")
     with closing(home.fs.open(large, "w")) as file:
@@ -401,7 +401,7 @@ def test_a_file_that_is_far_too_large_is_not_read(home: ManagerHome, manager: Lo
     ],
 )
 def test_a_file_of_another_name_is_not_a_request(
-    home: ManagerHome, manager: LogManager, name: str
+    home: ManagerHome, manager: LogService, name: str
 ) -> None:
     """Nothing else is read or renamed."""
     home.fs.write(f"/a/{name}", content_of(home, "create", CREATE))
@@ -411,7 +411,7 @@ def test_a_file_of_another_name_is_not_a_request(
     assert "new" not in manager.topics()
 
 
-def test_a_directory_of_such_a_name_harms_nothing(home: ManagerHome, manager: LogManager) -> None:
+def test_a_directory_of_such_a_name_harms_nothing(home: ManagerHome, manager: LogService) -> None:
     """Neither where a request should be, nor where its answer goes."""
     home.fs.make_directory(PATH)
     other = PATH.replace("1", "0")
@@ -424,7 +424,7 @@ def test_a_directory_of_such_a_name_harms_nothing(home: ManagerHome, manager: Lo
     assert home.fs.exists(PATH)
 
 
-def test_a_claim_is_durable_before_anything_is_done(home: ManagerHome, manager: LogManager) -> None:
+def test_a_claim_is_durable_before_anything_is_done(home: ManagerHome, manager: LogService) -> None:
     """A power cut must not bring back a request that was carried out."""
     home.fs.write(PATH, content_of(home, "create", CREATE))
     before = len(home.fs.operations)
@@ -449,7 +449,7 @@ def test_a_claim_of_a_service_that_has_ended_is_cleared(home: ManagerHome) -> No
 
 
 def test_what_nobody_takes_is_deleted_after_ten_minutes(
-    home: ManagerHome, manager: LogManager
+    home: ManagerHome, manager: LogService
 ) -> None:
     """Answers, and files that a process began to write before it was killed; not before."""
     ask(home, "create", CREATE)
@@ -467,7 +467,7 @@ def test_what_nobody_takes_is_deleted_after_ten_minutes(
     [("open", EMFILE), ("open", ENOSPC), ("rename", ENOSPC), ("rename", EMFILE)],
 )
 def test_a_lack_that_passes_delays_a_request(
-    home: ManagerHome, manager: LogManager, operation: str, error: int
+    home: ManagerHome, manager: LogService, operation: str, error: int
 ) -> None:
     """It is claimed by the next pass, and the directory stays online."""
     home.fs.fail(operation, BASE, OSError(error, "for now"))
@@ -481,7 +481,7 @@ def test_a_lack_that_passes_delays_a_request(
 
 
 def test_a_request_that_may_not_be_read_is_left_alone(
-    home: ManagerHome, manager: LogManager
+    home: ManagerHome, manager: LogService
 ) -> None:
     """Its file is not the disk."""
     home.fs.fail("open", BASE, OSError(EACCES, "not permitted"), count=9)
@@ -491,7 +491,7 @@ def test_a_request_that_may_not_be_read_is_left_alone(
     assert (states(home), manager.live_dirs) == ([BASE], ["/a", "/b"])
 
 
-def test_an_answer_waits_for_space(home: ManagerHome, manager: LogManager) -> None:
+def test_an_answer_waits_for_space(home: ManagerHome, manager: LogService) -> None:
     """What was done is not done again, and the process that asked waits."""
     home.fs.fail("open", "answered.tmp", OSError(ENOSPC, "full"), count=3)
     home.fs.write(PATH, content_of(home, "create", CREATE))
@@ -507,7 +507,7 @@ def test_an_answer_waits_for_space(home: ManagerHome, manager: LogManager) -> No
 
 @pytest.mark.parametrize("error", [EIO, EISDIR])
 def test_an_answer_that_fails_says_something_about_the_disk_or_nothing(
-    home: ManagerHome, manager: LogManager, error: int
+    home: ManagerHome, manager: LogService, error: int
 ) -> None:
     """After EIO the directory goes offline, with its logs; other errors are of the file alone."""
     home.fs.fail("rename", "answered.tmp", OSError(error, "failed"))
@@ -518,7 +518,7 @@ def test_an_answer_that_fails_says_something_about_the_disk_or_nothing(
 
 @pytest.mark.parametrize("error", [EIO, EMFILE])
 def test_a_claim_that_is_not_durable_is_not_carried_out(
-    home: ManagerHome, manager: LogManager, error: int
+    home: ManagerHome, manager: LogService, error: int
 ) -> None:
     """The request is refused; a failed fsync takes the directory offline, no lack of resources."""
     home.fs.write(PATH, content_of(home, "create", {**CREATE, "topic": "lost"}))
@@ -533,7 +533,7 @@ def test_a_claim_that_is_not_durable_is_not_carried_out(
     assert "lost" not in manager.topics()
 
 
-def test_requests_beyond_those_in_hand_wait(home: ManagerHome, manager: LogManager) -> None:
+def test_requests_beyond_those_in_hand_wait(home: ManagerHome, manager: LogService) -> None:
     """A thousand files do not become a thousand tasks at once; all are answered in the end."""
     count = 3 * MAX_CLAIMED
     for number in range(count):
@@ -547,7 +547,7 @@ def test_requests_beyond_those_in_hand_wait(home: ManagerHome, manager: LogManag
     assert sum(name.endswith("-answered") for name in states(home)) == count
 
 
-def test_a_result_that_is_too_large_is_reported(home: ManagerHome, manager: LogManager) -> None:
+def test_a_result_that_is_too_large_is_reported(home: ManagerHome, manager: LogService) -> None:
     """The command was carried out, and the process that asked is not left waiting."""
     topic = manager.topic("t")
     manager.alter_topic = lambda *_args: _huge(topic)  # type: ignore[method-assign]  # a long one
@@ -561,7 +561,7 @@ def _huge(topic: Any) -> Any:
     return topic.changed(config={"x": "y" * MAX_FILE_BYTES})
 
 
-def test_an_unforeseen_error_is_an_answer_too(home: ManagerHome, manager: LogManager) -> None:
+def test_an_unforeseen_error_is_an_answer_too(home: ManagerHome, manager: LogService) -> None:
     """No error leaves a process waiting, nor ends the service."""
 
     def fail(*_args: object) -> None:
@@ -577,7 +577,7 @@ def test_an_unforeseen_error_is_an_answer_too(home: ManagerHome, manager: LogMan
     assert after.error == ""
 
 
-def test_a_stop_answers_what_was_claimed(home: ManagerHome, manager: LogManager) -> None:
+def test_a_stop_answers_what_was_claimed(home: ManagerHome, manager: LogService) -> None:
     """What was not begun is refused: the command may be repeated."""
     home.fs.write(PATH, content_of(home, "create", CREATE))
     manager.tasks.answer_requests()
@@ -591,7 +591,7 @@ def test_a_stop_answers_what_was_claimed(home: ManagerHome, manager: LogManager)
         assert "new" not in again.topics()
 
 
-def test_a_stop_during_a_move_is_reported(home: ManagerHome, manager: LogManager) -> None:
+def test_a_stop_during_a_move_is_reported(home: ManagerHome, manager: LogService) -> None:
     """The next start continues it."""
     manager._mover._run_step = lambda key: None  # type: ignore[method-assign]  # it takes its time  # noqa: ARG005 - mypy wants the name
     arguments = {"partitions": {"t": [0]}, "target": "/b"}
@@ -607,7 +607,7 @@ def test_a_stop_during_a_move_is_reported(home: ManagerHome, manager: LogManager
     assert "the next start continues the move" in answer.text
 
 
-def test_a_pass_lists_each_directory_once(home: ManagerHome, manager: LogManager) -> None:
+def test_a_pass_lists_each_directory_once(home: ManagerHome, manager: LogService) -> None:
     """However many kinds of files it looks for."""
     traced = home.fs.trace()
     manager.tasks.answer_requests()

@@ -14,8 +14,8 @@ from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.testing.manager_home import ManagerHome, fill
 
 if TYPE_CHECKING:
-    from tidelog.manager.log_manager import LogManager
     from tidelog.segment.filenames import TopicPartition
+    from tidelog.service.log_service import LogService
 
 PATH = f"/a/tidelog.{'1' * 32}.move"
 REQUEST = {"topic": "t", "partition": 0, "target": "/b"}
@@ -32,7 +32,7 @@ def place_after(content: dict[str, object]) -> tuple[ManagerHome, str]:
         return home, parent_of(manager.partition("t", 0).log)
 
 
-def answer(home: ManagerHome, manager: LogManager) -> None:
+def answer(home: ManagerHome, manager: LogService) -> None:
     """Let the service look for requests, and do what they ask."""
     manager.tasks.answer_requests()
     home.clock.advance(0)

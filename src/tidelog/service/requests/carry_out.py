@@ -21,10 +21,10 @@ from tidelog.errors import (
 )
 from tidelog.manager.on_demand import Terms
 from tidelog.manager.recovered_log import RecoveryNotes, recovered_log
-from tidelog.manager.requests.arguments import check_arguments, partitions_of
-from tidelog.manager.requests.transaction_abort import abort_transaction, undo_abort
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import TopicPartition, log_directory_name
+from tidelog.service.requests.arguments import check_arguments, partitions_of
+from tidelog.service.requests.transaction_abort import abort_transaction, undo_abort
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

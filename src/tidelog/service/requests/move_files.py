@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tidelog.env.files import FileSystem
-    from tidelog.manager.lifecycle.mover import PartitionMover
     from tidelog.manager.log_registry import LogRegistry
+    from tidelog.service.mover import PartitionMover
 
 _log = logging.getLogger(__name__)
 

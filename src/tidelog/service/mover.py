@@ -27,10 +27,10 @@ from tidelog.errors import (
 )
 from tidelog.log.directory_guard import PASSING, lacks_space
 from tidelog.manager.lifecycle.deleter import is_full
-from tidelog.manager.lifecycle.move_pace import MoveRates, MoveThrottle
-from tidelog.manager.lifecycle.move_status import MoveState, MoveStatus, moves_in_files
+from tidelog.manager.lifecycle.move_status import MoveState, MoveStatus
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import log_directory_name, log_future_directory_name
+from tidelog.service.move_pace import MoveRates, MoveThrottle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.creator import LogCreator
     from tidelog.manager.lifecycle.deleter import LogDeleter
+    from tidelog.manager.lifecycle.unopened_moves import UnopenedMoves
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.offset_checkpointing import OffsetCheckpointing
     from tidelog.manager.partition import Partition
@@ -80,6 +81,7 @@ class PartitionMover:
         deleter: LogDeleter,
         cleaning: Cleaning,
         checkpointing: OffsetCheckpointing,
+        unopened: UnopenedMoves,
         configured_rate: Callable[[], int] = lambda: INT64_MAX,
     ) -> None:
         self.throttle = MoveThrottle(machine.clock, configured_rate)
@@ -94,6 +96,7 @@ class PartitionMover:
         self._deleter = deleter
         self._cleaning = cleaning
         self._checkpointing = checkpointing
+        self._unopened = unopened
         self._lock = Lock()
         self._step_lock = Lock()
         self._paused: set[TopicPartition] = set()
@@ -261,7 +264,7 @@ class PartitionMover:
         with self._step_lock, self._registry.change_lock:
             self._registry.current(key)  # raises where the catalogues may name either place
             if self._registry.future(key) is None:
-                self.cancel_unopened(key)  # a copy that an earlier attempt could not rename
+                self._unopened.cancel(key)  # a copy that an earlier attempt could not rename
             else:
                 self.cancel(key)
         _log.info("move-cancelled topic=%s partition=%d", *key)
@@ -287,36 +290,6 @@ class PartitionMover:
             self.cancel(key)
         finally:
             self.ended.pop(key, None)
-
-    def cancel_unopened(self, key: TopicPartition) -> None:
-        """Delete the copy of a move that an earlier process began; none of its logs is open.
-
-        Raises:
-            InvalidArgument: there is no such copy, or the catalogue already names its directory:
-                opening the log finishes that move.
-            KafkaStorageError: the disk failed.
-        """
-        home_id = self._topics.get(key.topic).partitions.get(key.partition)
-        with self._registry.change_lock:
-            copies = self._creator.copies.of(key)
-            if not copies:
-                raise InvalidArgument(f"{key} is not being moved")
-            for log_dir, path in copies:
-                current = os.path.join(log_dir.path, log_directory_name(*key))
-                with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
-                    is_there = self._machine.fs.exists(current)
-                if log_dir.directory_id == home_id and not is_there:
-                    raise InvalidArgument(
-                        f"the move of {key} to {log_dir.path} is decided: opening it finishes it"
-                    )
-                self._deleter.remove_unopened_copy(key, log_dir, path)
-
-    def unopened_moves(self) -> list[MoveStatus]:
-        """Return the moves whose copies lie in the directories; none is open. KafkaStorageError."""
-        try:
-            return moves_in_files(self._machine.fs, [one.path for one in self._log_dirs])
-        except OSError as error:
-            raise KafkaStorageError(f"the directories cannot be listed: {error}") from error
 
     def moves(self) -> list[MoveStatus]:
         """Return the moves in flight, sorted."""

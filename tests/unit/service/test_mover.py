@@ -17,8 +17,8 @@ from tidelog.errors import (
     KafkaStorageError,
     LogDirNotFound,
 )
-from tidelog.manager.lifecycle import mover
 from tidelog.segment.filenames import TopicPartition
+from tidelog.service import mover
 from tidelog.testing import PowerCut
 from tidelog.testing.manager_home import (
     MAX_AGE_MS,
@@ -30,7 +30,7 @@ from tidelog.testing.manager_home import (
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
 KEY = TopicPartition("t", 0)
 EXPECTED = [b"value %d" % number for number in range(30)]
@@ -352,14 +352,14 @@ def large_home() -> ManagerHome:
     return ManagerHome("/a", "/b", internal_segment_bytes=3 << 20, max_message_bytes=2 << 20)
 
 
-def fill_large(manager: LogManager, count: int) -> None:
+def fill_large(manager: LogService, count: int) -> None:
     """Append batches of a megabyte each to t-0."""
     for number in range(count):
         record = (manager.machine.clock.now_ms(), b"k", bytes([number]) * (1 << 20), ())
         manager.partition("t", 0).append_records([record])
 
 
-def first_file_of_copy(manager: LogManager) -> str:
+def first_file_of_copy(manager: LogService) -> str:
     """Return the path of the copy's first segment."""
     copy = manager.get_log("t", 0, is_future=True)
     assert copy is not None

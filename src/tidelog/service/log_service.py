@@ -1,0 +1,318 @@
+"""A log manager that keeps its logs open and in order by itself.
+
+Kafka: ``LogManager``, with what ``ReplicaManager`` does for moves between directories.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, ClassVar
+
+from tidelog.datadir.effective_config import NO_SETTINGS
+from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.manager.lifecycle.log_opener import USUAL_RECOVERY, RecoveryRules
+from tidelog.manager.log_manager import LogManager
+from tidelog.segment.filenames import TopicPartition
+from tidelog.service.background_tasks import BackgroundTasks
+from tidelog.service.late_loading import LateLoader
+from tidelog.service.loading import LogLoading
+from tidelog.service.mover import PartitionMover
+from tidelog.service.reconciliation import Reconciler
+from tidelog.service.requests.requests import Requests
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.config.broker_config import BrokerConfig
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.log.loading.load_watch import LoadWatcher
+    from tidelog.log.log import Log
+    from tidelog.manager.directories.log_dir import LogDir
+    from tidelog.manager.lifecycle.creator import LogCreator
+    from tidelog.manager.lifecycle.first_use import FirstUseLoader
+    from tidelog.manager.lifecycle.move_status import MoveStatus
+    from tidelog.manager.partition import Partition
+
+_log = logging.getLogger(__name__)
+
+
+class LogService(LogManager):
+    """All logs of the directories, open for as long as the process runs. Any thread may call it.
+
+    ``startup`` loads the logs and starts the background tasks, which flush, retain, compact, move
+    and checkpoint them, and answer what other processes request.
+
+    Args:
+        config: the broker's settings; ``log.dirs`` as absolute paths.
+        machine: disk, clock, scheduler and the rest.
+        overrides: settings under Kafka's names that take precedence over a topic's own.
+        offline: directories known to have failed.
+        is_stray: whether a log belongs to no topic of this process.
+        on_halt: called when no directory is left.
+        recovery: how logs are recovered.
+
+    Raises:
+        DirectoryLocked, InvalidArgument, InvalidConfig, KafkaStorageError: see ``LogDirs``.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        machine: Machine,
+        *,
+        overrides: Mapping[str, str] = NO_SETTINGS,
+        offline: Collection[str] = (),
+        is_stray: Callable[[Log], bool] | None = None,
+        on_halt: Callable[[], None] | None = None,
+        recovery: RecoveryRules = USUAL_RECOVERY,
+    ) -> None:
+        self._is_stray = is_stray
+        self._on_halt = on_halt
+        super().__init__(config, machine, overrides=overrides, offline=offline, recovery=recovery)
+
+    def _make_upkeep(self, watcher: LoadWatcher) -> None:
+        super()._make_upkeep(watcher)
+        machine, log_dirs, registry = self.machine, self._log_dirs, self._registry
+        self._mover = PartitionMover(
+            machine,
+            log_dirs,
+            topics=self._topics,
+            registry=registry,
+            creator=self._creator,
+            deleter=self._deleter,
+            cleaning=self._cleaning,
+            checkpointing=self._checkpointing,
+            unopened=self._unopened_moves,
+            configured_rate=lambda: self._config.replica_alter_log_dirs_io_max_bytes_per_second,
+        )
+        self.tasks = BackgroundTasks(
+            *(machine, lambda: self._config, log_dirs, registry),
+            cleaning=self._cleaning,
+            checkpointing=self._checkpointing,
+            deleter=self._deleter,
+            reserve=self._reserve,
+            requests=Requests(machine, log_dirs, registry, self._mover, self),
+            reopener=self._reopener,
+            late=LateLoader(
+                *(machine, log_dirs, registry, self._topics),
+                first_use=self._first_use,
+                mover=self._mover,
+            ),
+            staged=self._staged,
+        )
+
+    def _begin(self) -> None:
+        """Let failures of directories be handled; the logs are loaded by ``startup``."""
+        self._log_dirs.on_offline = self._schedule_failures
+
+    def startup(self, should_stop: Callable[[], bool] = lambda: False) -> None:
+        """Load all logs and start the background tasks.
+
+        ``should_stop`` is called, on any thread, between logs and between pieces of a log.
+
+        Raises:
+            StartAborted: ``should_stop`` returned True; what was recovered until then stays so.
+            KafkaStorageError: a partition lies in two directories, no directory is left, or file
+                descriptors or memory ran out.
+        """
+        try:
+            self._load(should_stop)
+            self._staged.finish_all()
+            self.handle_failures()
+            self._log_dirs.check_any()
+            self._start_background()
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _start_background(self) -> None:
+        self._topics.log_unknown_settings()
+        self.tasks.delete_old_files()
+        if self._config.log_cleaner_enable:
+            self._cleaning.start(self._config, self._current_logs, self.machine)
+        self._mover.resume_all()
+        self.tasks.start()  # one of them resumes moves, too
+        self._queue.start(self._config.log_initial_task_delay_ms)
+
+    def close(self) -> None:
+        """Do as ``shutdown``: what a service could not close is logged."""
+        self.shutdown()
+
+    def stop_background(self) -> None:
+        """Stop cleaning, moves and background tasks; wait for what runs. ``shutdown`` does it too.
+
+        The owner of the scheduler calls it first, then ends the scheduler, then calls ``shutdown``:
+        no task of a log runs once its directory is unlocked. Source: Kafka BrokerServer.shutdown.
+        """
+        if self.is_inherited:
+            return
+        super().stop_background()
+        self.tasks.stop()
+        self._mover.stop()
+        self._queue.stop()
+
+    # Moves
+
+    def move_partition(self, topic: str, partition: int, path: str) -> bool:
+        """Begin to move a partition to the data directory ``path``; see ``PartitionMover.move``.
+
+        Appends and reads continue meanwhile. Raises UnknownTopicOrPartition, too.
+        """
+        self.partition(topic, partition)
+        return self._mover.move(TopicPartition(topic, partition), path)
+
+    def moves(self) -> list[MoveStatus]:
+        """Return the moves in flight, sorted; raise KafkaStorageError."""
+        self._check_open()
+        return self._mover.moves()
+
+    def cancel_move(self, topic: str, partition: int) -> None:
+        """Give a move up, durably: the partition stays as it is, and the copy is deleted.
+
+        Raises InvalidArgument if there is no such move, or if it is decided; KafkaStorageError.
+        """
+        self._check_open()
+        self._mover.cancel_on_request(TopicPartition(topic, partition))
+
+    def throttle_moves(self, bytes_per_second: int | None) -> None:
+        """Limit what all moves together copy, until the process ends; None: as the settings do.
+
+        Raises InvalidArgument for a limit below 1.
+        """
+        if bytes_per_second is not None and bytes_per_second < 1:
+            raise InvalidArgument(f"{bytes_per_second} bytes per second is not a rate above 0")
+        self._mover.throttle.set_rate(bytes_per_second)
+
+    def wait_for_move(
+        self, topic: str, partition: int, look_ms: int, on_look: Callable[[], None]
+    ) -> None:
+        """Wait until a partition is no longer moved; ``on_look`` is called before each look again.
+
+        A copy may be left that nobody continues: its source has failed. Raises what has ended the
+        partition, if that keeps the move from its end.
+        """
+        key, registry = TopicPartition(topic, partition), self._registry
+        while registry.future(key) is not None and key not in self._mover.ended:
+            if registry.current(key) is None:  # raises
+                return
+            on_look()
+            registry.bell.wait(registry.bell.rings, look_ms)
+
+    def why_not_moved(self, topic: str, partition: int) -> str:
+        """Return why the last move of a partition ended without success; empty if it did not."""
+        return self._mover.ended.get(TopicPartition(topic, partition), "")
+
+    def replace_current_with_future(self, topic: str, partition: int) -> None:
+        """Make the copy of a partition its log; see ``PartitionMover``."""
+        self._mover.replace_current_with_future(TopicPartition(topic, partition))
+
+    def async_delete(
+        self, topic: str, partition: int, *, is_future: bool = False, is_stray: bool = False
+    ) -> Log | None:
+        """Take one log out of service; see ``LogDeleter.remove_log``. A move of it ends."""
+        key = TopicPartition(topic, partition)
+        log = None if is_future else self._deleter.remove_log(key, is_stray=is_stray)
+        copy = self._mover.cancel(key, is_stray=is_future and is_stray)
+        return copy if is_future else log
+
+    def handle_failures(self) -> None:
+        """Close the logs of directories that failed, without writing; a task does this soon after.
+
+        Source: Kafka LogManager.handleLogDirFailure.
+        """
+        for failed in self._log_dirs.take_failed():
+            with self._registry.change_lock:  # no log is just being replaced by another
+                self._close_failed(failed)
+            self._registry.bell.ring()
+        if not len(self._log_dirs) and self._on_halt is not None:
+            self._on_halt()
+
+    def _close_failed(self, failed: LogDir) -> None:
+        count = self._registry.abandon(failed.path, self._log_dirs.offline_error(failed.path))
+        self._queue.drop(failed.path)
+        failed.release()
+        _log.warning("log-dir-failed directory=%s logs=%d", failed.path, count)
+
+    def _schedule_failures(self) -> None:
+        task = self.tasks.guarded(self.handle_failures)
+        self.machine.scheduler.schedule("log-dir-failure", task)
+
+    # In another way than short-lived writers
+
+    _has_all_logs: ClassVar = True
+
+    @property
+    def _creating(self) -> LogCreator | FirstUseLoader:
+        return self._creator
+
+    def _own_machine(self, machine: Machine) -> Machine:
+        return machine
+
+    def _load_partition(self, key: TopicPartition) -> Partition:
+        registry = self._registry
+        # Where an interrupt has broken off its creation, the first use completes that.
+        if key in registry.failed or key not in registry.new:
+            return self._reopener.online(registry.served(key))
+        return super()._load_partition(key)
+
+    def _create_logs(self, topic: Topic, numbers: Collection[int]) -> None:
+        self._creator.create_new(topic, numbers, opened=True)
+
+    def _complete_logs(self, topic: Topic) -> None:
+        self._creator.create_missing(topic)
+
+    def _cut_copy(self, key: TopicPartition, end: int) -> None:
+        self._mover.cut_copy(key, end)
+
+    def _forget_moves(self, topic: Topic) -> None:
+        for number in topic.partitions:
+            self._mover.forget(TopicPartition(topic.name, number))
+
+    def _check_open(self) -> None:
+        self._check_not_closed()
+
+    def _loaded_dirs(self) -> list[LogDir]:
+        return list(self._log_dirs)
+
+    def _close_directories(self, broker_epoch: int) -> list[OSError | KafkaStorageError]:
+        self._queue.stop()  # reopening a log may have begun it again
+        return super()._close_directories(broker_epoch)
+
+    def _checkpoint(self, log_dir: LogDir, broker_epoch: int) -> None:
+        log_dir.broker_epoch = broker_epoch
+        self._checkpointing.write(log_dir)
+
+    def _tidy_up(self, closed: Collection[LogDir]) -> None:  # noqa: ARG002 - a short-lived writer's
+        """Undo changes that failed, where that is left to do; deletions wait for the next start."""
+        self._topics.write_where_not_undone()
+
+    def _load(self, should_stop: Callable[[], bool]) -> None:
+        loading = LogLoading(
+            self.machine,
+            self._log_dirs,
+            self._opener,
+            self._registry,
+            self.topics().values(),
+            threads=self.recovery_threads,
+            should_stop=should_stop,
+        )
+        self.progress = loading.progress
+        loaded = loading.run()
+        self.progress = None
+        reconciler = Reconciler(
+            self._log_dirs,
+            topics=self._topics,
+            registry=self._registry,
+            creator=self._creator,
+            deleter=self._deleter,
+            queue=self._queue,
+        )
+        try:
+            reconciler.reconcile(loaded, self._is_stray)
+        except BaseException:
+            loading.close_all()  # also what is not registered yet
+            raise
+
+    def _current_logs(self) -> dict[tuple[str, int], Log]:
+        return dict(self._registry.logs().items())
