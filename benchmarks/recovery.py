@@ -7,11 +7,12 @@ process, on the same files, which were read once just before and so are in the p
 
 Kafka's time is that between its log messages about loading, and its CPU time that of its process
 meanwhile: starting the JVM is not counted, compiling meanwhile is. Our time is that of opening the
-logs, after a small one for which the process loads the kernels. The times from the start of the
-process are printed too. It needs Kafka's jars: `make peer`.
+logs, after the kernels were loaded and a small log was opened. The times from the start of the
+process, with loading the kernels, are printed too. It needs Kafka's jars: `make peer`.
 
 Goals: 4 times Kafka's bytes per CPU second and 2.5 times its bytes per second, with one thread
-each; two threads on one log are 1.6 times as fast as one.
+each; 0.9 times as fast as a thread that only reads the same log from the page cache, and two
+threads on one log 0.95 times as fast as two that only read.
 
     .venv/bin/python benchmarks/recovery.py [GIGABYTES [DIRECTORY]]
 """
@@ -51,6 +52,7 @@ from tidelog.config.log_config import LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.scheduler import ThreadScheduler
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.kernels.runtime import gate
 from tidelog.log.log import Log
 from tidelog.records.builder import BatchSpec
 from tidelog.records.bulk_builder import RecordSource, build_batches
@@ -65,7 +67,9 @@ SEGMENT_BYTES = 1 << 30
 WARM, WARM_BYTES = "warm", 64 << 20
 KINDS = {"small": (100, Codec.NONE), "large": (1000, Codec.NONE), "zstd": (100, Codec.ZSTD)}
 BUFFER = bytearray(1 << 20)
-CPU_GOAL, WALL_GOAL, TWO_GOAL = 4.0, 2.5, 1.6
+CPU_GOAL, WALL_GOAL = 4.0, 2.5
+READ_GOALS = {1: 0.9, 2: 0.95}
+"""By the number of threads on one log, against as many that only read it."""
 
 SETTINGS = {"log.retention.ms": "-1", "num.recovery.threads.per.data.dir": "1"}
 
@@ -150,8 +154,10 @@ def output_of(process: subprocess.Popen[str]) -> IO[str]:
 def open_logs(threads: int, paths: list[str]) -> None:
     """Open the logs in this process, which ``recover`` started; print wall and CPU seconds.
 
-    The first log is not counted: for it the process loads the kernels and its other imports.
+    The kernels, which a small log would not have loaded, and the first log, for which the process
+    imports what it needs, are not counted.
     """
+    gate.warm(time.monotonic_ns)
     scheduler = ThreadScheduler(threads)
     warm, *logs = paths
     open_log(warm, threads, scheduler).close_handlers()
@@ -306,11 +312,11 @@ def compare(directory: Path, total_bytes: int) -> int:
     speeds = {name: Speed.of(rounds) for name, rounds in times.items()}
     for name, speed in speeds.items():
         print(speed.line(name, sum(sizes[n] for n in names if n in name) or sum(sizes.values())))
-    one, two = speeds["ours, small"], speeds["ours, small, 2 threads"]
-    status = check_goal("two threads on one log", two, one, "wall", TWO_GOAL)
-    gain = min(reads[1]) / min(reads[2])
-    median = statistics.median(reads[1]) / statistics.median(reads[2])
-    print(f"  two threads that only read it: {gain:.2f} times (of the medians {median:.2f})")
+    status = 0
+    for threads, name in {1: "ours, small", 2: "ours, small, 2 threads"}.items():
+        read = Speed.of([RecoveryTime(*[seconds] * 4) for seconds in reads[threads]])
+        text = f"{threads} thread(s) on one log, against as many that only read it"
+        status |= check_goal(text, speeds[name], read, "wall", READ_GOALS[threads])
     if kafka is not None:
         pair = speeds["ours, all"], speeds["Kafka, all"]
         status |= check_goal("per CPU second, against Kafka", *pair, "cpu", CPU_GOAL)
