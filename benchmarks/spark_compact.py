@@ -60,7 +60,7 @@ def here(directory: Path) -> float:
     started = time.perf_counter()
     try:
         with LogManager(config, machine, overrides=COMPACTED) as manager:
-            done = manager.compact(key, scheduler=threads, terms=Terms(None, COMPACTED))
+            done = manager.on_demand.compact(key, scheduler=threads, terms=Terms(None, COMPACTED))
         seconds = time.perf_counter() - started
     finally:
         threads.shutdown()

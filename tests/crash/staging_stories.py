@@ -133,7 +133,7 @@ def tasks(*all_of_them: Task, keeps_offsets: bool = False) -> Callable[[Story, L
                 topics.add(topic)
             runs += bundle.finish()
         ids = {topic: logs.topic(topic).topic_id for topic in topics}
-        logs.manager.commit_transaction(story.home.path, Staged(TXN, True, runs, (), ids))
+        logs.manager.staged_commits.commit(story.home.path, Staged(TXN, True, runs, (), ids))
 
     return write
 

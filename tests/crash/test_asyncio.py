@@ -112,7 +112,7 @@ def test_a_follower_and_a_group_pass_markers_behind_their_last_record(
 
             async def wait(_bell: LoopBell, _seen: int, _ms: int) -> None:
                 if partition.log.log_end_offset == 2:
-                    logs.logs.manager.delete_records(TopicPartition("t", 0), -1)
+                    logs.logs.manager.on_demand.delete_records(TopicPartition("t", 0), -1)
                     await logs.append("t", b"b")
 
             monkeypatch.setattr(LoopBell, "wait", wait)

@@ -91,7 +91,7 @@ def uses_of(logs: tidelog.Logs) -> Iterator[dict[str, Callable[[], object]]]:
     """Yield a use of every kind of owner, each opened here and now."""
     manager, partition, txn = logs.manager, logs.partition("t", 0), logs.transaction("later")
     log, reader, writer = partition.log, logs.reader("u", group="g"), logs.writer("t")
-    beside, cleaner = tidelog.AsyncLogs(logs), manager._cleaning.cleaner
+    beside, cleaner = tidelog.AsyncLogs(logs), manager.cleaning.cleaner
     assert cleaner is not None
     reading, following = logs.read("t"), logs.follow("u")
     assert (next(reading).value, next(following).value) == (b"0", b"0")
@@ -105,7 +105,7 @@ def uses_of(logs: tidelog.Logs) -> Iterator[dict[str, Callable[[], object]]]:
         "flush": logs.flush,
         "read": lambda: list(logs.read("t")),
         "metrics": logs.metrics,
-        "retain": manager.retain,
+        "retain": manager.on_demand.retain,
         "manager": lambda: manager.delete_topic("t"),
         "live_dirs": lambda: manager.live_dirs,
         "partition": lambda: partition.append_records([(1, None, b"no", ())]),
@@ -156,7 +156,7 @@ def test_nothing_is_written_deleted_or_unlocked_by_closing_in_a_child(
     """Leaving the with, normally or by an error, does nothing there; the parent goes on."""
     writer, reader, txn = logs.writer("t"), logs.reader("u", group="g"), logs.transaction("id")
     manager, log, beside = logs.manager, logs.partition("t", 0).log, tidelog.AsyncLogs(logs)
-    cleaner, scheduler = manager._cleaning.cleaner, logs._scheduler
+    cleaner, scheduler = manager.cleaning.cleaner, logs._scheduler
     assert cleaner is not None
     assert isinstance(scheduler, ThreadScheduler)
     writer.append(b"gathered")

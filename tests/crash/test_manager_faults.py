@@ -99,7 +99,7 @@ def kept(seed: int) -> World:
     """As ``prepared``, but nothing expires, and a log starts within a segment."""
     world = prepared(seed)
     world.manager.alter_topic("t", {}, ["retention.bytes"])
-    world.manager.delete_records(MOVED, 3)
+    world.manager.on_demand.delete_records(MOVED, 3)
     world.manager.flush()
     return world
 
@@ -192,17 +192,19 @@ def retain_all(world: World) -> None:
 
 def retain(world: World) -> None:
     """Delete what has expired of one log, on demand."""
-    world.manager.retain(MOVED)
+    world.manager.on_demand.retain(MOVED)
 
 
 def compact(world: World) -> None:
     """Compact one log, on demand."""
-    world.manager.compact(MOVED)
+    world.manager.on_demand.compact(MOVED)
 
 
 def delete_records(world: World) -> None:
     """Delete all but the last two records of a log."""
-    world.manager.delete_records(MOVED, world.manager.partition(*MOVED).log.log_end_offset - 2)
+    world.manager.on_demand.delete_records(
+        MOVED, world.manager.partition(*MOVED).log.log_end_offset - 2
+    )
 
 
 def begin_move(world: World) -> None:

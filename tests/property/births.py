@@ -342,7 +342,7 @@ class World:
         """A write of Spark's does, which a process with other settings commits."""
         write = self.staged(self.history.own)
         with self.short(self.brought(self.history.other)) as manager:
-            manager.commit_transaction(PATH, write)
+            manager.staged_commits.commit(PATH, write)
 
     def created_by_spark_beside_a_service(self) -> None:
         """The service that holds the directory commits what Spark wrote."""
@@ -359,7 +359,7 @@ class World:
         birth = source.settings_of_copy().birth
         write = self.staged(config_of_copy(source, {}, 1), birth=birth)
         with self.short(self.brought(self.history.other)) as manager:
-            manager.commit_transaction(PATH, write)
+            manager.staged_commits.commit(PATH, write)
             manager.delete_topic("s")
 
     def created_by_an_older_release(self) -> None:
@@ -421,15 +421,15 @@ class World:
     def retain(self, manager: LogManager, _detail: object) -> None:
         """Retain on demand, which is refused where it is not known what may be deleted."""
         if manager.config_of("t").is_policy_known:
-            manager.retain("t")
+            manager.on_demand.retain("t")
         else:
             with pytest.raises(InvalidArgument, match=r"cleanup\.policy of t is unknown"):
-                manager.retain("t")
+                manager.on_demand.retain("t")
 
     def compact(self, manager: LogManager, _detail: object) -> None:
         """Compact on demand."""
         if manager.config_of("t").is_compacted:
-            manager.compact("t")
+            manager.on_demand.compact("t")
 
     def alter(self, manager: LogManager, settings: Mapping[str, str]) -> None:
         """Set settings of the topic's own."""

@@ -147,7 +147,7 @@ def under_a_cleaner(home: DataHome, flip: Flip, truth: Shown) -> str:
     outcome = "cleaned"
     with home.open(overrides=COMPACTING) as logs:
         try:
-            logs.manager.compact("t")
+            logs.manager.on_demand.compact("t")
         except TidelogError:
             outcome = "uncleanable"
     after = log_files(home)

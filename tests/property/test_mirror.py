@@ -29,10 +29,10 @@ def act(homes: Homes, step: str, number: int, epoch: int) -> None:
             size = 300 if step == "large" else 3
             append(log, *(b"%d" % (at % 2) * size for at in range(number)))
         elif step == "compact":
-            logs.manager.compact("t")
+            logs.manager.on_demand.compact("t")
         elif step == "retain":
             log.roll()
-            logs.manager.retain("t")
+            logs.manager.on_demand.retain("t")
         elif step == "delete":
             offset = log.log_start_offset + number
             if offset <= log.high_watermark:

@@ -24,6 +24,7 @@ from tidelog.staging.journal import has_journal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Self
     from uuid import UUID
 
     from tidelog.cleaner.log_cleaner import Machine
@@ -89,6 +90,11 @@ class BusyDirectory:
             raise KafkaStorageError(f"{path} has no directory.id yet")
         return meta.directory_id
 
+    @property
+    def staged_commits(self) -> Self:
+        """What commits: this object asks the process that holds the directory."""
+        return self
+
     def finish_transaction(self, path: str, txn: str) -> None:
         """Wait until the holder has applied a transaction of this id, if one is pending.
 
@@ -104,7 +110,7 @@ class BusyDirectory:
                 )
             self.machine.sleep_ms(POLL_MS)
 
-    def commit_transaction(self, path: str, transaction: Staged) -> CommittedTransaction:
+    def commit(self, path: str, transaction: Staged) -> CommittedTransaction:
         """Let the holder commit, or commit once the directory is free."""
         return commit_when_possible(
             [path],

@@ -79,7 +79,7 @@ def commit_when_possible(
     def open_here() -> Iterator[Commit]:
         with LogManager(settings, here, overrides=overrides) as manager:
             manager.staged_commits.on_point = on_point
-            yield lambda one: manager.commit_transaction(data_dir, one)
+            yield lambda one: manager.staged_commits.commit(data_dir, one)
 
     wait = CommitWait(
         data_dir,

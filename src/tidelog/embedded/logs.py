@@ -311,7 +311,7 @@ class Logs(OfOneProcess):
             LogDirNotFound: the path is none of the directories.
             KafkaStorageError: the directory is offline.
         """
-        home = self.manager.home_of_transaction(path)
+        home = self.manager.staged_commits.home(path)
         return Transaction(self.manager, home, txn, codec=codec)
 
     def commit_transaction(
@@ -321,8 +321,8 @@ class Logs(OfOneProcess):
 
         Raises InvalidArgument without a path if there are several directories.
         """
-        home = self.manager.home_of_transaction(path)
-        return self.manager.commit_transaction(home, transaction)
+        home = self.manager.staged_commits.home(path)
+        return self.manager.staged_commits.commit(home, transaction)
 
     def describe_log_dirs(self) -> dict[str, LogDirDescription]:
         """Return, by path, each directory's logs and disk space, or why it is offline."""
@@ -334,7 +334,7 @@ class Logs(OfOneProcess):
         ``chosen`` are names of topics, or (topic, partition); none stands for all. A service does
         this by itself each ``log.retention.check.interval.ms``. Errors as ``LogManager.retain``.
         """
-        return self.manager.retain(*chosen)
+        return self.manager.on_demand.retain(*chosen)
 
     def compact(self, *chosen: str | tuple[str, int]) -> dict[tuple[str, int], CompactionFacts]:
         """Clean compacted logs now, however dirty they are; return what was done to each log.
@@ -342,7 +342,7 @@ class Logs(OfOneProcess):
         ``chosen`` as for ``retain``. A service cleans by itself what is dirty enough. Errors as
         ``LogManager.compact``.
         """
-        return self.manager.compact(*chosen)
+        return self.manager.on_demand.compact(*chosen)
 
     def delete_records(self, topic: str, partition: int, before_offset: int | str) -> int:
         """Delete the records of a partition below an offset; return the new log start offset.
@@ -374,7 +374,7 @@ class Logs(OfOneProcess):
         """
         check_partition(partition)
         before, key = deletion_end(before_offset), TopicPartition(topic, partition)
-        return self.manager.delete_records(key, before).log_start_offset
+        return self.manager.on_demand.delete_records(key, before).log_start_offset
 
     def metrics(self) -> list[Metric]:
         """Return all metrics as of now, under Kafka's names.

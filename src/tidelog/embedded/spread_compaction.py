@@ -126,9 +126,9 @@ def compact_spread(
     threads = start_threads(MAX_WRITERS, "tidelog-compact")
     try:
         with LogManager(config, machine, overrides=terms.overrides) as manager:
-            manager.watch_cleaning(on_progress)
+            manager.on_demand.on_progress = on_progress
             for key in keys:
-                facts = manager.compact(
+                facts = manager.on_demand.compact(
                     key, scheduler=threads, leaves_unknown=True, terms=usual, spread=spread
                 )[key]
                 yield CompactedLog(facts, spread.why_local(facts, config))

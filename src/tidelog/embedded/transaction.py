@@ -67,8 +67,25 @@ if TYPE_CHECKING:
 _NO_EPOCH: Final = -1
 
 
+class Commits(Protocol):
+    """How the transactions of a directory are committed: here, or by the process that holds it."""
+
+    def finish_transaction(self, path: str, txn: str) -> None:
+        """Apply a transaction that is committed and not applied yet; CommitPending if it cannot be.
+
+        Nothing if there is none of this id.
+        """
+
+    def commit(self, path: str, transaction: Staged) -> CommittedTransaction:
+        """Commit a transaction, unless it was committed before."""
+
+
 class TransactionHome(Protocol):
     """What a transaction needs of the process that holds its directory, or knows its topics."""
+
+    @property
+    def staged_commits(self) -> Commits:
+        """Where it is committed."""
 
     @property
     def machine(self) -> Machine:
@@ -90,15 +107,6 @@ class TransactionHome(Protocol):
     def directory_id(self, path: str) -> UUID:
         """Return the ``directory.id`` of a directory."""
 
-    def finish_transaction(self, path: str, txn: str) -> None:
-        """Apply a transaction that is committed and not applied yet; CommitPending if it cannot be.
-
-        Nothing if there is none of this id.
-        """
-
-    def commit_transaction(self, path: str, transaction: Staged) -> CommittedTransaction:
-        """Commit a transaction, unless it was committed before."""
-
 
 class Transaction(OfOneProcess):
     """Records that are committed together; used by one thread, in a ``with``.
@@ -116,7 +124,7 @@ class Transaction(OfOneProcess):
         if txn is not None:
             check_txn(txn)
             # Before a repeat looks at topics: the first try may have created some of its own.
-            manager.finish_transaction(path, txn)
+            manager.staged_commits.finish_transaction(path, txn)
         machine = manager.machine
         self.txn: Final = uuid4().hex if txn is None else txn
         self._is_named = txn is not None
@@ -270,7 +278,7 @@ class Transaction(OfOneProcess):
     def _committed(self, staged: Staged) -> CommittedTransaction:
         """Commit; another group may have created the topic of positions since that was planned."""
         try:
-            return self._manager.commit_transaction(self._path, staged)
+            return self._manager.staged_commits.commit(self._path, staged)
         except TopicAlreadyExists:
             known = self._manager.topics().get(OFFSETS_TOPIC)
             new = [topic for topic in staged.new_topics if topic.name != OFFSETS_TOPIC]
@@ -282,7 +290,7 @@ class Transaction(OfOneProcess):
                 topic_ids={**staged.topic_ids, OFFSETS_TOPIC: known.topic_id},
                 partitions={**staged.partitions, OFFSETS_TOPIC: 1},
             )
-            return self._manager.commit_transaction(self._path, again)
+            return self._manager.staged_commits.commit(self._path, again)
 
     def _append_positions(self) -> None:
         # Only now: the topic may have been created since a reader's commit, by another group's.

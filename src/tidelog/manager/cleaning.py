@@ -127,15 +127,22 @@ class Cleaning:
         self.cleaner.manager.retry(key)
 
     def abort(self, key: TopicPartition) -> None:
-        """Stop the cleaning of a partition and wait until it has stopped."""
+        """Stop the cleaning of a partition and wait until it has stopped; it may begin again.
+
+        Several threads may do so at once: each waits. Source: Kafka abortCleaning, which refuses a
+        second abort.
+        """
         self._manager.abort(key)
 
     def pause(self, key: TopicPartition) -> None:
-        """Stop the cleaning of a partition and allow none until ``resume``."""
+        """Stop the cleaning of a partition, and allow none until ``resume``.
+
+        Pauses add up. Source: Kafka abortAndPauseCleaning, which refuses a second abort.
+        """
         self._manager.abort_and_pause(key)
 
     def resume(self, key: TopicPartition) -> None:
-        """Undo one ``pause``."""
+        """Undo one ``pause``; InvalidArgument if there is none. Source: Kafka resumeCleaning."""
         self._manager.resume([key])
 
     @contextmanager

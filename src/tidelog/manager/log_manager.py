@@ -22,9 +22,9 @@ from tidelog.errors import (
     KafkaStorageError,
     UnknownTopicOrPartition,
 )
+from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.cleaning import Cleaning
-from tidelog.manager.cleaning_control import CleaningControl
 from tidelog.manager.directories.describe_log_dirs import describe_log_dirs
 from tidelog.manager.directories.disk_reserve import DiskReserve
 from tidelog.manager.directories.log_dirs import LogDirs
@@ -46,8 +46,8 @@ from tidelog.manager.log_truncation import LogTruncation, TruncationCalls
 from tidelog.manager.metrics.collect import MetricSources, collect
 from tidelog.manager.metrics.counters import Counters
 from tidelog.manager.offset_checkpointing import OffsetCheckpointing
-from tidelog.manager.on_demand import OnDemand, OnDemandCalls
-from tidelog.manager.staged_commits import StagedCommitCalls, StagedCommits
+from tidelog.manager.on_demand import OnDemand
+from tidelog.manager.staged_commits import StagedCommits
 from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.manager.topics.topics import Topics
 from tidelog.segment.filenames import TopicPartition
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls, TruncationCalls):
+class LogManager(OfOneProcess, TruncationCalls):
     """The logs of one process. Any thread may call it.
 
     Opening locks the directories; only the logs that are asked for are loaded, nothing runs in
@@ -146,7 +146,7 @@ class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls
         )
         registry = LogRegistry(self._counters, self._reserve, ThreadBell())
         self._registry = registry
-        self._cleaning = Cleaning(machine)
+        self.cleaning = Cleaning(machine)
         self._opener = LogOpener(
             machine,
             config_of=self._topics.config_of,
@@ -167,7 +167,7 @@ class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls
             topics=self._topics,
             registry=registry,
             queue=self._queue,
-            cleaning=self._cleaning,
+            cleaning=self.cleaning,
         )
         self._creator = LogCreator(
             machine,
@@ -175,7 +175,7 @@ class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls
             topics=self._topics,
             registry=registry,
             opener=self._opener,
-            cleaning=self._cleaning,
+            cleaning=self.cleaning,
             deleter=self._deleter,
         )
         self._first_use = FirstUseLoader(
@@ -202,9 +202,9 @@ class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls
         """Make what keeps logs in order, by itself or when it is asked to."""
         machine, log_dirs, registry = self.machine, self._log_dirs, self._registry
         self._truncation = LogTruncation(
-            log_dirs, registry, cleaning=self._cleaning, checkpointing=self._checkpointing
+            log_dirs, registry, cleaning=self.cleaning, checkpointing=self._checkpointing
         )
-        self._staged = StagedCommits(
+        self.staged_commits = StagedCommits(
             *(machine, lambda: self._config, log_dirs, registry),
             topics=self._topics,
             creator=self._creator,
@@ -215,11 +215,11 @@ class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls
             complete_logs=self._complete_logs,
             watcher=watcher,
         )
-        self._staged.read_journals()
-        self._on_demand = OnDemand(
+        self.staged_commits.read_journals()
+        self.on_demand = OnDemand(
             machine,
             lambda: self._config,
-            cleaning=self._cleaning,
+            cleaning=self.cleaning,
             topics=self._topics,
             partition_of=self._online,
             check_open=self._check_open,
@@ -255,7 +255,7 @@ class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls
     def stop_background(self) -> None:
         """Let no cleaning begin, and wait for those that run; ``shutdown`` does it too."""
         if not self.is_inherited:
-            self._cleaning.stop()
+            self.cleaning.stop()
 
     def _shut_down(self, broker_epoch: int) -> list[OSError | KafkaStorageError]:
         if self.is_inherited or self._is_closing:
@@ -264,7 +264,8 @@ class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls
             self._is_closing = True
             _log.info("Shutting down.")
             self.stop_background()
-            self._staged.finish_interrupted()  # here, since a second interrupt must unlock all
+            # Here, since a second interrupt must unlock all.
+            self.staged_commits.finish_interrupted()
             self._reopener.reopen_all()
             with self._registry.change_lock:
                 self._is_closed = self._registry.is_closed = True
@@ -338,7 +339,7 @@ class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls
             InconsistentTopicId: the files are those of another topic of the same name.
             KafkaStorageError: its directory is offline, or this is closed.
         """
-        self._staged.finish_interrupted()
+        self.staged_commits.finish_interrupted()
         return self._online(topic, partition)
 
     def _online(self, topic: str, partition: int) -> Partition:
@@ -358,12 +359,12 @@ class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls
 
     def topics(self) -> dict[str, Topic]:
         """Return every topic by name."""
-        self._staged.finish_interrupted()  # it may create some: a group's positions, for one
+        self.staged_commits.finish_interrupted()  # it may create some: a group's positions, for one
         return self._topics.all()
 
     def topic(self, name: str) -> Topic:
         """Return one topic; raise UnknownTopicOrPartition where there is none."""
-        self._staged.finish_interrupted()
+        self.staged_commits.finish_interrupted()
         return self._topics.get(name)
 
     def config_of(self, topic: str) -> LogConfig:
@@ -383,7 +384,7 @@ class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls
                 counters=self._counters,
                 reserve=self._reserve,
                 flush_times=self._opener.flush_times,
-                cleaner=self._cleaning.cleaner,
+                cleaner=self.cleaning.cleaner,
                 progress=self.progress,
                 fs=self.machine.fs,
             )
@@ -514,7 +515,7 @@ class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls
         Raises InvalidConfig, with nothing changed, for a number of cleaners out of reach, and for
         defaults that contradict a topic's own settings.
         """
-        self._cleaning.check_settings(config)
+        self.cleaning.check_settings(config)
         with self._changing():
             self._topics.reconfigure(config)
             self._config = config
@@ -523,7 +524,7 @@ class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls
                 self.resize_recovery_threads(config.num_recovery_threads_per_data_dir)
             for name in {key.topic for key in self._registry.partitions()}:
                 self._apply_config(name)
-        self._cleaning.reconfigure(config)
+        self.cleaning.reconfigure(config)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; its files are deleted after ``file.delete.delay.ms``, or at ``close``.
@@ -538,7 +539,7 @@ class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls
                 self._deleter.delete_topic(name)
             finally:
                 if name not in self._topics:
-                    self._staged.drop_topic(topic.topic_id)
+                    self.staged_commits.drop_topic(topic.topic_id)
                     self._forget_moves(topic)
                     self._counters.forget(name)
 
@@ -581,6 +582,34 @@ class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls
     def why_not_moved(self, topic: str, partition: int) -> str:  # noqa: ARG002 - a service's
         """Return an empty text: no move has ended here."""
         return ""
+
+    def finish_deletion(self, name: str, topic_id: UUID) -> None:
+        """Complete an earlier deletion of the topic of this id, which is to be created again.
+
+        Raises KafkaStorageError: that is not possible now.
+        """
+        self._check_open()
+        if self._topics.is_deleted(topic_id):
+            self._deleter.finish_deleted_topics()
+        self.staged_commits.check_not_deleted(name, topic_id)
+
+    def recover_log(
+        self, topic: str, partition: int, *, keep: bool = True, watcher: LoadWatcher = SILENT
+    ) -> Log:
+        """Cut a log where damage keeps it from taking appends, if it does; return the log.
+
+        Args:
+            topic: the topic.
+            partition: its number.
+            keep: whether what is cut is kept in cut files; where there is no space for that,
+                KafkaStorageError is raised and nothing is cut.
+            watcher: notified of the progress, and of what is cut.
+        """
+        found = self.partition(topic, partition)
+        keep_cuts = KeepCuts.ALWAYS if keep else KeepCuts.NEVER
+        rules = RecoveryRules(keep_cuts=keep_cuts, cuts_contradictions=True)
+        self._truncation.recover(found, lambda: self._reopener.recover(found, rules, watcher))
+        return self.partition(topic, partition).log
 
     def delete_renamed_logs(self) -> int:
         """Delete the logs renamed to ``-delete`` long enough ago; return the ms until the next."""
@@ -662,7 +691,7 @@ class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls
             log.update_config(config)
         for key, log in self._registry.logs(topic).items():
             before = log.update_config(config)
-            self._cleaning.config_changed(key, before, config)
+            self.cleaning.config_changed(key, before, config)
 
     # What a service does in another way
 
@@ -680,7 +709,7 @@ class LogManager(OfOneProcess, CleaningControl, OnDemandCalls, StagedCommitCalls
 
     def _begin(self) -> None:
         """Do what is left to do once the directories are locked."""
-        self._staged.finish_all()
+        self.staged_commits.finish_all()
 
     def _load_partition(self, key: TopicPartition) -> Partition:
         """Load a log that the catalogue names and that is not open."""

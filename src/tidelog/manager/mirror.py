@@ -188,7 +188,7 @@ class Mirror:
         new = [topic for _, topic in sorted(self._new.items())]
         if runs or new:
             transaction = Transaction(txn, False, tuple(runs), tuple(new), self._ids)
-            self._manager.commit_transaction(self._path, transaction)
+            self._manager.staged_commits.commit(self._path, transaction)
 
     def _prepare(self, topic: ReadOnlyTopic) -> None:
         """Check a topic, and find out what the target has of it."""

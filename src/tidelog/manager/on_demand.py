@@ -13,18 +13,16 @@ from tidelog.cleaner.compaction import Compaction, examine_log
 from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
 from tidelog.config.log_config import DELETION_SETTINGS
 from tidelog.datadir.effective_config import NO_SETTINGS
+from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     CleaningAborted,
     InvalidArgument,
     KafkaStorageError,
     UnknownTopicOrPartition,
 )
-from tidelog.log.loading.cut_keeper import KeepCuts
-from tidelog.log.loading.load_watch import SILENT
 from tidelog.log.retention_outlook import late_segment, outlook_of
 from tidelog.log.shrunk_log import ShrunkLog
 from tidelog.manager.directories.log_dirs import parent_of
-from tidelog.manager.lifecycle.log_opener import RecoveryRules
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -36,13 +34,10 @@ if TYPE_CHECKING:
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
     from tidelog.env.scheduler import Scheduler
-    from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.log import Log
     from tidelog.log.retention import DeletedSegment
     from tidelog.log.retention_outlook import LateSegment, SegmentOutlook
     from tidelog.manager.cleaning import Cleaning
-    from tidelog.manager.lifecycle.reopening import LogReopener
-    from tidelog.manager.log_truncation import LogTruncation
     from tidelog.manager.partition import Partition
     from tidelog.manager.topics.topics import Topics
 
@@ -69,7 +64,7 @@ class Terms(NamedTuple):
 USUAL_TERMS: Final = Terms()
 
 
-class OnDemand:
+class OnDemand(OfOneProcess):
     """Retains and compacts the logs of a manager, some or all.
 
     Args:
@@ -99,10 +94,16 @@ class OnDemand:
         self._check_open: Final = check_open
         self._checkpoints: Final = cleaning.checkpoints
         self.on_progress: Callable[[CompactionProgress], None] = _ignore
-        """Called repeatedly during a cleaning."""
+        """Called repeatedly during each cleaning on demand, on the cleaning thread."""
 
-    def retain(self, chosen: Sequence[Chosen]) -> dict[tuple[str, int], list[DeletedSegment]]:
-        """Delete the segments that have expired by now; see ``LogManager.retain``."""
+    def retain(self, *chosen: Chosen) -> dict[tuple[str, int], list[DeletedSegment]]:
+        """Delete the segments that have expired by now; return those deleted of each log.
+
+        ``chosen`` are names of topics, or (topic, partition); none stands for all, of which those
+        that cannot be loaded are left out. Raises UnknownTopicOrPartition, InvalidArgument if a
+        named topic's cleanup policy is unknown, KafkaStorageError, and CleaningAborted for one
+        whose cleaning is paused.
+        """
         now_ms = self._machine.clock.now_ms()
         deleted: dict[tuple[str, int], list[DeletedSegment]] = {}
         for key, partition in self._partitions(chosen, leaves_unknown=False):
@@ -111,13 +112,16 @@ class OnDemand:
         return deleted
 
     def config_with(self, topic: str, terms: Terms) -> LogConfig:
-        """Return the settings of a topic on these terms; see ``LogManager.config_with``."""
+        """Return the settings of a topic on the terms of one operation."""
         config = self._topics.config_with(topic, terms.overrides, terms.server_properties)
         is_unknown = terms.limits_unknown and not config.is_policy_known
         return config.deleting() if is_unknown else config
 
-    def retain_log(self, key: TopicPartition, terms: Terms) -> ShrunkLog:
-        """Delete the segments of one log that have expired; see ``LogManager.retain_log``."""
+    def retain_log(self, key: TopicPartition, terms: Terms = USUAL_TERMS) -> ShrunkLog:
+        """Delete the segments of one log that have expired; return what is left, and until when.
+
+        Errors as ``retain``.
+        """
         partition = self._partition_of(*key)
         with self._cleaning.exclusive(key):
             log = partition.log
@@ -127,8 +131,14 @@ class OnDemand:
             late = late_segment(log.retention_facts(), config, now_ms)
             return _shrunk(key, log, deleted, outlook_of(log, config), late)
 
-    def delete_records(self, key: TopicPartition, before: int, terms: Terms) -> ShrunkLog:
-        """Raise the start of one log; see ``LogManager.delete_records``."""
+    def delete_records(
+        self, key: TopicPartition, before: int, terms: Terms = USUAL_TERMS
+    ) -> ShrunkLog:
+        """Raise the start of one log to ``before`` (-1: the high watermark); free whole segments.
+
+        While the log is being cleaned or moved its space is freed later. Raises PolicyViolation for
+        a log that is only compacted, OffsetOutOfRange above the high watermark.
+        """
         partition = self._partition_of(*key)
         log = partition.log
         log.delete_records(before, self._config_of(key, log, terms))
@@ -156,14 +166,24 @@ class OnDemand:
 
     def compact(
         self,
-        chosen: Sequence[Chosen],
-        scheduler: Scheduler | None,
-        *,
-        leaves_unknown: bool,
+        *chosen: Chosen,
+        scheduler: Scheduler | None = None,
+        leaves_unknown: bool = False,
         terms: Terms = USUAL_TERMS,
         spread: Spread | None = None,
     ) -> dict[tuple[str, int], CompactionFacts]:
-        """Clean each log once; see ``LogManager.compact``."""
+        """Clean logs now, ignoring ``min.cleanable.dirty.ratio``; return what was done to each.
+
+        Those that are not compacted are left alone. ``chosen`` and errors as ``retain``, and as
+        ``Cleaner.clean``.
+
+        Args:
+            chosen: topics and partitions.
+            scheduler: runs the threads that write; None: the machine's.
+            leaves_unknown: leave a log whose policy is unknown alone, too, even if it is chosen.
+            terms: what it assumes in place of the clock and of topics' settings.
+            spread: many processes that clean what is large.
+        """
         now_ms = self._now_ms(terms)
         terms = terms._replace(now_ms=now_ms)
         found: dict[tuple[str, int], CompactionFacts] = {}
@@ -263,95 +283,6 @@ class OnDemand:
                 yield from (TopicPartition(one, number) for number in numbers)
             else:
                 raise UnknownTopicOrPartition(f"there is no topic {one}")
-
-
-class OnDemandCalls:
-    """The part of a log manager that retains, compacts and cuts damage on demand."""
-
-    _on_demand: OnDemand
-    _truncation: LogTruncation
-    _reopener: LogReopener
-    partition: Callable[[str, int], Partition]
-
-    def recover_log(
-        self, topic: str, partition: int, *, keep: bool = True, watcher: LoadWatcher = SILENT
-    ) -> Log:
-        """Cut a log where damage keeps it from taking appends, if it does; return the log.
-
-        Args:
-            topic: the topic.
-            partition: its number.
-            keep: whether what is cut is kept in cut files; where there is no space for that,
-                KafkaStorageError is raised and nothing is cut.
-            watcher: notified of the progress, and of what is cut.
-        """
-        found = self.partition(topic, partition)
-        keep_cuts = KeepCuts.ALWAYS if keep else KeepCuts.NEVER
-        rules = RecoveryRules(keep_cuts=keep_cuts, cuts_contradictions=True)
-        self._truncation.recover(found, lambda: self._reopener.recover(found, rules, watcher))
-        return self.partition(topic, partition).log
-
-    def watch_cleaning(self, on_progress: Callable[[CompactionProgress], None]) -> None:
-        """From now on, call ``on_progress`` repeatedly during each cleaning on demand.
-
-        It is called on the cleaning thread.
-        """
-        self._on_demand.on_progress = on_progress
-
-    def retain(self, *chosen: Chosen) -> dict[tuple[str, int], list[DeletedSegment]]:
-        """Delete the segments that have expired by now; return those deleted of each log.
-
-        ``chosen`` are names of topics, or (topic, partition); none stands for all, of which those
-        that cannot be loaded are left out. Raises UnknownTopicOrPartition, InvalidArgument if a
-        named topic's cleanup policy is unknown, KafkaStorageError, and CleaningAborted for one
-        whose cleaning is paused.
-        """
-        return self._on_demand.retain(chosen)
-
-    def config_with(self, topic: str, terms: Terms) -> LogConfig:
-        """Return the settings of a topic on the terms of one operation."""
-        return self._on_demand.config_with(topic, terms)
-
-    def retain_log(self, key: TopicPartition, terms: Terms = USUAL_TERMS) -> ShrunkLog:
-        """Delete the segments of one log that have expired; return what is left, and until when.
-
-        Errors as ``retain``.
-        """
-        return self._on_demand.retain_log(key, terms)
-
-    def delete_records(
-        self, key: TopicPartition, before: int, terms: Terms = USUAL_TERMS
-    ) -> ShrunkLog:
-        """Raise the start of one log to ``before`` (-1: the high watermark); free whole segments.
-
-        While the log is being cleaned or moved its space is freed later. Raises PolicyViolation for
-        a log that is only compacted, OffsetOutOfRange above the high watermark.
-        """
-        return self._on_demand.delete_records(key, before, terms)
-
-    def compact(
-        self,
-        *chosen: Chosen,
-        scheduler: Scheduler | None = None,
-        leaves_unknown: bool = False,
-        terms: Terms = USUAL_TERMS,
-        spread: Spread | None = None,
-    ) -> dict[tuple[str, int], CompactionFacts]:
-        """Clean logs now, ignoring ``min.cleanable.dirty.ratio``; return what was done to each.
-
-        Those that are not compacted are left alone. ``chosen`` and errors as ``retain``, and as
-        ``Cleaner.clean``.
-
-        Args:
-            chosen: topics and partitions.
-            scheduler: runs the threads that write; None: the machine's.
-            leaves_unknown: leave a log whose policy is unknown alone, too, even if it is chosen.
-            terms: what it assumes in place of the clock and of topics' settings.
-            spread: many processes that clean what is large.
-        """
-        return self._on_demand.compact(
-            chosen, scheduler, leaves_unknown=leaves_unknown, terms=terms, spread=spread
-        )
 
 
 def _shrunk(

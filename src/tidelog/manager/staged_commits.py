@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.datadir.birth import settings_of_birth
 from tidelog.datadir.effective_config import effective_config
+from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     CommitPending,
     DirectoryFull,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.creator import LogCreator
-    from tidelog.manager.lifecycle.deleter import LogDeleter
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.offset_checkpointing import OffsetCheckpointing
     from tidelog.manager.partition import Partition
@@ -71,7 +71,7 @@ MAX_RETRY_MS: Final = 600_000
 MAX_DOUBLINGS: Final = 10
 
 
-class StagedCommits:
+class StagedCommits(OfOneProcess):
     """Commits transactions, one at a time, and finishes those that were interrupted.
 
     The registry's ``change_lock`` is held meanwhile: no topic is created, deleted or moved.
@@ -195,8 +195,26 @@ class StagedCommits:
         finally:
             self._is_applying = False
 
+    def home(self, path: str | None) -> str:
+        """Return the directory that a transaction writes to: the given one, or the only one.
+
+        Raises:
+            InvalidArgument: there are several directories, and none is given.
+            LogDirNotFound: the path is none of them.
+            KafkaStorageError: the directory is offline.
+        """
+        known = self.log_dirs.configured
+        chosen = known if path is None else (os.path.abspath(path),)
+        if len(chosen) != 1:
+            raise InvalidArgument(
+                f"a transaction writes to one of the {len(known)} data directories: give its path"
+            )
+        return self.log_dirs.online(chosen[0]).path
+
     def commit(self, path: str, transaction: Transaction) -> CommittedTransaction:
-        """Commit a transaction whose staged files lie in a directory; see ``staging``.
+        """Commit a transaction whose staged files lie in a directory, unless it was before.
+
+        See ``staging``.
 
         Raises CommitPending, too, while another one is pending that shares a partition, a new
         topic, the id or the stream with it.
@@ -235,6 +253,7 @@ class StagedCommits:
 
         Raises CommitPending if it cannot be applied yet.
         """
+        self.registry.check_open()
         if (path, txn) not in self.pending:
             return
         self._finish_one(path, txn)
@@ -615,56 +634,6 @@ class _Directory:
         for log_dir in self._commits.log_dirs:
             if log_dir.path in paths:
                 self._commits.checkpointing.write_high_watermarks(log_dir)
-
-
-class StagedCommitCalls:
-    """The part of a log manager that commits what was staged."""
-
-    _staged: StagedCommits
-    _deleter: LogDeleter
-    _check_open: Callable[[], None]
-    machine: Machine
-
-    def home_of_transaction(self, path: str | None) -> str:
-        """Return the directory that a transaction writes to: the given one, or the only one.
-
-        Raises:
-            InvalidArgument: there are several directories, and none is given.
-            LogDirNotFound: the path is none of them.
-            KafkaStorageError: the directory is offline.
-        """
-        known = self._staged.log_dirs.configured
-        chosen = known if path is None else (os.path.abspath(path),)
-        if len(chosen) != 1:
-            raise InvalidArgument(
-                f"a transaction writes to one of the {len(known)} data directories: give its path"
-            )
-        return self._staged.log_dirs.online(chosen[0]).path
-
-    def commit_transaction(self, path: str, transaction: Transaction) -> CommittedTransaction:
-        """Commit a transaction, unless it was committed before; see ``StagedCommits.commit``."""
-        self._check_open()
-        return self._staged.commit(path, transaction)
-
-    def finish_transaction(self, path: str, txn: str) -> None:
-        """Apply the pending transaction of an id; see ``StagedCommits.finish_transaction``."""
-        self._check_open()
-        self._staged.finish_transaction(path, txn)
-
-    def finish_deletion(self, name: str, topic_id: UUID) -> None:
-        """Complete an earlier deletion of the topic of this id, which is to be created again.
-
-        Raises KafkaStorageError: that is not possible now.
-        """
-        self._check_open()
-        if self._staged.topics.is_deleted(topic_id):
-            self._deleter.finish_deleted_topics()
-        self._staged.check_not_deleted(name, topic_id)
-
-    @property
-    def staged_commits(self) -> StagedCommits:
-        """The commits of this manager, and those that are not applied yet."""
-        return self._staged
 
 
 def _share_stream(journal: Journal, transaction: Transaction) -> bool:

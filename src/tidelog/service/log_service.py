@@ -81,14 +81,14 @@ class LogService(LogManager):
             registry=registry,
             creator=self._creator,
             deleter=self._deleter,
-            cleaning=self._cleaning,
+            cleaning=self.cleaning,
             checkpointing=self._checkpointing,
             unopened=self._unopened_moves,
             configured_rate=lambda: self._config.replica_alter_log_dirs_io_max_bytes_per_second,
         )
         self.tasks = BackgroundTasks(
             *(machine, lambda: self._config, log_dirs, registry),
-            cleaning=self._cleaning,
+            cleaning=self.cleaning,
             checkpointing=self._checkpointing,
             deleter=self._deleter,
             reserve=self._reserve,
@@ -99,7 +99,7 @@ class LogService(LogManager):
                 first_use=self._first_use,
                 mover=self._mover,
             ),
-            staged=self._staged,
+            staged=self.staged_commits,
         )
 
     def _begin(self) -> None:
@@ -118,7 +118,7 @@ class LogService(LogManager):
         """
         try:
             self._load(should_stop)
-            self._staged.finish_all()
+            self.staged_commits.finish_all()
             self.handle_failures()
             self._log_dirs.check_any()
             self._start_background()
@@ -130,7 +130,7 @@ class LogService(LogManager):
         self._topics.log_unknown_settings()
         self.tasks.delete_old_files()
         if self._config.log_cleaner_enable:
-            self._cleaning.start(self._config, self._current_logs, self.machine)
+            self.cleaning.start(self._config, self._current_logs, self.machine)
         self._mover.resume_all()
         self.tasks.start()  # one of them resumes moves, too
         self._queue.start(self._config.log_initial_task_delay_ms)

@@ -353,14 +353,14 @@ def test_an_unnamed_transaction_is_known_until_its_waiter_has_seen_it() -> None:
         home.clock.advance(2000)  # the service commits the transaction meanwhile
         for number in range(2):
             one = staged(home, {T0: [b"b"]}, f"other {len(waited)}-{number}", is_named=False)
-            manager.commit_transaction("/data", one)
+            manager.staged_commits.commit("/data", one)
         waited.append(ms)
 
     done = home.commit(staged(home, {T0: [b"a"]}, is_named=False), machine=machine(home, sleep))
 
     assert (done.txn, done.total, len(waited)) == ("x", 1, 1)
     assert values(manager, "t", 0) == [b"a", b"b", b"b"]
-    manager.commit_transaction("/data", staged(home, {T0: [b"c"]}, "last", is_named=False))
+    manager.staged_commits.commit("/data", staged(home, {T0: [b"c"]}, "last", is_named=False))
     assert list(read_finished(home.fs, "/data")) == ["last"]
 
 
@@ -568,7 +568,7 @@ def test_metrics_count_transactions_and_show_the_last_batch_of_each_stream() -> 
         batch = StreamBatch("q", number)
         transaction = staged(home, {T0: [b"a", b"b"]}, batch.txn)
         sizes.append(sum(run.size_bytes for run in transaction.runs))
-        manager.commit_transaction("/data", replace(transaction, stream=batch))
+        manager.staged_commits.commit("/data", replace(transaction, stream=batch))
 
     found = {
         (one.name, dict(one.tags).get("origin", "")): one.value

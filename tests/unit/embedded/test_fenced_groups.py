@@ -188,7 +188,7 @@ def test_first_commits_of_two_groups_may_meet(partitions: int) -> None:
     with home.logs.reader("in", group="h") as reader:
         copied(reader, txn)
     manager = home.logs.manager
-    commit = manager.commit_transaction
+    commit = manager.staged_commits.commit
 
     def commit_second(path: str, staged: Staged) -> CommittedTransaction:
         if "__consumer_offsets" not in manager.topics():
@@ -196,7 +196,7 @@ def test_first_commits_of_two_groups_may_meet(partitions: int) -> None:
         return commit(path, staged)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(manager, "commit_transaction", commit_second)
+        patched.setattr(manager.staged_commits, "commit", commit_second)
         if partitions == 1:
             txn.commit()
         else:

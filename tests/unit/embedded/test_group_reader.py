@@ -103,7 +103,7 @@ def test_a_reader_that_has_read_all_stands_behind_markers_and_aborted_records(
         with logs.reader("t", group="g", start="none", isolation="read_committed") as reader:
             assert values(reader) == ["a", "b"][: 1 + is_commit]
             assert reader.lag() == {("t", 0): 0, ("t", 1): 0}
-            logs.manager.delete_records(TopicPartition("t", 0), -1)
+            logs.manager.on_demand.delete_records(TopicPartition("t", 0), -1)
             filled(logs, "c")
             assert values(reader) == ["c"]
 
@@ -209,7 +209,7 @@ def test_a_position_below_the_log_start_is_reset_or_an_error(tmp_path: Path) -> 
         with logs.reader("t", group="g", partitions=[0]) as reader:
             next(reader.read())
             reader.commit()
-        logs.manager.delete_records(TopicPartition("t", 0), 2)
+        logs.manager.on_demand.delete_records(TopicPartition("t", 0), 2)
 
         for start, wanted in (("earliest", ["c"]), ("latest", [])):
             with logs.reader("t", group="g", partitions=[0], start=start) as reader:

@@ -113,7 +113,7 @@ def test_a_follower_passes_markers_that_are_deleted_behind_its_last_record(
         append_transaction(logs.partition("t", 0), b"a")
 
         def wait(_seen: int, _ms: int) -> None:
-            logs.manager.delete_records(TopicPartition("t", 0), -1)
+            logs.manager.on_demand.delete_records(TopicPartition("t", 0), -1)
             logs.append("t", b"b")
 
         monkeypatch.setattr(logs.manager.bell, "wait", wait)

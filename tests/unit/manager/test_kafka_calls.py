@@ -48,24 +48,24 @@ def test_cleaning_is_paused_and_resumed_through_the_manager() -> None:
     """Pauses add up; a resumption too many is an error."""
     with ManagerHome().open(log_cleaner_enable=True) as manager:
         manager.create_topic("t", 1, {"cleanup.policy": "compact"})
-        cleaner = manager._cleaning.cleaner
+        cleaner = manager.cleaning.cleaner
         assert cleaner is not None
         states = cleaner.manager
-        manager.abort_and_pause_cleaning(*KEY)
-        manager.abort_and_pause_cleaning(*KEY)
-        manager.resume_cleaning(*KEY)
+        manager.cleaning.pause(TopicPartition(*KEY))
+        manager.cleaning.pause(TopicPartition(*KEY))
+        manager.cleaning.resume(TopicPartition(*KEY))
         paused = states.state(KEY).phase
-        manager.resume_cleaning(*KEY)
-        manager.abort_cleaning(*KEY)
+        manager.cleaning.resume(TopicPartition(*KEY))
+        manager.cleaning.abort(TopicPartition(*KEY))
 
         assert (paused, states.state(KEY)) == (Phase.PAUSED, IDLE)
         with pytest.raises(InvalidArgument):
-            manager.resume_cleaning(*KEY)
+            manager.cleaning.resume(TopicPartition(*KEY))
 
 
 def test_without_a_cleaner_there_is_nothing_to_pause() -> None:
     """As in Kafka."""
     with ManagerHome().open() as manager:
         manager.create_topic("t")
-        manager.abort_and_pause_cleaning(*KEY)
-        manager.resume_cleaning(*KEY)
+        manager.cleaning.pause(TopicPartition(*KEY))
+        manager.cleaning.resume(TopicPartition(*KEY))

@@ -42,14 +42,14 @@ def test_a_key_deleted_after_a_truncation_does_not_come_back(cleaner: bool) -> N
         manager.create_topic("t", 1, {"cleanup.policy": "compact"})
         append(manager, (b"k", b"old"))
         append(manager, (b"x", b"1"), (b"y", b"1"), (b"z", b"1"))
-        manager.compact("t")
+        manager.on_demand.compact("t")
 
         manager.truncate_to({KEY: 1})
         append(manager, (b"k", None), *((b"%d" % number, b"1") for number in range(5)))
-        manager.compact("t")
+        manager.on_demand.compact("t")
         home.clock.advance(2_000)
         append(manager, (b"w", b"1"))
-        manager.compact("t")
+        manager.on_demand.compact("t")
 
         records = manager.partition(*KEY).log.records()
         assert b"k" not in [record.key for record in records]
@@ -66,7 +66,7 @@ def test_truncation_lowers_the_line_to_the_active_segment(
     with opened(home, cleaner=cleaner) as manager:
         manager.create_topic("t", 1, COMPACT)
         fill(manager, "t", 0, 9)
-        manager.compact("t")
+        manager.on_demand.compact("t")
         manager.alter_topic("t", {"cleanup.policy": policy})
         before = int(home.lines(LINES)[0].rpartition(" ")[2])
 
@@ -87,7 +87,7 @@ def test_a_truncation_that_stops_half_way_has_lowered_the_line(cleaner: bool) ->
     with opened(home, cleaner=cleaner) as manager:
         manager.create_topic("t", 1, COMPACT)
         fill(manager, "t", 0, 9)
-        manager.compact("t")
+        manager.on_demand.compact("t")
         home.fs.fail("truncate", ".index", OSError(errno.ENOSPC, "full"))
 
         with pytest.raises(KafkaStorageError):
@@ -105,7 +105,7 @@ def test_the_line_of_a_deleted_log_goes(cleaner: bool) -> None:
         for name in ("other", "t"):
             manager.create_topic(name, 1, COMPACT)
             fill(manager, name, 0, 9)
-        manager.compact()
+        manager.on_demand.compact()
     with opened(home, cleaner=cleaner) as manager:
         manager.truncate_to({("other", 0): 0})
         manager.delete_topic("t")
@@ -114,7 +114,7 @@ def test_the_line_of_a_deleted_log_goes(cleaner: bool) -> None:
         fill(manager, "t", 0, 9)
 
         assert left == ["other 0 0"]
-        assert manager.compact("t")[KEY].to_clean.offsets.first_dirty_offset == 0
+        assert manager.on_demand.compact("t")[KEY].to_clean.offsets.first_dirty_offset == 0
 
 
 @CLEANER
@@ -124,7 +124,7 @@ def test_the_line_of_a_log_that_moves_follows_it(cleaner: bool) -> None:
     with opened(home, cleaner=cleaner) as manager:
         manager.create_topic("t", 1, COMPACT)
         fill(manager, "t", 0, 9)
-        manager.compact()
+        manager.on_demand.compact()
         source = manager.partition(*KEY).log.directory.rpartition("/")[0]
         target = "/b" if source == "/a" else "/a"
         before = home.lines(LINES, source)
@@ -142,7 +142,7 @@ def test_a_truncation_that_is_refused_leaves_a_line_that_is_valid() -> None:
     with home.open() as manager:
         manager.create_topic("t", 1, COMPACT)
         fill(manager, "t", 0, 9)
-        manager.compact("t")
+        manager.on_demand.compact("t")
 
         with pytest.raises(InvalidArgument):
             manager.truncate_to({KEY: -1})
@@ -158,7 +158,7 @@ def test_a_truncation_during_a_compaction_of_all_logs_counts() -> None:
         manager.create_topic("a", 1, COMPACT)
         for name in ("a", "t"):
             fill(manager, name, 0, 9)
-        manager.compact()
+        manager.on_demand.compact()
         fill(manager, "a", 0, 9)
 
         def truncate(_: object) -> None:
@@ -166,8 +166,8 @@ def test_a_truncation_during_a_compaction_of_all_logs_counts() -> None:
                 manager.truncate_to({KEY: 4})
                 fill(manager, "t", 0, 6)
 
-        manager.watch_cleaning(truncate)
-        done = manager.compact()
+        manager.on_demand.on_progress = truncate
+        done = manager.on_demand.compact()
 
         assert list(done) == [("a", 0), KEY]
         assert done[KEY].to_clean.offsets.first_dirty_offset <= 4

@@ -20,8 +20,8 @@ from tidelog.errors import (
     PartitionsElsewhere,
 )
 from tidelog.manager import mirror
-from tidelog.manager.log_manager import LogManager
 from tidelog.manager.mirror import Mirror, check_mirror_paths
+from tidelog.manager.staged_commits import StagedCommits
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
@@ -285,7 +285,7 @@ def test_what_compaction_took_from_the_source_stays_a_gap() -> None:
     homes.mirror()
     with homes.source() as logs:
         append(logs.partition("t", 0).log, *(b"%d" % number * 400 for number in range(5)))
-        logs.manager.compact(("t", 0))
+        logs.manager.on_demand.compact(("t", 0))
 
     homes.mirror()
 
@@ -493,7 +493,7 @@ def test_the_files_of_a_mirror_stay_once_it_is_committed(
 ) -> None:
     """Whatever error follows, the next opening of the target completes it."""
     homes = homes_with(b"a", b"b")
-    commit = LogManager.commit_transaction
+    commit = StagedCommits.commit
 
     def commit_or_fail(*given: Any) -> object:
         try:
@@ -503,7 +503,7 @@ def test_the_files_of_a_mirror_stay_once_it_is_committed(
                 raise KafkaStorageError("another error") from None
             raise
 
-    monkeypatch.setattr(LogManager, "commit_transaction", commit_or_fail)
+    monkeypatch.setattr(StagedCommits, "commit", commit_or_fail)
     no_descriptor = OSError(errno.EMFILE, "too many open files")
     homes.home.fs.fail("open", ".staged", no_descriptor, skipped=2)
     homes.home.fs.fail("open", ".intent", no_descriptor)

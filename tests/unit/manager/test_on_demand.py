@@ -45,12 +45,12 @@ def test_retention_deletes_what_has_expired_and_returns_it(loading: Loading, cle
             manager.create_topic(name, 2, {"internal.segment.bytes": "100"})
             for number in (0, 1):
                 fill(manager, name, number, 3)
-        assert manager.retain() == {(name, n): [] for name in ("t", "u") for n in (0, 1)}
+        assert manager.on_demand.retain() == {(name, n): [] for name in ("t", "u") for n in (0, 1)}
         expire(manager)
 
-        one = manager.retain(("t", 1))
-        topic = manager.retain("t")
-        rest = manager.retain()
+        one = manager.on_demand.retain(("t", 1))
+        topic = manager.on_demand.retain("t")
+        rest = manager.on_demand.retain()
 
     assert list(one) == [("t", 1)]
     assert len(one["t", 1]) == 3
@@ -74,13 +74,13 @@ def test_compaction_cleans_and_returns_what_it_did(loading: Loading, cleaner: bo
         fill(manager, "t", 0, 6)
         end = manager.partition("t", 0).log.segments.active.base_offset
 
-        done = manager.compact()
+        done = manager.on_demand.compact()
 
         assert (done["t", 0].end_offset, done["t", 0].is_whole) == (end, True)
         assert done["t", 0].freed_bytes > 0
         assert (done["plain", 0].is_compacted, done["plain", 0].stats) == (False, None)
         assert len(values(manager, "t", 0)) < 6
-        assert manager.compact("t")["t", 0].stats is None
+        assert manager.on_demand.compact("t")["t", 0].stats is None
         assert home.lines("cleaner-offset-checkpoint") == [f"t 0 {end}"]
 
 
@@ -91,9 +91,9 @@ def test_a_command_keeps_the_lines_of_other_logs() -> None:
         for name in ("t", "u"):
             manager.create_topic(name, 1, COMPACT)
             fill(manager, name, 0, 6)
-        manager.compact("u")
+        manager.on_demand.compact("u")
     with opened(home, Loading.FIRST_USE) as manager:
-        manager.compact("t")
+        manager.on_demand.compact("t")
 
     assert [line.split()[0] for line in home.lines("cleaner-offset-checkpoint")] == ["t", "u"]
 
@@ -107,12 +107,12 @@ def test_unknown_settings_are_refused() -> None:
     home.fs.delete("/data/tidelog.topics.json")
     with opened(home) as manager:
         home.clock.advance(10 * MAX_AGE_MS)
-        for act in (manager.retain, manager.compact):
+        for act in (manager.on_demand.retain, manager.on_demand.compact):
             with pytest.raises(InvalidArgument, match=r"cleanup\.policy of t is unknown"):
                 act("t")
 
-        assert manager.retain() == {("t", 0): []}
-        assert not manager.compact()["t", 0].is_compacted
+        assert manager.on_demand.retain() == {("t", 0): []}
+        assert not manager.on_demand.compact()["t", 0].is_compacted
         assert len(values(manager, "t", 0)) == 3
 
 
@@ -123,7 +123,7 @@ def test_what_is_not_there_is_refused() -> None:
         manager.create_topic("t")
         for chosen in ("none", ("t", 1), ("none", 0)):
             with pytest.raises(UnknownTopicOrPartition):
-                manager.retain("t", chosen)
+                manager.on_demand.retain("t", chosen)
 
 
 def test_a_partition_whose_cleaning_is_paused_is_busy() -> None:
@@ -131,15 +131,15 @@ def test_a_partition_whose_cleaning_is_paused_is_busy() -> None:
     home = ManagerHome()
     with opened(home, cleaner=True) as manager:
         manager.create_topic("t", 1, COMPACT)
-        cleaner = manager._cleaning.cleaner
+        cleaner = manager.cleaning.cleaner
         assert cleaner is not None
         cleaner.manager.abort_and_pause(("t", 0))
 
         with pytest.raises(CleaningAborted, match="t-0 is busy: its cleaning is paused"):
-            manager.compact("t")
+            manager.on_demand.compact("t")
 
         cleaner.manager.resume([("t", 0)])
-        assert manager.compact("t")["t", 0].is_compacted
+        assert manager.on_demand.compact("t")["t", 0].is_compacted
 
 
 def test_the_cleaners_checkpoint_is_read_once_for_all_logs() -> None:
@@ -149,9 +149,9 @@ def test_the_cleaners_checkpoint_is_read_once_for_all_logs() -> None:
         manager.create_topic("t", 5, COMPACT)
         for number in range(5):
             fill(manager, "t", number, 9)
-        manager.compact()
+        manager.on_demand.compact()
         traced = home.fs.trace()
-        manager.compact()
+        manager.on_demand.compact()
         opened_files = [one.path for one in traced if one.name == "open"]
 
     assert opened_files.count("/data/cleaner-offset-checkpoint") == 1
@@ -163,9 +163,9 @@ def test_closing_waits_for_a_compaction_that_another_thread_is_stopping() -> Non
     key = TopicPartition("t", 0)
     with opened(home) as manager:
         manager.create_topic("t", 1, COMPACT)
-        body = manager._cleaning.exclusive(key)
+        body = manager.cleaning.exclusive(key)
         body.__enter__()
-        manager._cleaning._manager._apply(key, Event.PAUSE)  # what an abort begins with
+        manager.cleaning._manager._apply(key, Event.PAUSE)  # what an abort begins with
         ended: list[int] = []
 
         def end() -> None:
@@ -188,7 +188,7 @@ def test_a_log_that_is_replaced_while_its_turn_is_awaited_is_used_as_it_is_then(
     with opened(home) as manager:
         manager.create_topic("t", 1, COMPACT)
         fill(manager, "t", 0, 6)
-        before, exclusive = manager.partition("t", 0).log, manager._cleaning.exclusive
+        before, exclusive = manager.partition("t", 0).log, manager.cleaning.exclusive
 
         @contextmanager
         def reopened_first(key: TopicPartition) -> Iterator[Callable[[], None]]:
@@ -199,9 +199,9 @@ def test_a_log_that_is_replaced_while_its_turn_is_awaited_is_used_as_it_is_then(
             with exclusive(key) as check_done:
                 yield check_done
 
-        monkeypatch.setattr(manager._cleaning, "exclusive", reopened_first)
+        monkeypatch.setattr(manager.cleaning, "exclusive", reopened_first)
 
-        assert list(getattr(manager, act)("t")) == [("t", 0)]
+        assert list(getattr(manager.on_demand, act)("t")) == [("t", 0)]
         assert manager.partition("t", 0).log is not before
 
 
@@ -214,11 +214,11 @@ def test_a_deletion_of_records_keeps_no_deletion_of_the_topic_waiting(
     with opened(home) as manager:
         manager.create_topic("t")
         fill(manager, "t", 0, 10)
-        exclusive, log = manager._cleaning.exclusive, manager.partition("t", 0).log
+        exclusive, log = manager.cleaning.exclusive, manager.partition("t", 0).log
         found_free: list[bool] = []
 
         def look() -> None:
-            with manager._cleaning.exclusive_if_free(key) as is_free:
+            with manager.cleaning.exclusive_if_free(key) as is_free:
                 found_free.append(is_free)
 
         @contextmanager
@@ -229,14 +229,14 @@ def test_a_deletion_of_records_keeps_no_deletion_of_the_topic_waiting(
             with exclusive(asked) as check_done:
                 yield check_done
 
-        monkeypatch.setattr(manager._cleaning, "exclusive", stopped_first)
+        monkeypatch.setattr(manager.cleaning, "exclusive", stopped_first)
         monkeypatch.setattr(manager._registry, "change_lock", HeldLock.until(look))
         with suppress(KafkaStorageError):  # the log has to be reopened first
-            manager.delete_records(key, 5)
+            manager.on_demand.delete_records(key, 5)
         monkeypatch.undo()
 
         assert found_free == []
-        assert manager.delete_records(key, 5).log_start_offset == 5
+        assert manager.on_demand.delete_records(key, 5).log_start_offset == 5
 
 
 def test_records_are_deleted_though_there_is_no_room_to_free_their_space() -> None:
@@ -247,7 +247,7 @@ def test_records_are_deleted_though_there_is_no_room_to_free_their_space() -> No
         fill(manager, "t", 0, 10)
         home.fs.fail("rename", "/00000000000000000000.log", OSError(errno.ENOSPC, "full"))
 
-        shrunk = manager.delete_records(TopicPartition("t", 0), 9)
+        shrunk = manager.on_demand.delete_records(TopicPartition("t", 0), 9)
 
         assert (shrunk.log_start_offset, shrunk.deleted) == (9, ())
         manager.tasks.cleanup_logs()
@@ -272,6 +272,6 @@ def test_a_compaction_that_the_disk_stops_raises_a_storage_error(
         home.fs.fail(operation, suffix, OSError(code, "no"))
 
         with pytest.raises(KafkaStorageError):
-            manager.compact("t")
+            manager.on_demand.compact("t")
 
         assert manager.live_dirs == ([] if code == errno.EIO else ["/data"])

@@ -273,7 +273,7 @@ def mirror(
     for batch in batches:
         bundle.append("t", 0, batch, segment_bytes=segment_bytes)
     ids = {"t": logs.topic("t").topic_id}
-    logs.manager.commit_transaction(home.path, Transaction("m", True, bundle.finish(), (), ids))
+    logs.manager.staged_commits.commit(home.path, Transaction("m", True, bundle.finish(), (), ids))
 
 
 def batches_of(home: DataHome) -> bytes:

@@ -57,7 +57,7 @@ def test_a_transaction_keeps_its_files_while_its_journal_is_there(
     home = ManagerHome()
     manager = home.open()
     manager.create_topic("t")
-    commit = manager.commit_transaction
+    commit = manager.staged_commits.commit
 
     def masked(path: str, transaction: Transaction) -> CommittedTransaction:
         try:
@@ -65,7 +65,7 @@ def test_a_transaction_keeps_its_files_while_its_journal_is_there(
         except CommitUnfinished:
             raise KafkaStorageError("another error") from None
 
-    monkeypatch.setattr(manager, "commit_transaction", masked)
+    monkeypatch.setattr(manager.staged_commits, "commit", masked)
     home.fs.fail("pwrite", "t-0/00000000000000000000.log", FULL)
     with pytest.raises(KafkaStorageError, match="another"), Logs(manager).transaction("x") as txn:
         txn.append("t", b"a")
@@ -173,7 +173,7 @@ def test_a_commit_is_finished_in_a_log_whose_reopening_was_interrupted_too() -> 
     log.require_reopening("an append was interrupted")
     log.close_handlers()
 
-    manager.finish_transaction("/data", "x")
+    manager.staged_commits.finish_transaction("/data", "x")
 
     assert values(manager, "t", 0) == [b"a"]
     assert not manager.staged_commits.pending

@@ -76,7 +76,7 @@ def staged(
 
 def commit(home: DataHome, logs: Logs, transaction: Transaction) -> CommittedTransaction:
     """Commit a batch of a stream."""
-    return logs.manager.commit_transaction(home.path, transaction)
+    return logs.manager.staged_commits.commit(home.path, transaction)
 
 
 def seen(logs: Logs) -> list[bytes | None]:

@@ -97,7 +97,7 @@ def test_a_log_is_loaded_when_there_is_space_to_recover_it() -> None:
     for name in "ta":
         manager.create_topic(name, path="/a")
         fill(manager, name, 0, 3)
-    manager.delete_records(KEY, 1)
+    manager.on_demand.delete_records(KEY, 1)
     manager.flush()
     home.restart()
     home.fs.fail("truncate", f"/a/t-0/{TIME_INDEX}", FULL)

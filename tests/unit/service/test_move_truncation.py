@@ -165,14 +165,14 @@ def test_a_log_that_moves_while_its_cleaning_is_paused_is_truncated_where_it_lie
     """Not the one that it was before, which will be deleted."""
     home = two_directories()
     with begun(home) as manager:
-        pause = manager._cleaning.pause
+        pause = manager.cleaning.pause
 
         def moving(key: TopicPartition) -> None:
             monkeypatch.undo()
             home.clock.advance(10_000)
             pause(key)
 
-        monkeypatch.setattr(manager._cleaning, "pause", moving)
+        monkeypatch.setattr(manager.cleaning, "pause", moving)
         cut(manager, 5)
 
         assert manager.partition(*KEY).log.directory == "/b/t-0"

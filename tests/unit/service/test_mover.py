@@ -325,13 +325,13 @@ def test_a_move_is_done_though_the_cleaners_line_cannot_be_moved(
         manager.create_topic("t", path="/a")
         fill(manager, "t", 0, 30)
         log = manager.partition("t", 0).log
-        with manager._cleaning.exclusive(KEY):
-            manager._cleaning.note_cleaned(KEY, log, 2)
+        with manager.cleaning.exclusive(KEY):
+            manager.cleaning.note_cleaned(KEY, log, 2)
         manager.move_partition(*KEY, "/b")
         file = f"{failing}/cleaner-offset-checkpoint.tmp"
         home.fs.fail("rename", file, OSError(number, "fault"))
         home.clock.advance(0)
-        cleaner = manager._cleaning.cleaner
+        cleaner = manager.cleaning.cleaner
         assert cleaner is not None
 
         assert f"moving the cleaner's line of t-0 in {failing} failed: " in caplog.text
@@ -434,7 +434,7 @@ def test_a_topic_made_again_after_it_was_deleted_while_it_moved_is_not_paused() 
         manager.create_topic("t")
         fill(manager, "t", 0, 3)
         manager.move_partition(*KEY, "/b")
-        cleaner = manager._cleaning.cleaner
+        cleaner = manager.cleaning.cleaner
         assert cleaner is not None
         paused = cleaner.manager.state(KEY)
         manager.delete_topic("t")
@@ -477,7 +477,7 @@ def test_a_move_whose_disk_stays_full_is_given_up(caplog: pytest.LogCaptureFixtu
         full = OSError(ENOSPC, "No space left on device")
         home.fs.fail("pwrite", first_file_of_copy(manager), full, count=100)
         home.clock.advance(600_000)
-        cleaner = manager._cleaning.cleaner
+        cleaner = manager.cleaning.cleaner
 
         assert manager.get_log("t", 0, is_future=True) is None
         assert manager.partition("t", 0).log.directory == "/a/t-0"
@@ -544,7 +544,7 @@ def test_a_copy_whose_source_disk_failed_is_kept() -> None:
         copy = manager.get_log("t", 0, is_future=True)
         manager.take_dir_offline("/a", OSError(EIO, "the disk failed"))
         home.clock.advance(0)
-        cleaner = manager._cleaning.cleaner
+        cleaner = manager.cleaning.cleaner
 
         assert manager.get_log("t", 0, is_future=True) is copy is not None
         assert cleaner is not None
@@ -579,7 +579,7 @@ def test_a_refused_move_leaves_no_copy_and_can_be_repeated(base_offset: int) -> 
     with home.open() as manager:
         manager.create_topic("t")
         fill(manager, "t", 0, 3)
-        manager.delete_records(KEY, 2)
+        manager.on_demand.delete_records(KEY, 2)
         home.fs.fail("open", f"-future/{base_offset:020}.log", OSError(ENOSPC, "full"))
         with pytest.raises(KafkaStorageError):
             manager.move_partition(*KEY, "/b")

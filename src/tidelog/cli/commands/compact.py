@@ -81,7 +81,7 @@ def _opened(args: Namespace, places: list[Place]) -> Iterator[LogManager]:
     from tidelog.cli.operations import manager_of
 
     with manager_of(args, places) as manager, showing("cleaning") as show:
-        manager.watch_cleaning(show)
+        manager.on_demand.on_progress = show
         yield manager
 
 

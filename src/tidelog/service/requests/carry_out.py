@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.cleaner.background_writers import MAX_WRITERS
 from tidelog.codec.metadata_files import format_uuid
@@ -27,106 +27,13 @@ from tidelog.service.requests.arguments import check_arguments, partitions_of
 from tidelog.service.requests.transaction_abort import abort_transaction, undo_abort
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tidelog.cleaner.compaction import CompactionFacts
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
-    from tidelog.log.loading.load_watch import LoadWatcher
-    from tidelog.log.log import Log
-    from tidelog.log.shrunk_log import ShrunkLog
-    from tidelog.manager.lifecycle.move_status import MoveStatus
-    from tidelog.manager.partition import Partition
-
-
-class Manager(Protocol):
-    """What commands need of a log manager; see ``LogManager``."""
-
-    @property
-    def live_dirs(self) -> list[str]:
-        """The directories in use."""
-
-    def topics(self) -> Mapping[str, Topic]:
-        """Return every topic by name."""
-
-    def topic(self, name: str) -> Topic:
-        """Return one topic."""
-
-    def partition(self, topic: str, partition: int) -> Partition:
-        """Return one partition."""
-
-    def get_log(self, topic: str, partition: int, *, is_future: bool = False) -> Log | None:
-        """Return an open log."""
-
-    def create_topic(
-        self,
-        name: str,
-        partitions: int = 1,
-        config: Mapping[str, str] | None = None,
-        *,
-        is_spread: bool = False,
-        path: str | None = None,
-        birth: Mapping[str, str] | None = None,
-    ) -> Topic:
-        """Create a topic."""
-
-    def alter_topic(
-        self,
-        name: str,
-        settings: Mapping[str, str],
-        unset: Collection[str] = (),
-        follow: Collection[str] = (),
-    ) -> Topic:
-        """Change settings of a topic."""
-
-    def create_partitions(self, name: str, count: int, *, is_spread: bool = False) -> Topic:
-        """Add partitions to a topic."""
-
-    def delete_topic(self, name: str) -> None:
-        """Delete a topic."""
-
-    def move_partition(self, topic: str, partition: int, path: str) -> bool:
-        """Begin to move a partition."""
-
-    def moves(self) -> list[MoveStatus]:
-        """Return the moves in flight."""
-
-    def cancel_move(self, topic: str, partition: int) -> None:
-        """Give a move up."""
-
-    def throttle_moves(self, bytes_per_second: int | None) -> None:
-        """Limit what all moves together copy."""
-
-    def why_not_moved(self, topic: str, partition: int) -> str:
-        """Return why the last move of a partition ended without success."""
-
-    def truncate_to(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Truncate logs so that each ends at its offset."""
-
-    def config_with(self, topic: str, terms: Terms) -> LogConfig:
-        """Return the settings of a topic."""
-
-    def retain_log(self, key: TopicPartition, terms: Terms = ...) -> ShrunkLog:
-        """Delete expired segments of a log."""
-
-    def delete_records(self, key: TopicPartition, before: int, terms: Terms = ...) -> ShrunkLog:
-        """Raise the start of a log."""
-
-    def recover_log(
-        self, topic: str, partition: int, *, keep: bool, watcher: LoadWatcher = ...
-    ) -> Log:
-        """Cut a log that takes no appends."""
-
-    def compact(
-        self,
-        *chosen: str | tuple[str, int],
-        scheduler: Scheduler | None = None,
-        leaves_unknown: bool = False,
-        terms: Terms = ...,
-    ) -> dict[tuple[str, int], CompactionFacts]:
-        """Clean logs."""
+    from tidelog.manager.log_manager import LogManager
 
 
 def ignore(_part: object) -> None:
@@ -139,7 +46,7 @@ class Home(NamedTuple):
     ``report`` is called with what a long command has done so far, part by part.
     """
 
-    manager: Manager
+    manager: LogManager
     machine: Machine
     path: str
     report: Callable[[Any], None] = ignore
@@ -235,13 +142,15 @@ def _delete_records(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, 
     manager, before, terms = home.manager, arguments["before"], _terms(arguments)
     keys = partitions_of(arguments)
     for key in keys:
-        config = manager.config_with(key.topic, terms)
+        config = manager.on_demand.config_with(key.topic, terms)
         try:
             manager.partition(*key).log.check_delete_records(before, config)
         except OffsetOutOfRange as error:
             named = error.of_log(str(key))
             raise InvalidArgument(f"{named}; nothing was deleted") from error
-    return _each(home, keys, lambda key: manager.delete_records(key, before, terms).as_json())
+    return _each(
+        home, keys, lambda key: manager.on_demand.delete_records(key, before, terms).as_json()
+    )
 
 
 def _retain(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -252,7 +161,7 @@ def _retain(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
     terms, keys = _terms(arguments), partitions_of(arguments)
     topics = {key.topic for key in keys}
-    configs = {name: home.manager.config_with(name, terms) for name in topics}
+    configs = {name: home.manager.on_demand.config_with(name, terms) for name in topics}
     unknown = sorted(name for name, config in configs.items() if not config.is_policy_known)
     notes = []
     if any(name in DELETION_SETTINGS for name in terms.overrides):
@@ -266,7 +175,9 @@ def _retain(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
             raise InvalidArgument(reason)
         notes.append(f"{reason}; until then nothing of it is deleted")
         keys = [key for key in keys if key.topic not in unknown]
-    logs = _each(home, keys, lambda key: home.manager.retain_log(key, terms).as_json(), notes)
+    logs = _each(
+        home, keys, lambda key: home.manager.on_demand.retain_log(key, terms).as_json(), notes
+    )
     return {"logs": logs, "notes": notes}
 
 
@@ -288,7 +199,8 @@ def _compact(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     with _writers(home.machine) as scheduler:
 
         def compact(key: TopicPartition) -> dict[str, Any]:
-            done = home.manager.compact(key, scheduler=scheduler, leaves_unknown=True, terms=terms)
+            on_demand = home.manager.on_demand
+            done = on_demand.compact(key, scheduler=scheduler, leaves_unknown=True, terms=terms)
             return done[key].as_json()
 
         return _each(home, partitions_of(arguments), compact)

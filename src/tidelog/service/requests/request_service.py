@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.env.scheduler import OwnThreads, Scheduler
     from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.log_manager import LogManager
     from tidelog.segment.filenames import TopicPartition
-    from tidelog.service.requests.carry_out import Manager
 
 MAX_CLAIMED: Final = 64
 """How many requests are in hand at most; others wait for them, up to their deadline."""
@@ -92,7 +92,7 @@ class RequestService:
     ``_lock`` guards the jobs and the threads.
     """
 
-    def __init__(self, machine: Machine, log_dirs: LogDirs, manager: Manager) -> None:
+    def __init__(self, machine: Machine, log_dirs: LogDirs, manager: LogManager) -> None:
         self._machine: Final = machine
         self._fs: Final = machine.fs
         self._log_dirs: Final = log_dirs

@@ -11,9 +11,9 @@ from tidelog.service.requests.request_service import RequestService
 if TYPE_CHECKING:
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.log_manager import LogManager
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.service.mover import PartitionMover
-    from tidelog.service.requests.carry_out import Manager
 
 
 class Requests:
@@ -25,7 +25,7 @@ class Requests:
         log_dirs: LogDirs,
         registry: LogRegistry,
         mover: PartitionMover,
-        manager: Manager,
+        manager: LogManager,
     ) -> None:
         self._fs: Final = machine.fs
         self._log_dirs: Final = log_dirs

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
     from tidelog.log.producers.abort_plan import AbortPlan
+    from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
     from tidelog.segment.filenames import TopicPartition
-    from tidelog.service.requests.carry_out import Home, Manager
+    from tidelog.service.requests.carry_out import Home
 
 _log = logging.getLogger(__name__)
 
@@ -184,7 +185,9 @@ def _check_last(log: Log, key: TopicPartition, record: AbortRecord, offset: int)
         raise CannotUndo(f"what {key} has at {offset} is not the marker that was written there")
 
 
-def _partition(manager: Manager, arguments: Mapping[str, Any]) -> tuple[TopicPartition, Partition]:
+def _partition(
+    manager: LogManager, arguments: Mapping[str, Any]
+) -> tuple[TopicPartition, Partition]:
     keys = partitions_of(arguments)
     if len(keys) != 1:
         raise InvalidArgument("a transaction is aborted in one partition at a time")

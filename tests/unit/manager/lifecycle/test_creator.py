@@ -79,7 +79,7 @@ def test_a_log_that_is_not_loaded_yet_is_not_created_a_second_time(paths: tuple[
         topic = manager.create_topic("t", path=paths[-1])
         manager.create_topic("other", path=paths[-1])
         fill(manager, "t", 0, 10)
-        manager.delete_records(TopicPartition("t", 0), 4)
+        manager.on_demand.delete_records(TopicPartition("t", 0), 4)
     with home.open_as(FIRST_USE) as manager:
         log = manager.get_or_create_log("t", 0, is_new=True, topic_id=topic.topic_id)
         offsets = (log.log_start_offset, log.log_end_offset)

@@ -248,8 +248,8 @@ def test_a_share_of_the_disk_spares_a_log_that_is_being_cleaned() -> None:
                 found.append(manager.tasks.cleanup_logs())
                 home.clock.advance(home.defaults.file_delete_delay_ms)
 
-        manager.watch_cleaning(retain)
-        assert manager.compact("t")["t", 0].is_whole
+        manager.on_demand.on_progress = retain
+        assert manager.on_demand.compact("t")["t", 0].is_whole
 
         fill(manager, "t", 0, 200)
         assert found == [0]

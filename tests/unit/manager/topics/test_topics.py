@@ -135,7 +135,7 @@ def test_new_settings_let_the_cleaner_try_a_failed_log_at_once() -> None:
     """A log whose settings changed does not wait for the back-off; other logs still wait."""
     home = ManagerHome(cleanup_policy=("compact",))
     with home.open(log_cleaner_enable=True) as manager:
-        cleaner = manager._cleaning.cleaner
+        cleaner = manager.cleaning.cleaner
         assert cleaner is not None
         for topic in ("t", "u"):
             manager.create_topic(topic)
