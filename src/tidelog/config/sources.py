@@ -22,6 +22,12 @@ VARIABLE_PREFIX: Final = "TIDELOG_"
 
 _BROKER: Final = {known.name for known in options_of(BrokerConfig)}
 _SYNONYMS: Final = {s.name for known in options_of(LogConfig) for s in known.synonyms}
+_TOPIC_NAMES: Final = {
+    name: known.name
+    for known in options_of(LogConfig)
+    for name in (known.name, *(one.name for one in known.synonyms))
+}
+"""The topic-level name of each setting, by all of its names."""
 _TOPIC_ONLY: Final = {known.name for known in options_of(LogConfig)} - _SYNONYMS
 
 _DYNAMIC_BROKER: Final = frozenset(
@@ -76,11 +82,7 @@ def broker_config(
 
 def topic_settings_in(properties: Mapping[str, str]) -> frozenset[str]:
     """Return the topic settings among ``properties``, by their topic-level names."""
-    return frozenset(
-        known.name
-        for known in options_of(LogConfig)
-        if known.name in properties or any(one.name in properties for one in known.synonyms)
-    )
+    return frozenset(_TOPIC_NAMES[name] for name in properties.keys() & _TOPIC_NAMES.keys())
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -332,7 +332,7 @@ class Logs(OfOneProcess):
         """Delete the segments that have expired by now; return those deleted of each log.
 
         ``chosen`` are names of topics, or (topic, partition); none stands for all. A service does
-        this by itself each ``log.retention.check.interval.ms``. Errors as ``LogManager.retain``.
+        this by itself each ``log.retention.check.interval.ms``. Errors as ``OnDemand.retain``.
         """
         return self.manager.on_demand.retain(*chosen)
 
@@ -340,7 +340,7 @@ class Logs(OfOneProcess):
         """Clean compacted logs now, however dirty they are; return what was done to each log.
 
         ``chosen`` as for ``retain``. A service cleans by itself what is dirty enough. Errors as
-        ``LogManager.compact``.
+        ``OnDemand.compact``.
         """
         return self.manager.on_demand.compact(*chosen)
 

@@ -116,7 +116,7 @@ def compact_spread(
 
     The directories are locked until the iterator ends or is closed. ``accept``: see
     ``open_directory_read_only``. Raises DirectoryLocked, PartitionsElsewhere,
-    UnknownTopicOrPartition, InvalidConfig, and as ``LogManager.compact``.
+    UnknownTopicOrPartition, InvalidConfig, and as ``OnDemand.compact``.
     """
     directory, terms = _opened(paths, terms, accept)
     keys = _partitions(directory, topics)

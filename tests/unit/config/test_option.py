@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.log_config import LogConfig
 from tidelog.config.option import (
     Int32,
     Synonym,
@@ -17,6 +19,7 @@ from tidelog.config.option import (
     at_least,
     between,
     check_options,
+    check_value,
     one_of,
     option,
     options_of,
@@ -196,3 +199,10 @@ def test_a_field_of_another_type_is_a_bug() -> None:
 
     with pytest.raises(InvariantError, match="bytes"):
         options_of(Wrong)
+
+
+@pytest.mark.parametrize("declared", [Sample, LogConfig, BrokerConfig])
+def test_each_default_is_valid(declared: type[object]) -> None:
+    """So that a value which is the default need not be checked again."""
+    for known in options_of(declared):
+        check_value(known, known.default)
