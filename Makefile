@@ -101,6 +101,7 @@ docs: $(STAMP) ## write the generated pages of docs anew: formats, settings, JSO
 	@$(BIN)/python tools/json_doc.py
 	@$(BIN)/python tools/imports_doc.py
 	@$(BIN)/python tools/states_doc.py
+	@$(BIN)/python tools/ways_doc.py
 	@$(BIN)/python tools/pictures_doc.py
 	@$(BIN)/python tools/tables_doc.py
 	@$(BIN)/python tools/scenarios.py

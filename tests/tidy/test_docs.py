@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+import subprocess
 import sys
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -107,6 +108,14 @@ def test_the_table_of_imports_is_that_of_the_contracts(root: Path) -> None:
 
     assert page.count("| `manager` | `cleaner` `readonly` ") == 1
     assert page == tool(root, "imports_doc").render(page)
+
+
+def test_the_ways_through_the_code_are_those_that_it_takes(root: Path) -> None:
+    """docs/architecture.md names the files that each of the five ways enters: else `make docs`."""
+    command = [sys.executable, "tools/ways_doc.py", "--check"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 def test_each_scenario_of_kafkas_has_a_test_or_a_reason(root: Path) -> None:
