@@ -19,6 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 import tidelog
+from tidelog.embedded.doors import open_briefly
 from tidelog.spark.source import LogSource
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Tracer:
         self._depth = 0
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
-        """Note a call or a return; comprehensions are no functions in later Pythons."""
+        """Note a call or a return; later Pythons make no call of a comprehension."""
         name = frame.f_code.co_filename
         if not name.startswith(SOURCE) or frame.f_code.co_name.startswith("<"):
             return
@@ -90,9 +91,9 @@ def load(directory: str, tracer: Tracer) -> None:
 
 
 def clean(directory: str, tracer: Tracer) -> None:
-    """Compact a log once."""
+    """Compact a log once, by a short-lived writer: there no flush runs beside the cleaning."""
     config = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
-    with tidelog.open(directory, log_cleaner_enable=False) as logs:
+    with open_briefly(directory) as logs:
         logs.create_topic("c", config=config, exist_ok=True)
         logs.append_all("c", ((b"%d" % (n % 10), b"v" * 1000) for n in range(3000)))
         with tracer.tracing():
@@ -154,7 +155,7 @@ def spark_commit(directory: str, tracer: Tracer) -> None:
 WAYS: Final[dict[str, tuple[str, Callable[[str, Tracer], None]]]] = {
     "append": ("An append: `Logs.append` of one record", append),
     "load": ("A load: `tidelog.open` of a directory with one log", load),
-    "clean": ("A cleaning: `Logs.compact` of one log", clean),
+    "clean": ("A cleaning: `Logs.compact` of one log, in a short-lived writer", clean),
     "spark-read": ("A Spark read: the plan, and one task", spark_read),
     "spark-commit": ("A Spark commit: one micro-batch, in a short-lived writer", spark_commit),
 }

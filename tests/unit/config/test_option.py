@@ -204,5 +204,8 @@ def test_a_field_of_another_type_is_a_bug() -> None:
 @pytest.mark.parametrize("declared", [Sample, LogConfig, BrokerConfig])
 def test_each_default_is_valid(declared: type[object]) -> None:
     """So that a value which is the default need not be checked again."""
-    for known in options_of(declared):
+    options = options_of(declared)
+    for known in options:
         check_value(known, known.default)
+
+    assert len(options) >= 7
