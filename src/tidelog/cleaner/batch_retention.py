@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
+from tidelog.cleaner.delete_horizon import has_passed
 from tidelog.codec.layout import byte_view
 from tidelog.kernels import rows
 from tidelog.kernels.compaction import key_rows as keys
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 _CONTROL: Final = int(BatchFlags.CONTROL)
 _TRANSACTIONAL: Final = int(BatchFlags.TRANSACTIONAL)
-_DELETE_HORIZON: Final = int(BatchFlags.DELETE_HORIZON)
 _CODEC: Final = int(BatchFlags.CODEC)
 
 
@@ -134,8 +134,7 @@ class BatchRetentionRules:
         action &= ~keys.FILTER
         if not is_empty:
             return action | keys.KEEP
-        has_horizon = row[rows.ATTRIBUTES] & _DELETE_HORIZON
-        if has_horizon and row[rows.BASE_TIMESTAMP] <= self.now_ms:
+        if has_passed(row, self.now_ms):
             return action
         return action | keys.KEEP | keys.MARK_EMPTIED
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.cleaner.background_writers import BackgroundWriters
 from tidelog.cleaner.cleanable_range import GroupLimits, group_by_size, sizes_of
+from tidelog.cleaner.delete_horizon import legacy_horizon_of
 from tidelog.cleaner.offset_map import OffsetMap
 from tidelog.cleaner.offset_map_builder import OffsetMapBuilder
 from tidelog.cleaner.segment_copy import CleaningRound, SegmentCopier
@@ -182,12 +183,6 @@ def _check_range(log: SourceLog, to_clean: OffsetsToClean) -> None:
     if not first < to_clean.first_uncleanable_offset <= end:
         asked = f"[{to_clean.first_dirty_offset}, {to_clean.first_uncleanable_offset})"
         raise InvalidArgument(f"offsets {asked} cannot be cleaned: the log holds [{first}, {end})")
-
-
-def legacy_horizon_of(log: SourceLog, first_dirty: int, config: LogConfig) -> int:
-    """Return when, in ms, a segment was last changed whose old tombstones are dropped."""
-    clean = [segment for segment in log.segments if segment.base_offset < first_dirty]
-    return clean[-1].modified_ms - config.delete_retention_ms if clean else 0
 
 
 def is_worth_kernels(log: SourceLog, end_offset: int) -> bool:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from tidelog.cleaner.decompressed_batches import decompress_batches
+from tidelog.cleaner.delete_horizon import new_horizon
 from tidelog.cleaner.filter_result import report_dropped, update_stats
 from tidelog.cleaner.key_table import KeyTable, check_status
 from tidelog.cleaner.retain import check_record_retention, mark_superseded
 from tidelog.cleaner.rewrite import RewrittenBatches, recompress, rewrite_legacy, rewrite_plainly
 from tidelog.kernels import rows
-from tidelog.records.batch import BATCH_HEADER, INT64_MAX
+from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.memory import BatchColumns
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class RecordFilter:
     ) -> None:
         self._map = offset_map
         self._now_ms = now_ms
-        self._horizon_ms = min(now_ms + delete_retention_ms, INT64_MAX)
+        self._horizon_ms = new_horizon(now_ms, delete_retention_ms)
         self._stats = stats
         self._on_dropped = on_dropped
         self._table = KeyTable(with_kernels=offset_map.with_kernels)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from tidelog.cleaner.delete_horizon import have_passed
 from tidelog.cleaner.key_table import check_status
 from tidelog.kernels.compaction import key_rows as keys
 
@@ -102,7 +103,7 @@ def _check_plainly(
     is_superseded = ~has_bit & (offsets < columns[keys.LATEST])
     is_superseded[has_bit] = offset_map.has_bits(offsets[has_bit])
     batches, actions = decompressed.batches, decompressed.actions
-    is_due = batches.has_delete_horizon & (batches.base_timestamp <= now_ms)
+    is_due = have_passed(batches, now_ms)
     if decompressed.legacy is not None:
         is_due[:] = not retain_legacy_deletes
     is_expired = is_due[batch] & (columns[keys.VALUE_SIZE] < 0)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from tidelog.cleaner.delete_horizon import HORIZON, gets_horizon
 from tidelog.cleaner.key_table import NEGATIVE_TIMESTAMP
 from tidelog.codec.compression import Codec, compress
 from tidelog.codec.layout import byte_view
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from tidelog.records.record import Record
     from tidelog.records.record_columns import RecordColumns
 
-_HORIZON: Final = int(BatchFlags.DELETE_HORIZON)
 _KEPT_FLAGS: Final = int(BatchFlags.CODEC | BatchFlags.LOG_APPEND_TIME) | int(
     BatchFlags.TRANSACTIONAL | BatchFlags.CONTROL
 )
@@ -103,8 +103,8 @@ def _result_of(
     """Return the result for a batch, and its new delete horizon; None if it gets no new one."""
     if not retained:
         return (keys.EMPTIED if action & keys.RETAIN_EMPTY else keys.DROPPED), None
-    wants_horizon = has_tombstone or action & keys.MARK_EMPTIED
-    if wants_horizon and not row[rows.ATTRIBUTES] & _HORIZON:
+    is_emptied = bool(action & keys.MARK_EMPTIED)
+    if gets_horizon(row, has_tombstone=has_tombstone, has_emptied_marker=is_emptied):
         return keys.REWRITTEN, horizon_ms
     return (keys.COPIED if retained == row[rows.RECORDS_COUNT] else keys.REWRITTEN), None
 
@@ -116,11 +116,11 @@ def _rewritten(
     timestamps = [record[keys.TIMESTAMP] for record in retained]
     if min(timestamps) < NO_TIMESTAMP:
         raise InvalidArgument(NEGATIVE_TIMESTAMP)
-    attributes = header.attributes & (_KEPT_FLAGS | _HORIZON)
+    attributes = header.attributes & (_KEPT_FLAGS | HORIZON)
     base_timestamp = timestamps[0]
     if new_horizon_ms is not None:
-        base_timestamp, attributes = new_horizon_ms, attributes | _HORIZON
-    elif attributes & _HORIZON:
+        base_timestamp, attributes = new_horizon_ms, attributes | HORIZON
+    elif attributes & HORIZON:
         base_timestamp = header.base_timestamp
     body = bytearray()
     for record, timestamp in zip(retained, timestamps, strict=True):

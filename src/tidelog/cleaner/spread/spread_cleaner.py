@@ -12,7 +12,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tidelog.cleaner.cleaned_transactions import CleanedTransactions, collect_aborted
-from tidelog.cleaner.cleaner import CleaningResult, groups_of, is_worth_kernels, legacy_horizon_of
+from tidelog.cleaner.cleaner import CleaningResult, groups_of, is_worth_kernels
+from tidelog.cleaner.delete_horizon import legacy_horizon_of
 from tidelog.cleaner.offset_map import random_hash_key
 from tidelog.cleaner.spread.entries import KeyCollision
 from tidelog.cleaner.spread.plan import FileGroup, LastOfProducer, SourceFile, SpreadPlan
