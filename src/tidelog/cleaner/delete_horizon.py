@@ -1,8 +1,8 @@
 """The delete horizon: until when compaction retains a tombstone, or the marker of a transaction.
 
 The first cleaning that finds nothing newer for a tombstone's key writes into its batch when
-``delete.retention.ms`` will have passed, so that each reader that keeps up sees it. A cleaning after
-that time drops it. A batch has one horizon for all its records, in the place of its base timestamp,
+``delete.retention.ms`` will have passed, so that each reader that keeps up sees it. Cleanings after
+that time drop it. A batch has one horizon for all its records, in the place of its base timestamp,
 and keeps the first one it gets. Batches of magic 0 and 1 have no such field: the time when the file
 of a segment was last changed decides.
 
