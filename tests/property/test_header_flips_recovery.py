@@ -1,8 +1,8 @@
 """One flipped bit in a batch header, where no checksum covers it, against whatever writes.
 
-A recovery cuts nothing for a base offset that one damaged batch explains, after a kill as after a
-clean stop; for any other bit it cuts as Kafka does, and keeps what it cuts. What ``verify`` calls
-damaged nobody writes anew: neither the cleaner nor a mirror. What nobody can see is counted.
+A recovery cuts nothing sound for a base offset that one damaged batch explains, after a kill as
+after a clean stop; for any other bit it cuts as Kafka does, and keeps what it cuts. What ``verify``
+calls damaged nobody writes anew: neither the cleaner nor a mirror. What nobody can see is counted.
 """
 
 from __future__ import annotations
@@ -106,9 +106,14 @@ def keeps_what_is_sound(home: DataHome, flip: Flip, truth: Shown, *, is_killed: 
         assert flip.bit >= BASE_OFFSET_BITS, flip
         assert (batches_of(home), cut_files(home)) == (before, []), flip
         return "not loaded"
-    if flip.bit >= BASE_OFFSET_BITS and flip.bit not in EPOCH_BITS:
+    has_epoch = not flip.place.is_old  # an old batch has its checksum there
+    if flip.bit >= BASE_OFFSET_BITS and not (has_epoch and flip.bit in EPOCH_BITS):
         assert found == truth[: len(found)], flip
         return "cut" if batches_of(home) != before else "damage stays"
+    if is_killed and cut_files(home):
+        assert before == batches_of(home) + before[-flip.place.size :], flip
+        assert (kept, error, found) == (None, None, truth[: len(found)]), flip
+        return "torn end"
     assert (batches_of(home), cut_files(home)) == (before, []), flip
     if error is not None:
         assert found == truth[: len(found)], flip

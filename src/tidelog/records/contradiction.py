@@ -27,6 +27,7 @@ class Contradiction(NamedTuple):
     the last batch before them. The next sound batch begins at ``following_offset``; None: there is
     none. ``end_offset`` is where the segment ends: a damaged batch at its end counts by its number
     of offsets. ``is_explained``: without one batch all others, up to the end, are in order.
+    ``is_torn_end``: that one is the last batch, so that nothing sound is kept by leaving it out.
     """
 
     damaged: tuple[int, ...]
@@ -34,6 +35,7 @@ class Contradiction(NamedTuple):
     following_offset: int | None
     end_offset: int
     is_explained: bool
+    is_torn_end: bool
     reason: str
 
     @property
@@ -161,6 +163,7 @@ class _Chain:
             None if self._following is None else self._following[0],
             self._end_offset(damaged),
             bool(self._ways),
+            damaged is Damaged.SECOND and self._following is None,
             reason,
         )
 

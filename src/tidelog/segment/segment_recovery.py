@@ -183,13 +183,13 @@ def check(
 class Looked(NamedTuple):
     """What the offsets of a segment are like.
 
-    ``first_far`` is the first one that does not fit an int32 above the base offset. ``is_whole``:
-    valid batches fill the file.
+    ``first_far`` is the first one that does not fit an int32 above the base offset. ``end`` is the
+    byte after the last valid batch.
     """
 
     contradiction: Contradiction | None
     first_far: int | None
-    is_whole: bool
+    end: int
 
 
 def look_through(view: SegmentView, how: Check) -> Looked:
@@ -210,7 +210,7 @@ def look_through(view: SegmentView, how: Check) -> Looked:
                 yield piece.batches
 
     found = find_contradiction(read, view.base_offset, how.end_offset)
-    return Looked(found, first_far, end == view.size_bytes)
+    return Looked(found, first_far, end)
 
 
 def _explained(view: SegmentView, how: Check) -> RebuildableError:

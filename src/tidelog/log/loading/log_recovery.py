@@ -257,21 +257,26 @@ class SegmentRecovery:
         recovery_point: int,
         found: Contradiction,
     ) -> bool:
-        """Return whether a contradiction stays in the log: no other one is behind it.
+        """Return whether a contradiction stays in the log: it is the only one, and no torn end.
 
-        Below the recovery point that does not matter, as what was flushed is believed.
+        Below the recovery point that does not matter, as what was flushed is believed. Past it, a
+        power cut may have taken the first bytes of the last batch, which hold its offset.
         """
         following = found.following_offset
         if following is not None and following <= recovery_point:
             return True
+        is_torn_end = found.is_torn_end and found.next_offset >= recovery_point
         for number, later in enumerate(behind):
             self._watcher.recovering(self._context.directory, len(behind) - number)
             end_offset = _end_offset(behind[number + 1 :])
             looked = look_through(later.view(), Check(end_offset, self._helpers))
             if looked.contradiction is not None:
                 return False
-            if not looked.is_whole:
+            is_torn_end = is_torn_end and not looked.end
+            if looked.end < later.size_bytes:
                 break  # the log will end there
+        if is_torn_end:
+            return False
         self.contradiction = OpenContradiction(segment.base_offset, segment.path, found)
         return True
 

@@ -212,16 +212,75 @@ def test_below_the_recovery_point_it_is_believed() -> None:
     assert read(log, 6) == ([6, 7, 8, 9, 10], None)
 
 
-def test_a_damaged_last_batch_counts_by_its_offsets() -> None:
+def test_a_flushed_last_batch_that_is_damaged_counts_by_its_offsets() -> None:
     """The log ends behind it, so that a reader that begins there gets the error, too."""
-    home = home_of()
+    home = home_of(flushed=10)
     flip(home, 9, 3)
+    before = logs_of(home)
 
-    log = home.open(clean=False)
+    log = home.open(clean=False, recovery_point=10)
 
+    assert logs_of(home) == before
     assert log.log_end_offset == 10
     assert read(log, 9)[0] == []
     assert read(log, 9)[1] is not None
+    assert log.contradiction is not None
+
+
+def lose_first_bytes(home: LogHome, base_offset: int, number: int, count: int) -> bytes:
+    """Put zeros over the first bytes of a batch, as a power cut does; return what is left of it."""
+    name = f"{base_offset:020d}.log"
+    data = bytearray(home.read(name))
+    data[number * SIZE : number * SIZE + count] = bytes(count)
+    home.write(name, data)
+    return bytes(data[number * SIZE : (number + 1) * SIZE])
+
+
+@pytest.mark.parametrize("count", [8, 12, 16, 17, SIZE - 5])
+@pytest.mark.parametrize("flushed", [0, 4, 9])
+def test_a_last_batch_that_lost_its_first_bytes_is_a_torn_end(count: int, flushed: int) -> None:
+    """It is cut and kept: nothing follows it that would be whole without it."""
+    home = home_of(flushed=flushed)
+    torn = lose_first_bytes(home, 0, 9, count)
+
+    log = home.open(clean=False, recovery_point=flushed)
+
+    assert log.contradiction is None
+    assert log.append_as_leader(batch(9)).first_offset == 9
+    assert read(log) == (list(range(10)), None)
+    cut = [name for name in home.fs.list(home.data_directory) if name.endswith(".cut")]
+    assert len(cut) == 1
+    assert home.fs.read(f"{home.data_directory}/{cut[0]}").startswith(torn.rstrip(b"\0"))
+
+
+def test_a_torn_end_before_an_empty_segment_is_cut_too() -> None:
+    """The log had rolled, and nothing was in the next segment yet."""
+    home = LogHome(index_interval_bytes=0, segment_index_bytes=1200)
+    log = home.open()
+    for number in range(10):
+        log.append_as_leader(batch(number))
+    log.roll()
+    home.restart()
+    lose_first_bytes(home, 0, 9, 8)
+
+    log = home.open(clean=False)
+
+    assert log.contradiction is None
+    assert log.append_as_leader(batch(9)).first_offset == 9
+    assert read(log) == (list(range(10)), None)
+    assert sorted(logs_of(home)) == [f"{0:020d}.log"]
+
+
+def test_a_batch_that_lost_its_first_bytes_stays_before_a_segment_with_records() -> None:
+    """Sound records that follow it are not cut for it."""
+    home = home_of(8, per_segment=4)
+    lose_first_bytes(home, 4, 0, 8)
+    before = logs_of(home)
+
+    log = home.open(clean=False)
+
+    assert logs_of(home) == before
+    assert log.log_end_offset == 8
     assert log.contradiction is not None
 
 
