@@ -202,7 +202,11 @@ class LogManager(OfOneProcess, TruncationCalls):
         """Make what keeps logs in order, by itself or when it is asked to."""
         machine, log_dirs, registry = self.machine, self._log_dirs, self._registry
         self._truncation = LogTruncation(
-            log_dirs, registry, cleaning=self.cleaning, checkpointing=self._checkpointing
+            log_dirs,
+            registry,
+            current=self._reopener.current,
+            cleaning=self.cleaning,
+            checkpointing=self._checkpointing,
         )
         self.staged_commits = StagedCommits(
             *(machine, lambda: self._config, log_dirs, registry),
@@ -484,6 +488,7 @@ class LogManager(OfOneProcess, TruncationCalls):
             UnknownTopicOrPartition: a directory that is not open here holds it.
             InvalidArgument: no move was requested.
         """
+        self._reopener.current(TopicPartition(topic, partition))
         return self._creating.get_or_create_log(
             TopicPartition(topic, partition),
             is_new=is_new,

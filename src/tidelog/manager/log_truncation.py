@@ -24,18 +24,23 @@ if TYPE_CHECKING:
 
 
 class LogTruncation:
-    """Truncates open logs; cleaning of them waits meanwhile."""
+    """Truncates open logs; cleaning of them waits meanwhile.
+
+    ``current`` returns a partition, its log reopened if need be; None if there is none.
+    """
 
     def __init__(
         self,
         log_dirs: LogDirs,
         registry: LogRegistry,
         *,
+        current: Callable[[TopicPartition], Partition | None],
         cleaning: Cleaning,
         checkpointing: OffsetCheckpointing,
     ) -> None:
         self._log_dirs: Final = log_dirs
         self._registry: Final = registry
+        self._current: Final = current
         self._cleaning: Final = cleaning
         self._checkpointing: Final = checkpointing
 
@@ -107,7 +112,7 @@ class LogTruncation:
         record that the log has dropped. Kafka: ``Partition.truncateTo`` and
         ``ReplicaAlterLogDirsManager.markPartitionsForTruncation``.
         """
-        while (partition := self._registry.partition(key)) is not None:
+        while (partition := self._current(key)) is not None:
             log = partition.log
             with pausing(log), partition.listeners, partition.lock:
                 if partition.log is not log:  # moved, or opened anew, meanwhile

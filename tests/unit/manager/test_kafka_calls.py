@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final, TypeVar
+
 import pytest
 
 from tidelog.cleaner.states import IDLE, Phase
 from tidelog.errors import InvalidArgument, LogDirNotFound
 from tidelog.segment.filenames import TopicPartition
-from tidelog.testing.manager_home import ManagerHome
+from tidelog.testing.manager_home import Loading, ManagerHome, fill
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.manager.log_manager import LogManager
+
+Opened = TypeVar("Opened", bound="LogManager")
 KEY = TopicPartition("t", 0)
 
 
@@ -69,3 +77,63 @@ def test_without_a_cleaner_there_is_nothing_to_pause() -> None:
         manager.create_topic("t")
         manager.cleaning.pause(TopicPartition(*KEY))
         manager.cleaning.resume(TopicPartition(*KEY))
+
+
+ACTS: Final[dict[str, Callable[[LogManager], object]]] = {
+    "truncate_to": lambda manager: manager.truncate_to({KEY: 4}),
+    "truncate_fully": lambda manager: manager.truncate_fully_and_start_at(*KEY, 4),
+    "delete_records": lambda manager: manager.on_demand.delete_records(KEY, 4),
+    "get_or_create_log": lambda manager: manager.get_or_create_log(*KEY).roll(),
+    "recover_log": lambda manager: manager.recover_log(*KEY).roll(),
+    "retain": lambda manager: manager.on_demand.retain("t"),
+    "retain_log": lambda manager: manager.on_demand.retain_log(KEY),
+    "compact": lambda manager: manager.on_demand.compact("t"),
+    "partition": lambda manager: manager.partition(*KEY).log.roll(),
+    "flush": lambda manager: manager.flush(),
+    "flush_partitions": lambda manager: manager.flush_partitions([KEY]),
+}
+
+
+def interrupted(manager: Opened) -> Opened:
+    """Give a manager a log of nine records in which a change was not completed; return it."""
+    manager.create_topic("t", 1, {"cleanup.policy": "compact,delete"})
+    fill(manager, "t", 0, 9)
+    manager.partition(*KEY).log.require_reopening("an append was interrupted")
+    return manager
+
+
+@pytest.mark.parametrize("loading", Loading)
+@pytest.mark.parametrize("act", ACTS)
+def test_a_log_that_waits_to_be_reopened_is_reopened_by_whoever_needs_it(
+    act: str, loading: Loading
+) -> None:
+    """Whatever takes a log to change it does so, at once."""
+    with interrupted(ManagerHome("/a", "/b").open_as(loading)) as manager:
+        ACTS[act](manager)
+
+        log = manager.get_log(*KEY)
+        assert log is not None
+        assert not log.needs_reopening
+
+
+def test_a_log_that_waits_to_be_reopened_can_be_moved() -> None:
+    """Its copy is made of the log as it was reopened."""
+    home = ManagerHome("/a", "/b")
+    with interrupted(home.open()) as manager:
+        manager.move_partition(*KEY, "/b")
+        home.clock.advance(1_000)
+
+        log = manager.partition(*KEY).log
+        assert (log.directory, log.log_end_offset) == ("/b/t-0", 9)
+
+
+@pytest.mark.parametrize("is_stray", [False, True])
+def test_a_log_that_waits_to_be_reopened_can_be_taken_out_of_service(*, is_stray: bool) -> None:
+    """It need not be made whole for that."""
+    home = ManagerHome()
+    with interrupted(home.open()) as manager:
+        manager.async_delete(*KEY, is_stray=is_stray)
+
+        assert manager.get_log(*KEY) is None
+        renamed = [name for name in home.files() if name.startswith("t-0.")]
+        assert [name.rpartition("-")[2] for name in renamed] == ["stray" if is_stray else "delete"]

@@ -246,8 +246,7 @@ class LogDeleter:
         with self._registry.change_lock:
             log = self._take_out(key, is_future=is_future, is_stray=is_stray)
             if log is not None:
-                with log.watch("removing checkpoint lines"):
-                    self._forget(self._log_dirs.of(log), [key])
+                self._forget(self._log_dirs.of(log), [key])
                 self._registry.bell.ring()
             elif not is_future:
                 self._log_dirs.check_online(str(key))
@@ -279,15 +278,15 @@ class LogDeleter:
 
     def put_away(self, key: TopicPartition, log: Log, *, is_stray: bool = False) -> None:
         """Rename a log's directory to ``-delete``, to be deleted, or to ``-stray``, to be kept."""
-        if is_stray:
-            log.rename_directory(log_stray_directory_name(*key, self._unique()), goes_on=False)
-            log.close_handlers()
-            return
-        if log.needs_reopening:  # what is deleted need not be made whole
+        if log.needs_reopening:  # what is put away need not be made whole
             log.close_handlers()
             log_dir = self._log_dirs.of(log)
             with self._failing(log_dir, f"deleting {key}"):
-                self._rename_away(key, log_dir, log.directory)
+                self._rename_away(key, log_dir, log.directory, is_stray=is_stray)
+            return
+        if is_stray:
+            log.rename_directory(log_stray_directory_name(*key, self._unique()), goes_on=False)
+            log.close_handlers()
             return
         try:
             log.rename_directory(log_delete_directory_name(*key, self._unique()), goes_on=False)
@@ -421,18 +420,22 @@ class LogDeleter:
             if fs.exists(source) or fs.is_link(source):
                 self._rename_away(key, log_dir, source)
 
-    def _rename_away(self, key: TopicPartition, log_dir: LogDir, source: str) -> None:
-        """Rename a directory to ``-delete``, durably, and let it be deleted later.
+    def _rename_away(
+        self, key: TopicPartition, log_dir: LogDir, source: str, *, is_stray: bool = False
+    ) -> None:
+        """Rename a directory to ``-delete``, durably, for later deletion; or to ``-stray``.
 
         An OSError is undone.
         """
         fs = self._machine.fs
-        target = os.path.join(log_dir.path, log_delete_directory_name(*key, self._unique()))
+        name_of = log_stray_directory_name if is_stray else log_delete_directory_name
+        target = os.path.join(log_dir.path, name_of(*key, self._unique()))
         with undone_on_error(source) as undo:
             fs.rename(source, target)
             undo.callback(fs.rename, target, source)
             fs.sync_directory(log_dir.path)
-        self._queue.add(target)
+        if not is_stray:
+            self._queue.add(target)
 
     def _forget(self, log_dir: LogDir | None, keys: Sequence[TopicPartition]) -> None:
         """Remove the checkpoint lines of partitions, durably."""

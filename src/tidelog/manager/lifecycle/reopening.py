@@ -62,6 +62,11 @@ class LogReopener:
                 _log.warning("log-not-reopened log=%s reason=%s", partition, error)
         return count
 
+    def current(self, key: TopicPartition) -> Partition | None:
+        """Return the partition in service, as ``online`` does; None if there is none."""
+        found = self._registry.partition(key)
+        return found if found is None or found.is_online else self.online(found)
+
     def online(self, partition: Partition) -> Partition:
         """Return ``partition`` with its log reopened if needed; raise KafkaStorageError."""
         self._reopen_if_offline(partition)
