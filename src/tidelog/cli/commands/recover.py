@@ -36,6 +36,12 @@ _PRINTED_EVENTS: Final = frozenset(
 )
 """Events that the output reports as losses."""
 
+_WHY_NOT_FULL: Final = (
+    "A service does not check logs in full while it serves them: stop it first. Meanwhile, tidelog"
+    " plan recovery --full shows what would be lost, and tidelog recover without --full cuts the"
+    " logs that take no appends"
+)
+
 
 def add_parser(commands: Commands) -> None:
     """Add ``tidelog recover`` to the command line."""
@@ -122,7 +128,7 @@ def _recovered_here_or_there(chosen: ChosenPartitions, args: Namespace) -> _Foun
     """
     from tidelog.cli.service_requests import asked, numbers_by_topic
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.errors import RequestFailed
+    from tidelog.errors import DirectoryLocked, RequestFailed, RequestNotTaken
     from tidelog.manager.recovered_log import RecoveredLog
 
     path = os.path.dirname(chosen.places[0].path)
@@ -133,7 +139,10 @@ def _recovered_here_or_there(chosen: ChosenPartitions, args: Namespace) -> _Foun
         return _recovered(chosen, args, SYSTEM_FILES)
 
     if args.full:
-        return here()
+        try:
+            return here()
+        except DirectoryLocked as error:
+            raise RequestNotTaken(error.path, error.pid, _WHY_NOT_FULL) from error
     arguments = {"partitions": numbers_by_topic(chosen.places), "keep": args.keep}
     try:
         found = asked(args.command, path, arguments, here)

@@ -124,3 +124,17 @@ def test_a_topic_is_born_with_the_defaults_of_the_command_that_creates_it(topic:
     with tidelog.open(topic.data, retention_ms=1) as logs:
         assert logs.topic("alone").birth == beside
     assert (beside["retention.ms"], beside["cleanup.policy"]) == ("-1", "delete")
+
+
+def test_a_full_recovery_beside_a_service_says_what_to_do(topic: Cli) -> None:
+    """A service would have to stop serving the logs for as long as all segments are read."""
+    topic.append("a")
+    with tidelog.open(topic.data):
+        refused = topic.on("recover", "--full")
+        planned = topic.on("recover", "--full", "--dry-run")
+
+    assert (refused.code, refused.out) == (3, "")
+    assert "in use by" in refused.err
+    assert "stop it first" in refused.err
+    assert "tidelog plan recovery --full" in refused.err
+    assert planned.code == 0
