@@ -153,6 +153,26 @@ def test_a_read_of_nothing_but_what_is_missing_fails(beheaded: Cli, words: tuple
     assert "t-0 is listed in tidelog.topics.json, but its directory is missing" in outcome.err
 
 
+def test_of_one_partition_only_its_own_findings_count(cli: Cli) -> None:
+    """Neither damage in another one nor a missing one ends it with 1, whether a topic is named."""
+    cli.on("create", "t", "-p", "3")
+    for number in range(3):
+        cli.on("append", "t", "--format", "json", stdin=f'{{"value": "v", "partition": {number}}}')
+    log_file = cli.data / "t-0" / f"{0:020d}.log"
+    log_file.write_bytes(log_file.read_bytes()[:-1] + b"x")
+    shutil.rmtree(cli.data / "t-2")
+
+    for topic in ((), ("t",)):
+        damaged, sound, missing = (
+            cli.on("verify", *topic, "-p", number, "--json") for number in range(3)
+        )
+
+        assert (damaged.code, sound.code, missing.code) == (1, 0, 1)
+        assert {(row["topic"], row["partition"]) for row in damaged.rows} == {("t", 0)}
+        assert (sound.rows, sound.counts["partitions"], sound.counts["records"]) == ([], 1, 1)
+        assert [row["partition"] for row in missing.rows] == [2]
+
+
 def test_a_damaged_checkpoint_does_not_hide_a_missing_partition(beheaded: Cli) -> None:
     """The check continues: both are reported, and the partition that is there is read."""
     (beheaded.data / "replication-offset-checkpoint").write_text("x\n")
