@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.text import check_text
 from tidelog.errors import InvalidArgument
+from tidelog.staging.stream_batch import is_batch_txn
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -31,11 +32,16 @@ MAX_TXN_BYTES: Final = 255
 def check_txn(txn: str) -> None:
     """Raise InvalidArgument for an id that a user cannot choose for a transaction.
 
-    Files are read whatever ids they hold: earlier releases took longer ones.
+    Files are read whatever ids they hold: earlier releases took longer ones, and those of batches.
     """
     check_text(txn, "a transaction id", MAX_TXN_BYTES)
     if not txn.strip():
         raise InvalidArgument(f"{txn!r} is not a transaction id: it is blank")
+    if is_batch_txn(txn):
+        raise InvalidArgument(
+            f"{txn!r} is not a transaction id: it would be taken for that of a batch of a stream;"
+            " choose one of another form"
+        )
 
 
 def transaction_hash(txn: str) -> str:

@@ -6,11 +6,19 @@ records. So a directory needs to remember only the last batch of each stream.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_TXN: Final = re.compile(r"stream .* batch [0-9]+", re.DOTALL)
+
+
+def is_batch_txn(txn: str) -> bool:
+    """Return whether a transaction id has the form of those of batches of streams."""
+    return _TXN.fullmatch(txn) is not None
 
 
 @dataclass(frozen=True, slots=True)

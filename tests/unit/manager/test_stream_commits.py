@@ -167,6 +167,20 @@ def test_an_entry_of_an_earlier_release_may_be_followed_by_any_later_batch() -> 
                 commit(home, logs, staged(home, logs, 7, b"c", query=query))
 
 
+def test_an_id_of_a_user_that_an_earlier_release_took_is_no_batch() -> None:
+    """It has the form of the batch's; the batch is new all the same, and known from then on."""
+    home = home_with_topic()
+    entry = {"txn": "stream q batch 5", "named": True, "timeMs": 1, "records": {"u": 1}}
+    home.write(FINISHED_FILE, json.dumps({"version": 4, "transactions": [entry]}))
+
+    with home.open(defaults=KEEP) as logs:
+        first, again = (commit(home, logs, staged(home, logs, 5, b"a")) for _ in range(2))
+
+        assert (first.is_repeat, again.is_repeat) == (False, True)
+        assert seen(logs) == [b"a"]
+    assert sorted(read_finished(home.fs, home.path)) == ["stream q batch 5"]
+
+
 def test_streams_do_not_disturb_each_other() -> None:
     """Each query counts for itself, and the table has one line for each."""
     home = home_with_topic()

@@ -12,6 +12,7 @@ from tidelog.records.builder import build_batch
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.staged_file import check_txn, is_staged_name, list_staged, staged_name
 from tidelog.staging.staged_run import RunLimits, StagedRun, check_run
+from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing.directory_home import DataHome, record
 
 LIMIT = 1 << 20
@@ -45,6 +46,15 @@ def test_an_id_is_short_text_that_utf8_can_hold(txn: str) -> None:
         check_txn(txn)
     check_txn("x" * 255)
     check_txn("\u00e9" * 127)
+
+
+@pytest.mark.parametrize("query_id", ["", "a query", "a\nb", "6b1d8f0e-1c9b-4c6e-8f0a-0d5b3f3a"])
+def test_an_id_is_not_that_of_a_batch_of_a_stream(query_id: str) -> None:
+    """Its entry would be taken for the batch's, and the batch's staged files for its own."""
+    with pytest.raises(InvalidArgument, match="that of a batch of a stream"):
+        check_txn(StreamBatch(query_id, 12).txn)
+    for txn in ("stream 7", "stream x batch", "stream x batch y", "upstream x batch 7"):
+        check_txn(txn)
 
 
 def test_a_name_identifies_only_the_transaction() -> None:
