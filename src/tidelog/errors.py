@@ -63,6 +63,11 @@ class TidelogError(Exception):
     """The base of all errors that tidelog raises deliberately."""
 
 
+def text_or_kind(error: BaseException) -> str:
+    """Return the text of an error; of one that has none, such as an interrupt, its class."""
+    return str(error) or type(error).__name__
+
+
 class InvalidArgument(TidelogError, ValueError):
     """An argument is not valid; nothing was changed."""
 

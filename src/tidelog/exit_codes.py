@@ -24,6 +24,7 @@ from tidelog.errors import (
     RequestFailed,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
+    text_or_kind,
 )
 
 
@@ -91,4 +92,4 @@ def text_of(error: Exception) -> str:
     """Return what a command prints of an error: never empty, the path of an OSError first."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    return str(error) or type(error).__name__
+    return text_or_kind(error)

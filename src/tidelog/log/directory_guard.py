@@ -10,7 +10,7 @@ import errno
 from typing import TYPE_CHECKING, Final, TypeGuard
 
 from tidelog.env.files import WRONG_KIND
-from tidelog.errors import KafkaStorageError, TidelogError
+from tidelog.errors import KafkaStorageError, TidelogError, text_or_kind
 from tidelog.segment.undo import UndoFailed
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class DirectoryGuard:
         if failure is None:
             return
         if self.needs_reopening:
-            cause = str(failure) or type(failure).__name__
+            cause = text_or_kind(failure)
             raise self.error(f"a change was not completed: {cause}; the log must be reopened")
         raise self.error(f"{self.data_directory} is offline: {failure}")
 

@@ -23,6 +23,7 @@ from tidelog.errors import (
     KafkaError,
     KafkaStorageError,
     UnknownTopicOrPartition,
+    text_or_kind,
 )
 from tidelog.log.directory_guard import PASSING, is_interrupt, lacks_resources
 from tidelog.log.loading.load_watch import SILENT
@@ -413,10 +414,10 @@ class StagedCommits(OfOneProcess):
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             delay_ms = min(RETRY_MS << min(failures - 1, MAX_DOUBLINGS), MAX_RETRY_MS)
             self._due_ns[key] = now_ns + delay_ms * _NS_PER_MS
-        self._note(log_dir.path, journal, str(error))
-        _log.warning(
-            "transaction-pending directory=%s txn=%s reason=%s", log_dir.path, journal.txn, error
-        )
+        reason = text_or_kind(error)
+        self._note(log_dir.path, journal, reason)
+        text = "transaction-pending directory=%s txn=%s reason=%s"
+        _log.warning(text, log_dir.path, journal.txn, reason)
 
     def _check_disk(self, log_dir: LogDir, error: OSError) -> None:
         if error.errno not in PASSING:

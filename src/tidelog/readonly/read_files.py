@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from tidelog.env.read_only_file import ReadOnlyFile
-from tidelog.errors import InvariantError, KafkaStorageError
+from tidelog.errors import InvariantError, KafkaStorageError, text_or_kind
 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
@@ -38,7 +38,7 @@ def storage_errors(path: str) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        reason = error.strerror or str(error) or type(error).__name__
+        reason = error.strerror or text_or_kind(error)
         raise KafkaStorageError(f"{error.filename or path}: {reason}") from error
 
 

@@ -24,6 +24,7 @@ from tidelog.errors import (
     KafkaStorageError,
     UnexpectedAppendOffset,
     UnknownTopicOrPartition,
+    text_or_kind,
 )
 from tidelog.log.directory_guard import PASSING, lacks_space
 from tidelog.manager.lifecycle.deleter import is_full
@@ -424,9 +425,9 @@ class PartitionMover:
             self._schedule(key, delay_ms)
             return
         is_known = isinstance(error, KafkaError)
-        trace = None if is_known else error
-        _log.error("move-failed topic=%s partition=%d reason=%s", *key, error, exc_info=trace)
-        self._abandon(key, str(error))
+        trace, reason = None if is_known else error, text_or_kind(error)
+        _log.error("move-failed topic=%s partition=%d reason=%s", *key, reason, exc_info=trace)
+        self._abandon(key, reason)
 
     def _abandon(self, key: TopicPartition, reason: str) -> None:
         """End a move. The copy stays if the log's disk failed: it may be all that is left.

@@ -162,6 +162,21 @@ def test_the_topic_of_an_interrupted_commit_is_there_when_somebody_looks_for_it(
     assert values(manager, "new", 0) == [b"a"]
 
 
+def test_why_a_transaction_is_pending_is_said_of_an_interrupt_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It has no text, so its kind is named."""
+    manager = ManagerHome().open()
+    manager.create_topic("t")
+    manager.staged_commits.on_point = interrupt_at_commit_point
+    with pytest.raises(KeyboardInterrupt), Logs(manager).transaction("x") as txn:
+        txn.append("t", b"a")
+
+    (reason,) = (reason for _, reason in manager.staged_commits.pending.values())
+    assert reason == "KeyboardInterrupt"
+    assert "transaction-pending directory=/data txn=x reason=KeyboardInterrupt" in caplog.text
+
+
 def test_a_commit_is_finished_in_a_log_whose_reopening_was_interrupted_too() -> None:
     """It was closed, and is opened before the commit goes on; until then nothing moves in it."""
     manager = ManagerHome().open()

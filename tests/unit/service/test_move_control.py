@@ -17,6 +17,7 @@ from tidelog.testing.manager_home import ManagerHome, fill, values
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tidelog.log.log import Log
     from tidelog.service.log_service import LogService
 
 KEY = TopicPartition("t", 0)
@@ -204,6 +205,21 @@ def test_a_move_back_to_where_the_partition_is_cancels_the_other(
 
     assert moving.moves() == []
     assert [name for name in copies(home) if name.endswith("-future")] == []
+
+
+def test_a_move_that_ends_with_an_error_without_text_has_a_reason(
+    moving: LogService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty one means that the move did not fail."""
+
+    def exhaust(*_logs: Log) -> int:
+        raise MemoryError
+
+    monkeypatch.setattr(mover, "_copy_piece", exhaust)
+    moving.throttle_moves(None)
+    moving._mover.step(KEY)
+
+    assert moving.why_not_moved(*KEY) == "MemoryError"
 
 
 @pytest.mark.parametrize("is_stray", [False, True])
