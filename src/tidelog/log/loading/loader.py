@@ -350,7 +350,7 @@ class LogLoader:
         segment = self._context.open_segment(base_offset, names=names)
         self._found_bytes += segment.size_bytes
         try:
-            if self._reason_to_recover(segment, names):
+            if self._reason_to_recover(segment, names, is_last=end_offset == INT64_MAX):
                 if will_be_recovered:
                     self._without_index.add(base_offset)
                 else:
@@ -361,7 +361,9 @@ class LogLoader:
             raise
         self._segments.add(segment)
 
-    def _reason_to_recover(self, segment: LogSegment, names: Collection[str]) -> str:
+    def _reason_to_recover(
+        self, segment: LogSegment, names: Collection[str], *, is_last: bool
+    ) -> str:
         """Return what is wrong with a segment's indexes, an empty string if nothing is.
 
         A missing time index is only made anew, and the contents of offset and time indexes are not
@@ -371,7 +373,8 @@ class LogLoader:
         path = log_file(self._context.directory, segment.base_offset)
         if not segment.has_offset_index(names):
             is_odd = checkpoints.is_clean or segment.base_offset < checkpoints.recovery_point
-            level = logging.ERROR if is_odd else logging.INFO
+            is_new = is_last and not segment.size_bytes  # its index files come with a record
+            level = logging.ERROR if is_odd and not is_new else logging.INFO
             _log.log(level, "offset-index-missing path=%s", path)
             return "no offset index"
         try:

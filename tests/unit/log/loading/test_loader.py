@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -575,3 +576,43 @@ def test_a_power_cut_while_a_log_is_cut_leaves_no_hole(
             break
     assert is_done
     assert operations > 15
+
+
+@pytest.mark.parametrize("records", [0, 1])
+def test_a_closed_log_that_ends_with_an_empty_segment_is_in_order(
+    records: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its index files come with its first record: nothing is lost."""
+    home = LogHome()
+    log = home.open()
+    for _ in range(records):
+        log.append_as_leader(build_batch([(-1, None, b"v", ())]))
+        log.roll()
+    log.close()
+    assert f"{records:020d}.index" not in home.files()
+
+    with caplog.at_level(logging.WARNING):
+        log = home.open(recovery_point=records)
+
+    assert caplog.records == []
+    assert log.log_end_offset == records
+
+
+def test_a_segment_with_records_that_lost_its_index_is_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """And an empty one before others."""
+    home = LogHome()
+    log = home.open()
+    for _ in range(3):
+        log.append_as_leader(build_batch([(-1, None, b"v", ())]))
+        log.roll()
+    log.close()
+    for number in (0, 1):
+        home.fs.delete(f"{home.directory}/{number:020d}.index")
+    home.write(f"{0:020d}.log", b"")
+
+    home.open(recovery_point=3)
+
+    found = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
+    assert [message.rpartition("/")[2] for message in found] == [f"{0:020d}.log", f"{1:020d}.log"]
