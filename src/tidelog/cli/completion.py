@@ -11,7 +11,7 @@ from argparse import SUPPRESS
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.cli.options import DIRECTORY_VARIABLE, DIRECTORY_WORD
+from tidelog.cli.options import DIRECTORY_VARIABLE, DIRECTORY_WORD, count_directories
 from tidelog.cli.parser import COMMAND_MODULES, make_parser
 
 if TYPE_CHECKING:
@@ -138,19 +138,41 @@ class _Line:
     def _positional(self) -> Action | None:
         """Return the argument that the next plain word is for."""
         arguments = [one for one in self._parser.actions if not one.option_strings]
-        if self._is_directory_given():
-            arguments = [one for one in arguments if one.dest != DIRECTORY_WORD]
-        if len(self._plain) < len(arguments):
-            return arguments[len(self._plain)]
-        is_open = bool(arguments) and arguments[-1].nargs in {"*", "+"}
-        return arguments[-1] if is_open else None
+        directory, count = self._directory_argument(), len(self._plain)
+        if directory is not None:
+            if count == self._first_word() and not self._is_directory_named():
+                return directory
+            arguments.remove(directory)
+            count -= len(self._directory_words())
+        if count < len(arguments):
+            return arguments[count]
+        last = arguments[-1] if arguments else directory
+        return last if last is not None and last.nargs in {"*", "+"} else None
 
-    def _is_directory_given(self) -> bool:
-        """Return whether ``-d`` or the environment names the directory, instead of a plain word."""
-        if self._directories:
-            return True
-        has_path = any(os.sep in word for word in self._plain)
-        return bool(os.environ.get(DIRECTORY_VARIABLE)) and not has_path
+    def _directory_argument(self) -> Action | None:
+        found = (one for one in self._parser.actions if one.dest == DIRECTORY_WORD)
+        return next(found, None)
+
+    def _is_directory_named(self) -> bool:
+        """Return whether ``-d`` or the environment names a directory, so that no word must."""
+        return bool(self._directories or os.environ.get(DIRECTORY_VARIABLE))
+
+    def _directory_words(self) -> list[str]:
+        """Return the plain words that the command takes as directories."""
+        argument = self._directory_argument()
+        if argument is None:
+            return []
+        arguments = [
+            one for one in self._parser.actions if not one.option_strings and one.choices is None
+        ]
+        words = [os.path.expanduser(word) for word in self._plain[self._first_word() :]]
+        count = count_directories(
+            words,
+            is_one=argument.nargs == "?",
+            is_lone=len(arguments) == 1,
+            is_given=bool(self._directories),
+        )
+        return words[:count]
 
     def _first_word(self) -> int:
         """Return the place of DIR among the plain words: after those that are choices."""
@@ -224,12 +246,11 @@ class _Line:
         from tidelog.errors import TidelogError
         from tidelog.segment.filenames import check_topic_name, parse_topic_partition
 
-        given = [*self._directories, *(word for word in self._plain if os.sep in word)]
+        given = [*self._directory_words(), *self._directories]
         usual = os.environ.get(DIRECTORY_VARIABLE)
-        first = self._plain[self._first_word() :][:1]
         found: dict[str, list[int]] = {}
         names: list[str] = []
-        for directory in given or ([usual] if usual else first):
+        for directory in given or ([usual] if usual else []):
             with suppress(OSError):
                 names += SYSTEM_FILES.list(os.path.expanduser(directory))
         for name in names:

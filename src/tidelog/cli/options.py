@@ -229,12 +229,9 @@ def _take_directories(parser: CommandParser, args: Namespace, *, is_one: bool) -
     arguments = [one for one in parser.actions if not one.option_strings and one.choices is None]
     words = [word for one in arguments for word in _words_of(args, one)]
     usual = os.environ.get(DIRECTORY_VARIABLE)
-    if is_one and args.directories and len(arguments) > 1:
-        count = 0  # what is a path may be a topic or a transaction of that directory
-    else:
-        is_named = bool(args.directories or usual)
-        count = _count_directories(words, is_lone=len(arguments) == 1, is_named=is_named)
-        count = min(count, 1) if is_one else count
+    count = count_directories(
+        words, is_one=is_one, is_lone=len(arguments) == 1, is_given=bool(args.directories)
+    )
     directories, words = [*words[:count], *args.directories], words[count:]
     for word in directories[:count]:
         if not (_is_path(word) or _is_directory(word)):
@@ -252,16 +249,20 @@ def _take_directories(parser: CommandParser, args: Namespace, *, is_one: bool) -
     return _hand_out(args, arguments[1:], words)
 
 
-def _count_directories(words: Sequence[str], *, is_lone: bool, is_named: bool) -> int:
+def count_directories(words: Sequence[str], *, is_one: bool, is_lone: bool, is_given: bool) -> int:
     """Return how many words are directories, from the first on.
 
-    ``is_lone``: the command takes no other words. ``is_named``: other directories are given.
+    ``is_one``: the command takes one directory. ``is_lone``: it takes no other words. ``is_given``:
+    ``-d`` names one.
     """
-    for count, word in enumerate(words):
+    if is_one and is_given and not is_lone:
+        return 0  # what is a path may be a topic or a transaction of that directory
+    is_named = is_given or bool(os.environ.get(DIRECTORY_VARIABLE))
+    for count, word in enumerate(words[:1] if is_one else words):
         is_first = count == 0 and not is_named
         if not word or not (is_lone or is_first or _is_path(word)):
             return count
-    return len(words)
+    return min(len(words), 1) if is_one else len(words)
 
 
 def _words_of(args: Namespace, argument: Action) -> list[str]:

@@ -109,6 +109,27 @@ def test_topics_are_those_of_the_directory(data: Path, monkeypatch: pytest.Monke
     assert words_after("cat", "-d", "~/data", "") == both
 
 
+def test_words_after_several_directories_are_of_all_of_them(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the command itself would read them: the first word, and paths after it."""
+    (data.parent / "more" / "rain-0").mkdir(parents=True)
+    (data.parent / "more" / "flights-2").mkdir()
+    monkeypatch.chdir(data.parent)
+
+    for first in ("data", "./data"):
+        assert words_after("cat", first, "./more", "") == ["flights", "rain", "tides"]
+        assert words_after("offsets", first, "./more", "r") == ["rain"]
+        assert words_after("describe", first, "./more", "tides", "r") == ["rain"]
+        assert words_after("cat", first, "./more", "flights", "-p", "") == ["0", "1", "2"]
+        assert complete(["metrics", first, "./more", ""]).paths == DIRECTORIES
+        assert words_after("cat", first, "./more", "flights", "") == []
+    assert words_after("cat", "./more", "-d", "data", "") == ["flights", "rain", "tides"]
+    monkeypatch.setenv(DIRECTORY_VARIABLE, "data")
+    assert words_after("cat", "./more", "") == ["flights", "rain"]
+    assert words_after("cat", "flights", "") == []
+
+
 def test_paths_are_left_to_the_shell(data: Path) -> None:
     """Files for dump and append, directories for ``-d``, and for what may be one."""
     assert complete(["dump", ""]).paths == FILES
