@@ -174,7 +174,8 @@ class FileRecords:
                 positions = batches.position
                 positions += position
                 if bounds is not None:
-                    batches = self._undisputed(batches, bounds, is_checked=check_crc)
+                    rest = byte_view(buffer)[found.next_position : filled]
+                    batches = self._undisputed(batches, bounds, rest, is_checked=check_crc)
                     bounds = bounds.after(int(found.batches.last_offset[-1]))
                 if batches.count:
                     yield Piece(buffer[:filled], batches, position, self.file.path)
@@ -189,15 +190,16 @@ class FileRecords:
                     self.is_oversized = True
 
     def _undisputed(
-        self, batches: BatchColumns, bounds: OffsetBounds, *, is_checked: bool
+        self, batches: BatchColumns, bounds: OffsetBounds, rest: memoryview, *, is_checked: bool
     ) -> BatchColumns:
         """Return the batches, without the last one if what follows shows it to be damaged.
 
-        Takes note of which of the two is. Where CRCs are not compared, what follows may also be no
-        batch, since the length of the last one is wrong.
+        ``rest`` are the bytes that were read behind them. Takes note of which of the two is
+        damaged. Where CRCs are not compared, what follows may also be no batch, since the length of
+        the last one is wrong.
         """
         last = len(batches) - 1
-        following = base_offset_at(self.file, self.next_position)
+        following = base_offset_at(self.file, self.next_position, rest, self.end)
         if following is None:
             is_fine = is_checked or self.next_position >= self.file.size()
         else:

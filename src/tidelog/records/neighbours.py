@@ -6,7 +6,7 @@ one header more before it hands a batch out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import CorruptMessage
 from tidelog.kernels import rows
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidelog.env.files import OpenFile
+
+
+_NOTHING: Final = memoryview(b"")
 
 
 class Dispute(NamedTuple):
@@ -32,13 +35,23 @@ class Dispute(NamedTuple):
     reason: str
 
 
-def base_offset_at(file: OpenFile, position: int) -> int | None:
+def base_offset_at(
+    file: OpenFile, position: int, read: memoryview = _NOTHING, end: int = 0
+) -> int | None:
     """Return the base offset of the batch at ``position``, of an old one the last offset.
 
     None for a header that is incomplete, zero, or of no batch: it contradicts nothing.
+
+    Args:
+        file: the batch may be in it.
+        position: where it would begin.
+        read: what was read of the file from there on. It is read again if it has no whole header.
+        end: the file is known to have the bytes up to there.
     """
-    row = _header(file, position)
-    return None if row is None else row[rows.BASE_OFFSET]
+    if len(read) < BATCH_HEADER.size:
+        read = memoryview(file.pread(BATCH_HEADER.size, position))
+    size = _whole_size(read, end - position) or _whole_size(read, file.size() - position)
+    return BATCH_PREFIX.unpack(read).offset if size else None
 
 
 def settle(
@@ -83,13 +96,21 @@ def _offsets(row: Sequence[int]) -> tuple[int, int]:
 def _header(file: OpenFile, position: int) -> tuple[int, ...] | None:
     """Return the header row of the batch at ``position``; None if no whole batch begins there."""
     data = memoryview(file.pread(BATCH_HEADER.size, position))
+    size = _whole_size(data, file.size() - position)
+    return (position, *batch_row(data, 0, size)[1:]) if size else None
+
+
+def _whole_size(data: memoryview, left: int) -> int:
+    """Return the size of the batch at the start of ``data``; 0 if none ends within ``left`` bytes.
+
+    ``data`` may hold only its header.
+    """
     if len(data) <= BATCH_PREFIX.size:
-        return None
+        return 0
     try:
-        size = whole_batch_size(data, 0, file.size() - position, in_memory=False)
-        return (position, *batch_row(data, 0, size)[1:]) if size else None
+        return whole_batch_size(data, 0, left, in_memory=False)
     except CorruptMessage:
-        return None
+        return 0
 
 
 def _is_valid(file: OpenFile, row: Sequence[int]) -> bool:

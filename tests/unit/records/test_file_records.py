@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from tidelog.records.builder import build_batch
 from tidelog.records.file_records import FileRecords, FileSlice
 from tidelog.records.record_columns import decode
+from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.testing import CrashFileSystem
 from tidelog.testing.old_batches import build_old
+
+if TYPE_CHECKING:
+    from tidelog.env.files import OpenFile
 
 PATH = "/log/00000000000000000000.log"
 SMALL = [build_batch([(i, b"key", b"value", ())], base_offset=i) for i in range(20)]
@@ -46,6 +51,54 @@ def test_pieces_together_are_the_file(fs: CrashFileSystem, piece_bytes: int) -> 
 
         assert found == [i * len(SMALL[0]) for i in range(21)] + [20 * len(SMALL[0]) + len(LARGE)]
         assert (records.trailing_bytes, records.error) == (0, None)
+
+
+class Counted:
+    """A file that keeps how many bytes each read had."""
+
+    def __init__(self, file: OpenFile) -> None:
+        self._file = file
+        self.reads: list[int] = []
+
+    def pread(self, size: int, position: int) -> bytes:
+        self.reads.append(size)
+        return self._file.pread(size, position)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+@pytest.mark.parametrize(
+    ("piece_bytes", "reads"),
+    [
+        (10 * len(SMALL[0]) + 61, 0),
+        # The next header is not whole in the piece, or not in it at all.
+        (10 * len(SMALL[0]) + 17, 1),
+        (10 * len(SMALL[0]), 1),
+    ],
+)
+@pytest.mark.parametrize("next_offset", [3, 10])
+def test_the_header_after_a_piece_is_read_with_it_if_it_lies_in_it(
+    fs: CrashFileSystem, piece_bytes: int, reads: int, next_offset: int
+) -> None:
+    """So that checking offsets costs no read of its own; it finds the same."""
+    following = build_batch([(0, None, b"x" * 5000, ())], base_offset=next_offset)
+    fs.write(PATH, b"".join(SMALL[:10]) + following)
+    file = Counted(fs.open(PATH))
+    records = FileRecords(cast("OpenFile", file), bounds=OffsetBounds())
+
+    pieces = records.pieces(piece_bytes, check_crc=True)
+    found = next(pieces).batches.base_offset.tolist()
+
+    assert found == list(range(10))
+    if next_offset == 10:
+        assert len(file.reads) == reads
+        assert [len(piece.batches) for piece in pieces] == [1]
+        assert records.problem is None
+    else:
+        assert list(pieces) == []
+        assert records.error is not None
+        assert records.error.position == 10 * len(SMALL[0])
 
 
 def test_pieces_begin_at_the_given_position(fs: CrashFileSystem) -> None:
