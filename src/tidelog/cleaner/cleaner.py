@@ -17,6 +17,7 @@ from tidelog.cleaner.stats import CleanerStats
 from tidelog.cleaner.swap import SegmentSwapper
 from tidelog.errors import InvalidArgument
 from tidelog.kernels.runtime.gate import use_kernels
+from tidelog.log.directory_guard import is_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -119,11 +120,16 @@ class Cleaner:
         try:
             for group in groups_of(log, end_offset, to_clean, config):
                 swapper.clean_segments(group)
-        finally:
-            try:
+            swapper.join()
+        except BaseException as error:
+            swapper.wait()
+            # An interrupt may have stopped the swap, too: then a command would end with the error
+            # of the log, which is to be reopened, and not with that of the signal.
+            if not is_interrupt(error):
                 swapper.join()
-            finally:
-                writers.close()
+            raise
+        finally:
+            writers.close()
         stats.copy_ns = self._clock.monotonic_ns() - mapped_ns
         return CleaningResult(end_offset, stats)
 

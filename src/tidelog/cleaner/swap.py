@@ -77,6 +77,11 @@ class SegmentSwapper:
         if self._last_swap is not None:
             self._last_swap.join()
 
+    def wait(self) -> None:
+        """As ``join``; its error is not raised."""
+        if self._last_swap is not None:
+            self._last_swap.wait()
+
     def _check_last_swap(self) -> None:
         """Raise the error of the last swap, if it has ended with one."""
         if self._last_swap is not None and self._last_swap.has_ended:
