@@ -26,11 +26,12 @@ from tidelog.cleaner.log_cleaner import Machine
 from tidelog.embedded.commits import commit_when_possible
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import CommitUnfinished, KafkaStorageError, TidelogError
+from tidelog.mailbox.letter import State
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import NewTopic, list_journals
-from tidelog.staging.manifest_names import State, find_manifests
+from tidelog.staging.manifest_names import MANIFESTS
 from tidelog.staging.ready import ReadyFiles
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.testing import PowerCut
@@ -251,7 +252,7 @@ def check(story: Story) -> None:
         home.clock.advance(1000)
         story.end_all()
     assert story.values() == before
-    assert [one for one in home.files() if is_staged_name(one) or find_manifests([one])] == []
+    assert [one for one in home.files() if is_staged_name(one) or MANIFESTS.find([one])] == []
 
 
 def contents(home: ManagerHome) -> str:
@@ -460,8 +461,8 @@ def waiter_withdraws_at(call: int) -> tuple[Story, int]:
     calls: list[int] = []
 
     def withdraw() -> None:
-        for stem in find_manifests(home.files()):
-            ReadyFiles(home.fs, "/data", stem).change(State.READY, State.WITHDRAWN)
+        for stem in MANIFESTS.find(home.files()):
+            ReadyFiles(home.fs, "/data", stem).change(State.WAITING, State.WITHDRAWN)
 
     def sleep(ms: int) -> None:
         home.clock.advance(ms)

@@ -13,7 +13,7 @@ from tidelog.records.batch import BATCH_HEADER
 from tidelog.segment.filenames import log_file
 from tidelog.staging.finished import FINISHED_FILE
 from tidelog.staging.journal import is_journal_name
-from tidelog.staging.manifest_names import find_manifests
+from tidelog.staging.manifest_names import MANIFESTS
 from tidelog.testing.disk import DirectoryNode, FileNode
 from tidelog.testing.model.conformance import Seen
 from tidelog.testing.model.directory import TORN
@@ -95,7 +95,7 @@ class Abstraction:
                 yield "watermarks", self._watermarks(content)
             elif name == FINISHED_FILE:
                 yield "finished", self._finished(content)
-            elif find_manifests([name]):
+            elif MANIFESTS.find([name]):
                 yield self._manifest(name, content)
 
     def _journal(self, content: bytes) -> tuple[str, Any]:

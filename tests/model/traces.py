@@ -323,7 +323,9 @@ class Run:
             case Mutation.RECORDS_NOT_SYNCED:
                 return operation == "sync" and path.endswith(".log")
             case Mutation.WITHDRAWAL_NOT_SYNCED:
-                return is_sync and any(name.endswith(".withdrawn") for name in names)
+                return (
+                    is_sync and self._last.name == "delete" and self._last.path.endswith(".ready")
+                )
             case Mutation.ANSWERED_EARLY if operation == "rename" and target.endswith(".intent"):
                 self.fs.write(f"{DATA_DIR}/{FINISHED_FILE}", self._finished())
             case Mutation.JOURNAL_DELETED_EARLY if target.endswith(f"/{FINISHED_FILE}"):

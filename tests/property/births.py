@@ -30,6 +30,7 @@ from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.commits import commit_when_possible
 from tidelog.embedded.logs import Logs
 from tidelog.errors import CommitUnfinished, InvalidArgument
+from tidelog.mailbox.answer import Answer
 from tidelog.manager.directories.log_dirs import LogDirs
 from tidelog.manager.from_kafka import take_over
 from tidelog.manager.log_manager import LogManager
@@ -38,7 +39,7 @@ from tidelog.manager.to_kafka import plan_hand_over, write_hand_over
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.service.log_service import LogService
 from tidelog.service.requests.carry_out import Home, carry_out
-from tidelog.service.requests.request_files import Answer, Request
+from tidelog.service.requests.request import Request
 from tidelog.spark.jobs.repartition_plan import config_of_copy
 from tidelog.spark.options.source_options import WriteOptions
 from tidelog.spark.write.staged_commit import StagedWrite
@@ -260,7 +261,7 @@ class World:
         request = Request(command, arguments, self.home.clock.now_ms() + 15_000)
         self.home.fs.write(path, request.encoded())
         self.home.clock.advance(2_000)
-        answer = Answer.decoded(self.home.fs.read(f"{path}-answered"))
+        answer = Answer.parsed(json.loads(self.home.fs.read(f"{path}-answered")))
         assert (answer.exit_code != 0) == is_refused, answer
         self.home.fs.delete(f"{path}-answered")
 

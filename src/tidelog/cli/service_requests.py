@@ -17,6 +17,7 @@ from tidelog.env.signals import program_of
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import RequestFailed
+from tidelog.mailbox.wait import Desk
 from tidelog.service.requests.carry_out import Home, carry_out, ignore
 from tidelog.service.requests.request_client import Asker, here_or_there
 
@@ -119,15 +120,9 @@ def asked(
                 look(task)
             sleep_ms(ms)
 
-        asker = Asker(
-            fs=SYSTEM_FILES,
-            clock=SYSTEM_CLOCK,
-            rng=random.SystemRandom(),
-            sleep_ms=wait_ms,
-            holder_of=writer_of,
-            program_of=program_of,
-            on_left=report_left,
-        )
+        rng = random.SystemRandom()
+        desk = Desk(SYSTEM_FILES, SYSTEM_CLOCK, rng, wait_ms, program_of)
+        asker = Asker(desk, holder_of=writer_of, on_left=report_left)
         return here_or_there(asker, data_dir, here, command, arguments)
 
 

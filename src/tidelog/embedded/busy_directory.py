@@ -17,8 +17,9 @@ from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.embedded.commits import DEFAULT_TIMEOUT_MS, commit_when_possible
 from tidelog.embedded.transaction import Transaction
 from tidelog.errors import CommitPending, KafkaStorageError
+from tidelog.mailbox.wait import NS_PER_MS
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.staging.commit_wait import NS_PER_MS, POLL_MS
+from tidelog.staging.commit_wait import POLL_MS
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import has_journal
 

@@ -14,6 +14,7 @@ from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.signals import program_of
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
+from tidelog.mailbox.wait import Desk
 from tidelog.manager.log_manager import LogManager
 from tidelog.staging.commit_wait import CommitWait
 
@@ -86,11 +87,7 @@ def commit_when_possible(
         transaction,
         open_here,
         timeout_ms=timeout_ms,
-        fs=here.fs,
-        clock=here.clock,
-        rng=here.rng,
-        sleep_ms=here.sleep_ms,
-        program_of=program_of,
+        desk=Desk(here.fs, here.clock, here.rng, here.sleep_ms, program_of),
         on_point=on_point,
     )
     return wait.run()

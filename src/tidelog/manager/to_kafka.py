@@ -41,7 +41,7 @@ from tidelog.readonly.cluster_metadata import (
 )
 from tidelog.segment.filenames import is_future_directory, log_directory_name
 from tidelog.staging.journal import list_journals
-from tidelog.staging.ready import waiting_transactions
+from tidelog.staging.ready import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -146,7 +146,7 @@ def write_hand_over(manager: LogManager, plan: HandOver) -> None:
 def _check_transactions(manager: LogManager) -> None:
     fs = manager.machine.fs
     for path in manager.live_dirs:
-        found = [*list_journals(fs, path), *(one.txn for one in waiting_transactions(fs, path))]
+        found = [*list_journals(fs, path), *(one.txn for one in waiting(fs, path) if one)]
         if found:
             raise CommitPending(
                 f"{path} holds transactions that are not applied yet, {', '.join(found)}: see"

@@ -22,9 +22,11 @@ from tidelog.errors import (
     KafkaStorageError,
     TidelogError,
 )
+from tidelog.mailbox.letter import State
+from tidelog.mailbox.wait import Wait
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import has_journal, is_committed
-from tidelog.staging.manifest_names import State, new_stem
+from tidelog.staging.manifest_names import new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
 from tidelog.staging.staged_file import attempt_of
 from tidelog.staging.transaction import delete_staged, skip_repeat
@@ -32,11 +34,9 @@ from tidelog.staging.transaction import delete_staged, skip_repeat
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
-    from random import Random
     from uuid import UUID
 
-    from tidelog.env.clock import Clock
-    from tidelog.env.files import FileSystem
+    from tidelog.mailbox.wait import Desk
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.transaction import Transaction
 
@@ -49,7 +49,6 @@ _log = logging.getLogger(__name__)
 
 POLL_MS: Final = 200
 """Time in ms between two looks at the answer, and two tries of the lock."""
-NS_PER_MS: Final = 1_000_000
 
 
 class WaitPoint(Enum):
@@ -62,7 +61,7 @@ class WaitPoint(Enum):
     ANSWERED = "the answer of the process that holds the directory has been read"
 
 
-class CommitWait:
+class CommitWait(Wait[ReadyFiles, "CommittedTransaction"]):
     """Commits one transaction whose files are staged; ``run`` is called once.
 
     Args:
@@ -70,13 +69,11 @@ class CommitWait:
         transaction: what to commit.
         open_here: holds the directory and commits, unless another process holds it.
         timeout_ms: how long to wait for that process, and once more if it has begun.
-        fs: the disk.
-        clock: for the wait, and for the deadline in the manifest.
-        rng: for the manifest's name.
-        sleep_ms: sleeps.
-        program_of: names the program that a process runs.
+        desk: disk, time and the rest of this process.
         on_point: called with each moment that the wait reaches.
     """
+
+    poll_ms = POLL_MS
 
     def __init__(
         self,
@@ -85,27 +82,16 @@ class CommitWait:
         open_here: OpenHere,
         *,
         timeout_ms: int,
-        fs: FileSystem,
-        clock: Clock,
-        rng: Random,
-        sleep_ms: Callable[[int], None],
-        program_of: Callable[[int], str] = lambda _: "",
+        desk: Desk,
         on_point: Callable[[WaitPoint], None] = lambda _: None,
     ) -> None:
-        self._fs = fs
+        files = ReadyFiles(desk.fs, data_dir, new_stem(transaction.txn, desk.rng))
+        super().__init__(desk, files, timeout_ms)
+        self._fs = desk.fs
         self._data_dir = data_dir
         self._transaction = transaction
         self._open_here = open_here
-        self._timeout_ms = timeout_ms
-        self._clock = clock
-        self._sleep_ms = sleep_ms
-        self._program_of = program_of
         self._on_point = on_point
-        self._files = ReadyFiles(fs, data_dir, new_stem(transaction.txn, rng))
-        self._has_manifest = False
-        self._is_void = False
-        """Whether the manifest is withdrawn or refused, durably, so that nothing is committed."""
-        self._busy = DirectoryLocked(data_dir)
 
     def run(self) -> CommittedTransaction:
         """Commit, or let the holder of the directory commit; return what was committed.
@@ -119,7 +105,8 @@ class CommitWait:
             TidelogError: refused, as by ``staging.commit``, here or by the holder.
         """
         try:
-            return self._run()
+            done = self._finished()
+            return self.ask() if done is None else self._skip(done)
         except CommitUnfinished:
             raise
         except BaseException as error:
@@ -129,65 +116,36 @@ class CommitWait:
                 raise KafkaStorageError(f"committing in {self._data_dir}: {error}") from error
             raise
 
-    def _run(self) -> CommittedTransaction:
-        done = self._finished()
-        if done is not None:
-            return self._skip(done)
-        try:
-            return self._commit_here()
-        except DirectoryLocked as busy:
-            if self._timeout_ms <= 0:
-                raise
-            self._busy = busy
-        try:
-            self._write_manifest()
-            return self._wait()
-        except (CommitTimeout, CommitUnfinished):
-            raise
-        except BaseException as error:
-            self._give_up(error)
-            raise
-
     def _skip(self, done: CommittedTransaction) -> CommittedTransaction:
         """Skip a repeat; also clean up after the first run if that was killed before it did so."""
         if self._has_journal():
             with suppress(TidelogError, OSError):  # the next process that opens it cleans up
-                return self._commit_here()
+                return self.do_here()
         return skip_repeat(self._fs, self._data_dir, self._transaction, done, self._topic_ids())
 
-    def _write_manifest(self) -> None:
-        deadline_ms = self._clock.now_ms() + self._timeout_ms
-        self._files.prepare(ReadyManifest(self._transaction, deadline_ms))
-        self._files.place()
-        self._has_manifest = True
-        self._fs.sync_directory(self._data_dir)
+    def check_holder(self, busy: DirectoryLocked) -> None:
+        """Raise the error of the lock if it is not to be waited for."""
+        if self.timeout_ms <= 0:
+            raise busy
+
+    def content(self, deadline_ms: int) -> bytes:
+        """Return the content of the manifest."""
+        return ReadyManifest(self._transaction, deadline_ms).encoded()
+
+    def leave(self) -> None:
+        """Leave the manifest, durably; the names of its staged files are durable, too."""
+        super().leave()
         text = "commit-waits directory=%s txn=%s holder_pid=%d timeout_ms=%d"
-        _log.info(text, self._data_dir, self._transaction.txn, self._busy.pid, self._timeout_ms)
+        _log.info(text, self._data_dir, self._transaction.txn, self.busy.pid, self.timeout_ms)
         self._on_point(WaitPoint.READY)
 
-    def _wait(self) -> CommittedTransaction:
-        begun_ns = self._clock.monotonic_ns()
-        while True:
-            done = self._answer()
-            if done is not None:
-                return done
-            try:
-                return self._commit_here()
-            except DirectoryLocked as busy:
-                self._busy = busy
-            waited_ms = (self._clock.monotonic_ns() - begun_ns) // NS_PER_MS
-            if waited_ms >= self._timeout_ms and self._withdraw():
-                raise self._timed_out()
-            if waited_ms >= 2 * self._timeout_ms:
-                done = self._answer()  # it may have come since the last look
-                if done is not None:
-                    return done
-                raise self._unknown()
-            self._sleep_ms(POLL_MS)
+    def is_hopeless(self) -> bool:
+        """Return whether the holder, which may be on another host, has had as long again."""
+        return self.waited_ms() >= 2 * self.timeout_ms
 
     # Committing in this process
 
-    def _commit_here(self) -> CommittedTransaction:
+    def do_here(self) -> CommittedTransaction:
         """Commit in this process; raise DirectoryLocked while another holds the directory."""
         done: CommittedTransaction | CommitUnfinished | None = None
         try:
@@ -208,12 +166,12 @@ class CommitWait:
 
     def _settle(self, commit: Commit) -> CommittedTransaction:
         """Commit, unless an earlier holder of the directory has answered; nobody else can now."""
-        if self._has_manifest:
-            done = self._answer()
+        if self.is_left:
+            done = self.answer()
             if done is not None:
                 return done
             # A claim of another process is void: it has ended, and there is no journal.
-            self._files.change(State.READY, State.CLAIMED)
+            self.letter.change(State.WAITING, State.CLAIMED)
             self._on_point(WaitPoint.CLAIMED)
         try:
             done = commit(self._transaction)
@@ -223,7 +181,7 @@ class CommitWait:
             if not self._has_journal():
                 self._forget()
             elif isinstance(error, (TidelogError, OSError)):
-                raise self._unknown() from error
+                raise self.unknown() from error
             raise
         self._on_point(WaitPoint.COMMITTED)
         self._delete_claimed()
@@ -231,10 +189,10 @@ class CommitWait:
 
     # What the holder of the directory does
 
-    def _answer(self) -> CommittedTransaction | None:
+    def answer(self) -> CommittedTransaction | None:
         """Return what the holder committed, None if it has not answered; raise its refusal."""
-        files = self._files
-        if files.is_in(State.READY):
+        files = self.letter
+        if files.is_in(State.WAITING):
             return None
         refusal = files.refusal()
         if refusal is not None:
@@ -248,7 +206,7 @@ class CommitWait:
             return done
         if files.is_in(State.WITHDRAWN):  # by a holder whose clock is ahead
             self._forget()
-            raise self._timed_out()
+            raise self.timed_out()
         return None
 
     def _finished(self) -> CommittedTransaction | None:
@@ -273,64 +231,53 @@ class CommitWait:
     def _delete_claimed(self) -> None:
         """Delete the manifest of a transaction that is finished; else a later sweep deletes it."""
         with suppress(OSError):
-            self._files.delete(State.CLAIMED)
+            self.letter.delete(State.CLAIMED)
 
     def _may_be_committed(self) -> bool:
         """Return whether the staged files may be needed; True if in doubt."""
         one = self._transaction
         attempts = {attempt_of(run.name) for run in one.runs}
-        if is_committed(self._fs, self._data_dir, one.txn, attempts):
-            return True
-        try:
-            return any(self._files.is_in(one) for one in (State.READY, State.CLAIMED))
-        except OSError:
-            return True
+        return self.is_left or is_committed(self._fs, self._data_dir, one.txn, attempts)
 
     # Giving up
 
-    def _withdraw(self) -> bool:
+    def withdraw(self) -> bool:
         """Withdraw the manifest unless it was claimed; from then on nothing will be written."""
-        if not self._files.change(State.READY, State.WITHDRAWN):
-            return False
-        self._forget()
-        self._on_point(WaitPoint.WITHDRAWN)
-        return True
+        is_in_time = super().withdraw()
+        if is_in_time:
+            self._on_point(WaitPoint.WITHDRAWN)
+        return is_in_time
 
     def _forget(self) -> None:
         """Delete what another process might take for a transaction to be committed, durably.
 
-        Raises CommitOutcomeUnknown if that fails: a power cut might bring the manifest back.
+        After an OSError a power cut might bring the manifest back: the outcome is not known.
         """
-        if not self._has_manifest:
-            return
-        try:
-            self._files.delete(State.READY, State.CLAIMED)
-            self._fs.sync_directory(self._data_dir)
-        except OSError as error:
-            raise self._unknown() from error
-        self._is_void = True
-        with suppress(OSError):  # else a later sweep deletes them
-            self._files.delete(State.WITHDRAWN, State.REFUSED)
+        if self.is_left:
+            self.letter.forget()
+            self.is_left = False
 
-    def _give_up(self, error: BaseException) -> None:
-        """Withdraw after an error of this process; raise CommitOutcomeUnknown if it is too late.
+    def give_up(self, error: BaseException) -> None:
+        """Withdraw after an error of this process, unless it says that all is committed."""
+        if not isinstance(error, CommitUnfinished):
+            super().give_up(error)
 
-        A manifest that is not READY may have been committed, or may be READY again soon.
+    def report_left(self, error: BaseException) -> None:
+        """Raise CommitOutcomeUnknown instead of an error, but not of an interrupt.
+
+        A manifest that is not WAITING may have been committed, or may be WAITING again soon.
         """
-        if not self._has_manifest or self._is_void:
-            return
-        with suppress(OSError):
-            if self._withdraw():
-                return
         if isinstance(error, (TidelogError, OSError)):
-            raise self._unknown() from error
+            raise self.unknown() from error
 
-    def _timed_out(self) -> CommitTimeout:
-        busy, txn = self._busy, self._transaction.txn
-        program = self._program_of(busy.pid) if busy.pid else ""
-        return CommitTimeout(busy.path, busy.pid, txn, self._timeout_ms, program)
+    def timed_out(self) -> CommitTimeout:
+        """Return the error of a wait in vain: nothing was written, and nothing will be."""
+        busy, txn = self.busy, self._transaction.txn
+        program = self.desk.program_of(busy.pid) if busy.pid else ""
+        return CommitTimeout(busy.path, busy.pid, txn, self.timeout_ms, program)
 
-    def _unknown(self) -> CommitUnfinished:
+    def unknown(self) -> CommitUnfinished:
+        """Return the error of a commit that may have been made, or has been."""
         txn = self._transaction.txn
         if self._has_journal():
             return CommitUnfinished(

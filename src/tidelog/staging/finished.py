@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import MAX_FILE_BYTES, replace_file
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
+from tidelog.datadir.versioned_file import read_versioned
 from tidelog.errors import (
     KafkaStorageError,
     MissingStreamBatches,
@@ -22,7 +23,6 @@ from tidelog.errors import (
 from tidelog.staging.group_step import group_partition
 from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.stream_batch import StreamBatch
-from tidelog.staging.versioned_file import read_versioned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.codec.checkpoint_file import replace_file
 from tidelog.codec.metadata_files import format_uuid, parse_uuid
 from tidelog.datadir.birth import OF_OLDER_TOPICS, read_birth
+from tidelog.datadir.versioned_file import read_versioned
 from tidelog.errors import CorruptFile, KafkaStorageError
 from tidelog.records.batch import NO_TIMESTAMP
 from tidelog.segment.filenames import check_topic_name
@@ -22,7 +23,6 @@ from tidelog.staging.group_step import group_partition
 from tidelog.staging.staged_file import attempt_of, is_attempt, transaction_hash
 from tidelog.staging.staged_run import Placement, StagedRun
 from tidelog.staging.stream_batch import StreamBatch
-from tidelog.staging.versioned_file import read_versioned
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

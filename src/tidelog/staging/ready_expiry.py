@@ -11,9 +11,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import CorruptFile, KafkaStorageError
+from tidelog.mailbox.letter import State
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import list_journals
-from tidelog.staging.manifest_names import HASH, State, find_manifests
+from tidelog.staging.manifest_names import HASH, MANIFESTS, PENDING
 from tidelog.staging.ready import ReadyFiles
 from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.transaction import delete_staged
@@ -48,18 +49,18 @@ def sweep_manifests(fs: FileSystem, data_dir: str, now_ms: int) -> None:
     Those with a journal stay, and those of a newer version. OSError if the directory fails,
     KafkaStorageError if the finished transactions cannot be read.
     """
-    found = find_manifests(fs.list(data_dir))
+    found = MANIFESTS.find(fs.list(data_dir))
     if not found:
         return
     committed = {name[HASH] for name in list_journals(fs, data_dir)}
     finished: set[str] | None = None
     for stem, states in sorted(found.items()):
         files = ReadyFiles(fs, data_dir, stem)
-        for state in states & {State.READY, State.CLAIMED}:
+        for state in states.intersection(PENDING):
             if files.txn_hash in committed:
                 continue
             with suppress(FileNotFoundError):
-                if State.REFUSED in states:
+                if State.ANSWERED in states:
                     files.delete(state)
                     continue
                 manifest = _read(files, state, now_ms)
@@ -79,7 +80,7 @@ def _read(files: ReadyFiles, state: State, now_ms: int) -> ReadyManifest | None:
     The latter only when it is old: the process that holds the directory may be refusing it.
     """
     try:
-        return files.read(state)
+        return files.manifest(state)
     except CorruptFile:
         path = files.path(state)
         if now_ms - files.fs.stat(path).mtime_ms >= LEFTOVER_MS:

@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tidelog.errors import DirectoryLocked
+from tidelog.mailbox.wait import Desk
 from tidelog.manager.log_manager import LogManager
 from tidelog.service.requests.carry_out import Home, carry_out
 from tidelog.service.requests.request_client import Asker, here_or_there
@@ -125,15 +126,9 @@ class Requesting:
         fs: FileSystem | None = None,
     ) -> Any:  # noqa: ANN401 - JSON
         """Carry a command out, here or there; ``fs`` is the disk as the process sees it."""
-        asker = Asker(
-            fs=fs or self.home.fs,
-            clock=self.home.clock,
-            rng=Random(7),
-            sleep_ms=self._sleep,
-            holder_of=lambda _path: self._holder,
-            program_of=lambda _pid: self._program,
-            on_left=self._on_left,
-        )
+        disk = fs or self.home.fs
+        desk = Desk(disk, self.home.clock, Random(7), self._sleep, lambda _pid: self._program)
+        asker = Asker(desk, holder_of=lambda _path: self._holder, on_left=self._on_left)
 
         def carry_out_here() -> Any:  # noqa: ANN401 - JSON
             if self._holder is not None or self.is_contended:

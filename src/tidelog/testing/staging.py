@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
     from tidelog.staging.journal import NewTopic
+    from tidelog.staging.ready import ReadyFiles, ReadyManifest
     from tidelog.staging.stream_batch import StreamBatch
 
 
@@ -36,3 +37,10 @@ def stage(
         bundle.append(topic, partition, build_batch([(-1, None, value, ()) for value in some]))
     runs = tuple(bundle.finish())
     return Transaction(txn, is_named, runs, tuple(new_topics), dict(topic_ids), stream)
+
+
+def leave(files: ReadyFiles, manifest: ReadyManifest) -> None:
+    """Leave a manifest for the holder of the directory, durably."""
+    files.prepare(manifest.encoded())
+    files.place()
+    files.fs.sync_directory(files.data_dir)

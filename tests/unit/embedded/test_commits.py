@@ -31,17 +31,19 @@ from tidelog.errors import (
     TransactionMismatch,
     UnknownTopicOrPartition,
 )
+from tidelog.mailbox.letter import State
+from tidelog.mailbox.wait import Desk
 from tidelog.staging.commit_wait import CommitWait, WaitPoint
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import NewTopic, list_journals
-from tidelog.staging.manifest_names import State, find_manifests, new_stem
+from tidelog.staging.manifest_names import MANIFESTS, new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing import PowerCut
 from tidelog.testing.manager_home import ManagerHome, values
-from tidelog.testing.staging import stage
+from tidelog.testing.staging import leave, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -87,11 +89,11 @@ class Home(ManagerHome):
     def own_files(self) -> list[str]:
         """Name the staged files and manifests."""
         names = self.files()
-        return [one for one in names if is_staged_name(one) or find_manifests([one])]
+        return [one for one in names if is_staged_name(one) or MANIFESTS.find([one])]
 
     def state(self) -> set[State]:
         """Return the states of the only manifest."""
-        found = find_manifests(self.files())
+        found = MANIFESTS.find(self.files())
         return next(iter(found.values()), set())
 
 
@@ -255,17 +257,14 @@ def test_a_waiter_looks_for_its_answer_once_more_before_it_gives_up() -> None:
 
     def open_here() -> AbstractContextManager[Commit]:
         if home.clock.elapsed_ms() > 6000:
-            for stem in find_manifests(home.files()):
-                ReadyFiles(home.fs, "/data", stem).change(State.READY, State.WITHDRAWN)
+            for stem in MANIFESTS.find(home.files()):
+                ReadyFiles(home.fs, "/data", stem).change(State.WAITING, State.WITHDRAWN)
         raise DirectoryLocked("/data", 7)
 
     wait = CommitWait(
         *("/data", transaction, open_here),
         timeout_ms=3000,
-        fs=home.fs,
-        clock=home.clock,
-        rng=home.rng,
-        sleep_ms=lambda _: home.clock.advance(7000),
+        desk=Desk(home.fs, home.clock, home.rng, lambda _: home.clock.advance(7000)),
     )
     with pytest.raises(CommitTimeout):
         wait.run()
@@ -372,8 +371,8 @@ def test_a_claim_whose_process_has_ended_is_void() -> None:
 
     def sleep(ms: int) -> None:
         if not begun:  # a service claims the manifest and ends
-            stem = next(iter(find_manifests(home.files())))
-            ReadyFiles(home.fs, "/data", stem).change(State.READY, State.CLAIMED)
+            stem = next(iter(MANIFESTS.find(home.files())))
+            ReadyFiles(home.fs, "/data", stem).change(State.WAITING, State.CLAIMED)
             begun.append(stem)
         home.clock.advance(ms)
 
@@ -391,8 +390,8 @@ def test_a_waiter_does_not_give_up_while_the_holder_commits() -> None:
 
     def sleep(ms: int) -> None:
         home.clock.advance(ms)
-        for stem in find_manifests(home.files()):
-            ReadyFiles(home.fs, "/data", stem).change(State.READY, State.CLAIMED)
+        for stem in MANIFESTS.find(home.files()):
+            ReadyFiles(home.fs, "/data", stem).change(State.WAITING, State.CLAIMED)
 
     begun_ms = home.clock.now_ms()
     with pytest.raises(CommitOutcomeUnknown, match="repeat it with the same id"):
@@ -463,7 +462,7 @@ def test_nobody_commits_after_the_deadline() -> None:
     home.scheduler.forget()
     transaction = staged(home, {T0: [b"b"]})
     ready = ReadyFiles(home.fs, "/data", new_stem("x", Random(0)))
-    ready.write(ReadyManifest(transaction, home.clock.now_ms() + 3000))
+    leave(ready, ReadyManifest(transaction, home.clock.now_ms() + 3000))
     home.clock.advance(3000)
     manager = home.started()
     home.clock.advance(2000)
@@ -605,7 +604,7 @@ def test_a_manifest_that_cannot_be_deleted_does_not_make_a_commit_fail() -> None
     assert values(home.open(), "t", 0) == [b"a", b"b"]
 
 
-@pytest.mark.parametrize("state", [State.READY, State.CLAIMED])
+@pytest.mark.parametrize("state", [State.WAITING, State.CLAIMED])
 def test_a_manifest_of_a_finished_transaction_is_deleted(state: State) -> None:
     """Its waiter has ended, and another process has committed the transaction."""
     home = Home()
@@ -613,11 +612,11 @@ def test_a_manifest_of_a_finished_transaction_is_deleted(state: State) -> None:
     home.commit(staged(home, {T0: [b"a"]}))
     again = staged(home, {T0: [b"b"]})
     ready = ReadyFiles(home.fs, "/data", new_stem("x", Random(0)))
-    ready.write(ReadyManifest(again, home.clock.now_ms() + 3000))
-    ready.change(State.READY, state)
+    leave(ready, ReadyManifest(again, home.clock.now_ms() + 3000))
+    ready.change(State.WAITING, state)
     home.clock.advance(1000)
 
-    assert find_manifests(home.files()) == {}
+    assert MANIFESTS.find(home.files()) == {}
     assert values(manager, "t", 0) == [b"a"]
 
 
@@ -655,7 +654,7 @@ def test_an_interrupt_during_the_commit_withdraws_it() -> None:
         home.commit(staged(home, {T0: [b"b"]}, "y"), on_point=interrupt(CommitPoint.COMMITTED))
 
     assert values(home.open(), "t", 0) == [b"b"]
-    assert [one for one in home.own_files() if find_manifests([one])] == []
+    assert [one for one in home.own_files() if MANIFESTS.find([one])] == []
 
 
 @pytest.mark.parametrize("what", ["a failed disk", "a full disk"])
@@ -698,10 +697,7 @@ def test_the_error_of_a_holder_that_is_left_does_not_replace_an_unfinished_commi
     wait = CommitWait(
         *("/data", staged(home, {T0: [b"a"]}), open_here),
         timeout_ms=0,
-        fs=home.fs,
-        clock=home.clock,
-        rng=home.rng,
-        sleep_ms=home.clock.advance,
+        desk=Desk(home.fs, home.clock, home.rng, home.clock.advance),
     )
     with pytest.raises(CommitUnfinished, match="it is committed"):
         wait.run()

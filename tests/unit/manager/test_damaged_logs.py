@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import errno
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tidelog.errors import CorruptMessage, DamagedLog, KafkaStorageError
 from tidelog.log.loading.cut_keeper import KeepCuts
+from tidelog.mailbox.answer import Answer
 from tidelog.manager.lifecycle.log_opener import RecoveryRules
 from tidelog.manager.metrics.health import degraded_reasons
 from tidelog.manager.recovered_log import RecoveredLog
-from tidelog.service.requests.request_files import Answer, Request
+from tidelog.service.requests.request import Request
 from tidelog.testing.directory_home import DataHome, record
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
@@ -103,7 +105,7 @@ def ask_to_recover(home: ManagerHome, *, keep: bool = True) -> Answer:
     arguments = {"partitions": {"t": [0], "u": [0]}, "keep": keep}
     home.fs.write(path, Request("recover", arguments, home.clock.now_ms() + 15_000).encoded())
     home.clock.advance(2_000)
-    return Answer.decoded(home.fs.read(f"{path}-answered"))
+    return Answer.parsed(json.loads(home.fs.read(f"{path}-answered")))
 
 
 @pytest.mark.parametrize("keep", [True, False])

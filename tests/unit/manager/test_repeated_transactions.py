@@ -22,7 +22,7 @@ from tidelog.staging.manifest_names import new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing.directory_home import DataHome
-from tidelog.testing.staging import stage
+from tidelog.testing.staging import leave, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,7 +159,7 @@ def test_an_id_that_is_not_finished_cannot_be_forgotten() -> None:
             topic_ids={"t": topic.topic_id},
         )
         files = ReadyFiles(home.fs, home.path, new_stem("job", Random(2)))
-        files.write(ReadyManifest(waiting, 2**60))
+        leave(files, ReadyManifest(waiting, 2**60))
         with pytest.raises(CommitPending, match="a process waits"):
             staged.forget(home.path, "job")
         home.fs.fail("pwrite", "t-0/00000000000000000000.log", FULL)

@@ -19,9 +19,10 @@ from tidelog.errors import (
     MessageTooLarge,
     TransactionMismatch,
 )
+from tidelog.mailbox.letter import State
 from tidelog.staging.group_step import CommittedAt, GroupStep
 from tidelog.staging.journal import NewTopic
-from tidelog.staging.manifest_names import State, find_manifests, new_stem, waiting_hashes
+from tidelog.staging.manifest_names import MANIFESTS, new_stem, waiting_hashes
 from tidelog.staging.ready import READY_VERSION, ReadyFiles, ReadyManifest
 from tidelog.staging.ready_expiry import LEFTOVER_MS
 from tidelog.staging.staged_file import transaction_hash
@@ -29,7 +30,7 @@ from tidelog.staging.stream_batch import StreamBatch
 from tidelog.staging.transaction import Transaction
 from tidelog.testing import CrashFileSystem
 from tidelog.testing.manager_home import ManagerHome, values
-from tidelog.testing.staging import stage
+from tidelog.testing.staging import leave, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -70,11 +71,11 @@ def test_a_manifest_holds_the_whole_transaction() -> None:
     stream = StreamBatch("query", 5)
     batch = Transaction(stream.txn, True, (), (), {}, stream, skips_old=True)
     for one in (plain, batch):
-        files(fs, one.txn).write(ReadyManifest(one, 77))
+        leave(files(fs, one.txn), ReadyManifest(one, 77))
     fs.power_cut("none")
 
-    assert files(fs).read(State.READY) == ReadyManifest(plain, 77)
-    assert files(fs, batch.txn).read(State.READY) == ReadyManifest(batch, 77)
+    assert files(fs).manifest(State.WAITING) == ReadyManifest(plain, 77)
+    assert files(fs, batch.txn).manifest(State.WAITING) == ReadyManifest(batch, 77)
 
 
 def test_a_manifest_has_the_oldest_form_that_holds_all_of_it() -> None:
@@ -87,28 +88,28 @@ def test_a_manifest_has_the_oldest_form_that_holds_all_of_it() -> None:
     plain = replace(new, txn="y", runs=(), new_topics=())
     planned = replace(plain, txn="z", partitions={"t": 2})
     for one in (plain, planned, new):
-        files(fs, one.txn).write(ReadyManifest(one, 77))
+        leave(files(fs, one.txn), ReadyManifest(one, 77))
     versions = [
-        json.loads(fs.read(files(fs, one.txn).path(State.READY)))["version"]
+        json.loads(fs.read(files(fs, one.txn).path(State.WAITING)))["version"]
         for one in (plain, planned, new)
     ]
 
     assert versions == [1, 2, 3]
-    assert files(fs, "y").read(State.READY).transaction == plain
-    assert files(fs, "z").read(State.READY).transaction == planned
+    assert files(fs, "y").manifest(State.WAITING).transaction == plain
+    assert files(fs, "z").manifest(State.WAITING).transaction == planned
 
 
 def test_the_rename_that_succeeds_decides() -> None:
     """One of the claim and the withdrawal fails."""
     fs = disk()
     ready = files(fs)
-    ready.write(ReadyManifest(transaction(fs), 77))
+    leave(ready, ReadyManifest(transaction(fs), 77))
 
-    claimed = ready.change(State.READY, State.CLAIMED)
-    withdrawn = ready.change(State.READY, State.WITHDRAWN)
+    claimed = ready.change(State.WAITING, State.CLAIMED)
+    withdrawn = ready.change(State.WAITING, State.WITHDRAWN)
 
     assert (claimed, withdrawn) == (True, False)
-    assert find_manifests(fs.list("/data")) == {ready.stem: {State.CLAIMED}}
+    assert MANIFESTS.find(fs.list("/data")) == {ready.stem: {State.CLAIMED}}
     assert waiting_hashes(fs.list("/data")) == {transaction_hash("x")}
 
 
@@ -134,11 +135,11 @@ def test_a_refusal_brings_the_error_with_its_values() -> None:
         {"version": 1, "error": "annotations", "args": [], "reason": "because"},
         {"version": 1, "error": "InvalidTopic", "args": [["b"]], "reason": "because"},
     ):
-        fs.write(files(fs).path(State.REFUSED), json.dumps(odd).encode())
+        fs.write(files(fs).path(State.ANSWERED), json.dumps(odd).encode())
         found = files(fs).refusal()
         assert (type(found), str(found)) == (KafkaStorageError, "because")
     for content in (b"", b"{", b"[]", b"{}", b'{"reason": 1}', b"[" * 100_000, b"\xff"):
-        fs.write(files(fs).path(State.REFUSED), content)
+        fs.write(files(fs).path(State.ANSWERED), content)
         assert "refused, for a reason that cannot be read" in str(files(fs).refusal())
 
 
@@ -184,9 +185,9 @@ SPOILED: dict[str, Callable[[dict[str, Any]], object]] = {
 def spoiled(fs: CrashFileSystem, spoil: Callable[[dict[str, Any]], object]) -> bytes:
     """Return the bytes of a manifest that is not as it should be."""
     ready = files(fs)
-    ready.write(ReadyManifest(transaction(fs), 2**60))
-    content = json.loads(fs.read(ready.path(State.READY)))
-    fs.delete(ready.path(State.READY))
+    leave(ready, ReadyManifest(transaction(fs), 2**60))
+    content = json.loads(fs.read(ready.path(State.WAITING)))
+    fs.delete(ready.path(State.WAITING))
     spoil(content)
     return json.dumps(content).encode()
 
@@ -195,10 +196,10 @@ def spoiled(fs: CrashFileSystem, spoil: Callable[[dict[str, Any]], object]) -> b
 def test_a_manifest_of_another_form_is_a_typed_error(name: str) -> None:
     """Nothing of it is used."""
     fs = disk()
-    fs.write(files(fs).path(State.READY), spoiled(fs, SPOILED[name]))
+    fs.write(files(fs).path(State.WAITING), spoiled(fs, SPOILED[name]))
 
     with pytest.raises(CorruptFile, match=r"/data/tidelog\.\w+\.\w+\.ready"):
-        files(fs).read(State.READY)
+        files(fs).manifest(State.WAITING)
 
 
 BYTES: Mapping[str, bytes] = {
@@ -226,20 +227,20 @@ def test_a_service_refuses_a_manifest_of_another_form(name: str) -> None:
     manager = service(home)
     manager.partition("t", 0).append_records([(-1, None, b"kept", ())])
     content = BYTES.get(name) or (spoiled(home.fs, SPOILED[name]) if name in SPOILED else b"")
-    home.fs.write(files(home.fs).path(State.READY), content)
+    home.fs.write(files(home.fs).path(State.WAITING), content)
     good = stage(
         *(home.fs, "/data", "good", {("t", 0): [b"a"]}),
         rng=Random(9),
         topic_ids={"t": manager.topic("t").topic_id},
     )
-    files(home.fs, "good").write(ReadyManifest(good, 2**60))
+    leave(files(home.fs, "good"), ReadyManifest(good, 2**60))
 
     home.clock.advance(1000)
     home.power_cut()
 
     manager = home.open()
     assert values(manager, "t", 0) == [b"kept", b"a"]
-    assert files(home.fs).is_in(State.REFUSED)
+    assert files(home.fs).is_in(State.ANSWERED)
     assert isinstance(files(home.fs).refusal(), CorruptFile)
     assert manager.topics().keys() == {"t"}
 
@@ -275,8 +276,8 @@ def write_odd(home: ManagerHome, topic_id: UUID, step: int) -> int:
             new_topics=[NewTopic(name, UUID(int=number + 10), 2, {"retention.ms": "-1"})],
         )
         whole = replace(whole, steps=(GroupStep("g", "t", 0, CommittedAt(1, 2)),))
-        path = files(home.fs, txn).path(State.READY)
-        files(home.fs, txn).write(ReadyManifest(whole, 2**60))
+        path = files(home.fs, txn).path(State.WAITING)
+        leave(files(home.fs, txn), ReadyManifest(whole, 2**60))
         odd = next(islice(variants(json.loads(home.fs.read(path))), number, None), None)
         if odd is None:
             home.fs.delete(path)
@@ -298,11 +299,11 @@ def test_no_odd_value_in_a_manifest_stops_the_service(
         rng=Random(6),
         topic_ids={"t": manager.topic("t").topic_id},
     )
-    files(home.fs, "good").write(ReadyManifest(good, 2**60))
+    leave(files(home.fs, "good"), ReadyManifest(good, 2**60))
 
     home.clock.advance(3000)
 
-    newer = [states for states in find_manifests(home.files()).values() if State.READY in states]
+    newer = [states for states in MANIFESTS.find(home.files()).values() if State.WAITING in states]
     assert len(newer) <= len([one for one in ODD if type(one) is int and one > 1])
     assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == []
     assert list(manager.staged_commits.pending) == []
@@ -315,7 +316,7 @@ def test_a_manifest_of_a_newer_release_is_left_untouched() -> None:
     """This release cannot know what it asks for."""
     home = ManagerHome()
     service(home)
-    path = files(home.fs).path(State.READY)
+    path = files(home.fs).path(State.WAITING)
     newer = b'{"version": %d, "new": true}' % (READY_VERSION + 1)
     home.fs.write(path, newer)
 
@@ -329,7 +330,7 @@ def test_what_is_not_a_file_is_left_untouched() -> None:
     """A directory of that name says nothing about the disk."""
     home = ManagerHome()
     manager = service(home)
-    path = files(home.fs).path(State.READY)
+    path = files(home.fs).path(State.WAITING)
     home.fs.make_directory(path)
 
     home.clock.advance(10_000)
@@ -342,22 +343,23 @@ def test_a_refusal_that_a_full_disk_does_not_take_is_written_later() -> None:
     """The manifest waits meanwhile."""
     home = ManagerHome()
     service(home)
-    home.fs.write(files(home.fs).path(State.READY), b"{")
+    home.fs.write(files(home.fs).path(State.WAITING), b"{")
     home.fs.fail("open", ".refused.tmp", OSError(errno.ENOSPC, "full"))
 
     home.clock.advance(1000)
-    before = find_manifests(home.files())
+    before = MANIFESTS.find(home.files())
     home.clock.advance(1000)
 
-    assert before == {files(home.fs).stem: {State.READY}}
-    assert find_manifests(home.files()) == {files(home.fs).stem: {State.REFUSED}}
+    assert before == {files(home.fs).stem: {State.WAITING}}
+    assert MANIFESTS.find(home.files()) == {files(home.fs).stem: {State.ANSWERED}}
 
 
 def test_answers_to_waiters_that_have_ended_are_deleted_after_an_hour() -> None:
     """By a service, and by a process that writes and ends; half-written files, too."""
     home = ManagerHome()
     manager = service(home)
-    names = [f"{files(home.fs, str(n)).stem}.{state.value}" for n, state in enumerate(State, 1)]
+    suffixes = enumerate(MANIFESTS.suffixes.values(), 1)
+    names = [f"{files(home.fs, str(n)).stem}{suffix}" for n, suffix in suffixes]
     dead = [*names[2:], f"{names[0]}.tmp", f"{names[3]}.tmp"]
     for name in dead:
         home.fs.write(f"/data/{name}", b"{}")

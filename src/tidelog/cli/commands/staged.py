@@ -72,7 +72,7 @@ def _rows(directory: str) -> Iterator[dict[str, Any]]:
     """
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.staging.journal import journals
-    from tidelog.staging.ready import waiting_transactions
+    from tidelog.staging.ready import waiting
     from tidelog.staging.staged_file import list_staged
 
     named: set[str] = set()
@@ -86,17 +86,17 @@ def _rows(directory: str) -> Iterator[dict[str, Any]]:
             "partitions": [list(key) for key in journal.keys],
             "files": sorted(journal.files),
         }
-    for waiting in waiting_transactions(SYSTEM_FILES, directory):
-        files = {run.name for run in waiting.runs} - named
-        if not files and waiting.runs:
+    for one in filter(None, waiting(SYSTEM_FILES, directory)):
+        files = {run.name for run in one.runs} - named
+        if not files and one.runs:
             continue  # it is committed by now
         named |= files
         yield {
-            "txn": waiting.txn,
+            "txn": one.txn,
             "state": "waiting",
             "timeMs": None,
-            "records": waiting.records,
-            "partitions": [list(key) for key in waiting.keys],
+            "records": one.records,
+            "partitions": [list(key) for key in one.keys],
             "files": sorted(files),
         }
     files = {name for name in list_staged(SYSTEM_FILES, directory) if name not in named}

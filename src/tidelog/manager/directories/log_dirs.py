@@ -102,6 +102,20 @@ class LogDirs:
     def __len__(self) -> int:
         return len(self._online)
 
+    def listed(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield those online with the names in them; one that cannot be listed goes offline.
+
+        After an error of ``PASSING`` it is only left out.
+        """
+        for log_dir in self:
+            try:
+                names = self._fs.list(log_dir.path)
+            except OSError as error:
+                if error.errno not in PASSING:
+                    self.take_offline(log_dir.path, error)
+                continue
+            yield log_dir.path, names
+
     def get(self, path: str) -> LogDir | None:
         """Return a directory if it is online."""
         return self._online.get(path)

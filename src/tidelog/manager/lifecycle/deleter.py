@@ -27,7 +27,7 @@ from tidelog.segment.filenames import (
 )
 from tidelog.segment.undo import undone_on_error
 from tidelog.staging.abandoned import abandoned_files
-from tidelog.staging.manifest_names import is_left_by_a_waiter
+from tidelog.staging.manifest_names import MANIFESTS
 from tidelog.staging.ready_expiry import LEFTOVER_MS, sweep_manifests
 
 if TYPE_CHECKING:
@@ -351,7 +351,7 @@ class LogDeleter:
         except OSError as error:
             self._check_disk(log_dir, error)
             return
-        self._delete_old(log_dir, is_left_by_a_waiter, LEFTOVER_MS)
+        self._delete_old(log_dir, MANIFESTS.is_left, LEFTOVER_MS)
         self._delete_old(log_dir, abandoned.__contains__, retention_ms)
 
     def delete_cut_files(self, retention_ms: int) -> None:

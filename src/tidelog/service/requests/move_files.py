@@ -1,39 +1,35 @@
 """Requests to move a partition as earlier releases leave them: ``tidelog.<random>.move``.
 
 Their ``tidelog move`` may run beside a service of this release, or a service may find files that
-its predecessor left. This release asks by ``request_files``.
+its predecessor left. This release asks by a ``Request``.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
-import re
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
-from tidelog.codec.checkpoint_file import read_small_file, replace_file
+from tidelog.codec.checkpoint_file import read_small_file
 from tidelog.errors import KafkaError, KafkaStorageError, UnknownTopicOrPartition
-from tidelog.log.directory_guard import NO_RESOURCES, NO_SPACE
+from tidelog.mailbox.letter import Letter, Names, State
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tidelog.env.files import FileSystem
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.service.mover import PartitionMover
 
 _log = logging.getLogger(__name__)
 
-_SUFFIX: Final = ".move"
-_CLAIMED_SUFFIX: Final = ".move-claimed"
-"""Of a request that the service has accepted and not yet answered; it cannot be withdrawn."""
-_REFUSED_SUFFIX: Final = ".move-refused"
 _VERSION: Final = 1
 """Of a request's form. A request without one, as the first release wrote it, has this one."""
-_NAME: Final = re.compile(r"tidelog\.[0-9a-f]{32}\.move(-claimed)?")
+_MOVES: Final = Names(
+    r"tidelog\.[0-9a-f]{32}",
+    {State.WAITING: ".move", State.CLAIMED: ".move-claimed", State.ANSWERED: ".move-refused"},
+    delayed="move-request-delayed",
+    ignored="move-request-ignored",
+)
 
 
 class MoveRequest(NamedTuple):
@@ -44,9 +40,11 @@ class MoveRequest(NamedTuple):
     target: str
 
 
-def _sibling(path: str, suffix: str) -> str:
-    """Return the file of another state of a request."""
-    return path.removesuffix(_CLAIMED_SUFFIX).removesuffix(_SUFFIX) + suffix
+@dataclass(frozen=True, slots=True)
+class MoveFiles(Letter):
+    """The files of one request."""
+
+    names: ClassVar = _MOVES
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
@@ -71,67 +69,36 @@ def _key_of(request: MoveRequest) -> TopicPartition:
 
 
 class MoveRequests:
-    """Answers the requests in the directories of a service."""
+    """Answers these requests, by ``answer``: only a refusal has an answer."""
 
-    def __init__(self, fs: FileSystem, registry: LogRegistry, mover: PartitionMover) -> None:
-        self._fs = fs
+    def __init__(self, registry: LogRegistry, mover: PartitionMover) -> None:
         self._registry = registry
         self._mover = mover
-        self._ignored: set[str] = set()
-        """Requests of a newer release, or whose files cannot be read or answered."""
 
-    def look(self, data_dir: str, names: Iterable[str]) -> None:
-        """Begin the moves that the files among ``names`` request."""
-        for name in names:
-            if _NAME.fullmatch(name) is None:
-                continue
-            path = os.path.join(data_dir, name)
-            if path not in self._ignored:
-                self._answer_safely(path)
-
-    def _answer_safely(self, path: str) -> None:
-        """Answer one request; an error of its file says nothing about the disk.
-
-        The next pass tries again after a full disk or a lack of descriptors, and after no other.
-        """
-        try:
-            self._answer_one(path)
-        except (OSError, KafkaStorageError) as error:
-            if isinstance(error, OSError) and error.errno in NO_SPACE | NO_RESOURCES:
-                _log.warning("move-request-delayed path=%s reason=%s", path, error)
-                return
-            _log.warning("move-request-ignored path=%s reason=%s", path, error)
-            self._ignored.add(path)
-
-    def _answer_one(self, path: str) -> None:
+    def answer(self, files: MoveFiles, states: set[State]) -> None:
         """Begin one move, or write a file with the reason for refusing; then delete the request.
 
         It is renamed first: from then on nobody can withdraw it. One that an earlier process has
         renamed is answered as well.
         """
-        claimed = _sibling(path, _CLAIMED_SUFFIX)
-        try:
-            content = _parsed(read_small_file(self._fs, path))
-            version = content.get("version", _VERSION)
-            if version != _VERSION:
-                _log.warning("move-request-ignored path=%s reason=version %s", path, version)
-                self._ignored.add(path)
-                return
-            if path != claimed:
-                self._fs.rename(path, claimed)
-        except FileNotFoundError:
+        state = State.CLAIMED if State.CLAIMED in states else State.WAITING
+        if state not in states:
+            return  # a refusal that was not read yet
+        content = _parsed(read_small_file(files.fs, files.path(state)))
+        version = content.pop("version", _VERSION)
+        if version != _VERSION:
+            raise KafkaStorageError(f"version {version}")
+        if state is State.WAITING and not files.change(State.WAITING, State.CLAIMED):
             return  # withdrawn meanwhile
         try:
-            content.pop("version", None)
             request = MoveRequest(**content)
             key = _key_of(request)
             if self._registry.current(key) is None:
                 raise UnknownTopicOrPartition(f"{key} is not served here")
             self._mover.move(key, request.target)
         except (KafkaError, TypeError) as error:
-            _log.warning("move-refused path=%s reason=%s", path, error)
-            replace_file(self._fs, _sibling(path, _REFUSED_SUFFIX), str(error).encode())
+            _log.warning("move-refused path=%s reason=%s", files.path(State.WAITING), error)
+            files.answer(str(error).encode())
         else:
             _log.info("move-begun topic=%s partition=%d to=%s", *request)
-        with suppress(FileNotFoundError):
-            self._fs.delete(claimed)
+            files.delete(State.CLAIMED)

@@ -12,23 +12,23 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tidelog.datadir.lock_file import LOCK_FILE
-from tidelog.errors import DirectoryLocked, OutcomeUnknown, RequestNotTaken, TidelogError
-from tidelog.service.requests.request_files import (
-    Request,
-    RequestState,
-    leave,
-    state_of,
-    take_answer,
-    withdraw,
+from tidelog.errors import (
+    DirectoryLocked,
+    KafkaStorageError,
+    OutcomeUnknown,
+    RequestFailed,
+    RequestNotTaken,
+    TidelogError,
 )
+from tidelog.mailbox.answer import VERSION, Answer
+from tidelog.mailbox.letter import State
+from tidelog.mailbox.wait import Wait
+from tidelog.service.requests.request import Request, RequestFiles, new_stem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from random import Random
 
-    from tidelog.env.clock import Clock
-    from tidelog.env.files import FileSystem
-    from tidelog.service.requests.request_files import Answer
+    from tidelog.mailbox.wait import Desk
 
 T = TypeVar("T")
 
@@ -38,25 +38,18 @@ POLL_MS: Final = 100
 KAFKA: Final = "java"
 """The program of a broker."""
 
-_NS_PER_MS: Final = 1_000_000
-
 
 class Asker(NamedTuple):
-    """What the process that asks has: disk, time, random numbers, and looks at other processes.
+    """The process that asks, and its looks at the holder.
 
     ``holder_of`` returns the pid of the process that holds a data directory, 0 if unknown, None if
-    nobody does. ``program_of`` names the program of a process, empty if unknown. ``on_left`` is
-    called if this process is interrupted when a service has taken its request.
+    nobody does. ``on_left`` is called if this process is interrupted when a service has taken its
+    request.
     """
 
-    fs: FileSystem
-    clock: Clock
-    rng: Random
-    sleep_ms: Callable[[int], None]
+    desk: Desk
     holder_of: Callable[[str], int | None]
-    program_of: Callable[[int], str]
     on_left: Callable[[], None]
-    wait_ms: int = WAIT_MS
 
 
 def here_or_there(
@@ -69,84 +62,109 @@ def here_or_there(
     """Return what ``here`` returns, or, where ``data_dir`` is locked, the answer of its holder.
 
     Raises:
-        RequestNotTaken: the holder is Kafka, or took no request within ``wait_ms``. Nothing was
+        RequestNotTaken: the holder is Kafka, or took no request within ``WAIT_MS``. Nothing was
             done.
         RequestFailed: the service refused, or failed.
         OutcomeUnknown: the service ended after it had taken the request.
         DirectoryLocked: another directory than this one is held by another process.
         OSError: the request cannot be written, or its files cannot be looked for.
     """
-    until_ns = asker.clock.monotonic_ns() + asker.wait_ms * _NS_PER_MS
-    while True:
-        try:
-            return here()
-        except DirectoryLocked as error:
-            if os.path.dirname(error.path) != data_dir:
-                raise
-        answer = _ask(asker, data_dir, command, arguments, until_ns)
-        if answer is not None:
-            result: T = answer.unpacked()
-            return result
+    answer = _RequestWait(asker, data_dir, here, command, arguments).ask()
+    if answer.error:
+        done = tuple(answer.result)
+        raise RequestFailed(answer.error, answer.text, answer.exit_code, done)
+    result: T = answer.result
+    return result
 
 
-def _ask(
-    asker: Asker, data_dir: str, command: str, arguments: Mapping[str, Any], until_ns: int
-) -> Answer | None:
-    """Leave a request and wait for the answer; None if the lock is free, with nothing done."""
-    _refuse_kafka(asker, data_dir)
-    left_ms = max(until_ns - asker.clock.monotonic_ns(), 0) // _NS_PER_MS
-    request = Request(command, arguments, asker.clock.now_ms() + left_ms)
-    path = leave(asker.fs, asker.rng, data_dir, request)
-    try:
-        if not _is_taken(asker, data_dir, path, until_ns):
+class _RequestWait(Wait[RequestFiles, Answer]):
+    """Waits as long as the service runs that has taken the request."""
+
+    poll_ms = POLL_MS
+
+    def __init__(
+        self,
+        asker: Asker,
+        data_dir: str,
+        here: Callable[[], Any],
+        command: str,
+        arguments: Mapping[str, Any],
+    ) -> None:
+        letter = RequestFiles(asker.desk.fs, data_dir, new_stem(asker.desk.rng))
+        super().__init__(asker.desk, letter, WAIT_MS)
+        self._asker: Final = asker
+        self._here: Final = here
+        self._request: Final = Request(command, arguments, 0)
+        self._service: int | None = None
+        """The process that has taken the request."""
+
+    def do_here(self) -> Answer:
+        """Carry the command out once the lock seems to be free; a request is withdrawn before."""
+        if self.is_left and not (self._holder() is None and self.withdraw()):
+            raise self.busy
+        return Answer(self._here())
+
+    def check_holder(self, busy: DirectoryLocked) -> None:
+        """Raise RequestNotTaken if a broker holds the directory, or the error of another one."""
+        data_dir = self.letter.data_dir
+        if os.path.dirname(busy.path) != data_dir:
+            raise busy
+        pid = self._holder() or 0
+        if pid and self.desk.program_of(pid) == KAFKA:
+            reason = "It runs Java, as Kafka does, and takes no requests of tidelog: stop it first"
+            raise RequestNotTaken(os.path.join(data_dir, LOCK_FILE), pid, reason)
+
+    def content(self, deadline_ms: int) -> bytes:
+        """Return the content of the request."""
+        return self._request._replace(deadline_ms=deadline_ms).encoded()
+
+    def answer(self) -> Answer | None:
+        """Return the answer of the service, once; raise OutcomeUnknown if it cannot be read."""
+        letter = self.letter
+        if letter.is_in(State.WAITING) or letter.is_in(State.CLAIMED):
             return None
-        return _answer_of(asker, data_dir, path)
-    except TidelogError:
-        raise
-    except BaseException:  # Ctrl-C and SIGTERM as well
+        try:
+            answer = letter.read(State.ANSWERED, VERSION, Answer.parsed)
+        except FileNotFoundError:
+            return None
+        except (OSError, KafkaStorageError) as error:
+            text = f"the answer {letter.path(State.ANSWERED)} cannot be read: {error}"
+            raise OutcomeUnknown(text) from error
+        finally:
+            with suppress(OSError):
+                letter.delete(State.ANSWERED)
+        return answer
+
+    def is_hopeless(self) -> bool:
+        """Return whether the service has ended; it answers before it releases the lock."""
+        if self.letter.is_in(State.WAITING):
+            return False
+        holder = self._holder()
+        self._service = self._service or holder
+        return holder is None or holder != self._service or not self.letter.is_in(State.CLAIMED)
+
+    def timed_out(self) -> RequestNotTaken:
+        """Return the error of a request that nobody took; nothing was done."""
+        reason = (
+            f"It took no request within {self.timeout_ms // 1000} s: it may still be starting,"
+            " or a program that takes none"
+        )
+        path = os.path.join(self.letter.data_dir, LOCK_FILE)
+        return RequestNotTaken(path, self._holder() or 0, reason)
+
+    def unknown(self) -> OutcomeUnknown:
+        """Return the error of a request whose service ended before it answered."""
+        return OutcomeUnknown(
+            f"the service that held {self.letter.data_dir} took the request and ended before it"
+            " answered: it may have been carried out, in part or not at all; look with tidelog"
+            " describe"
+        )
+
+    def report_left(self, error: BaseException) -> None:
+        """Report a request that an interrupt leaves to the service."""
         with suppress(OSError):
-            if not withdraw(asker.fs, path) and state_of(asker.fs, path) is RequestState.CLAIMED:
-                asker.on_left()
-        raise
+            if not isinstance(error, TidelogError) and self.letter.is_in(State.CLAIMED):
+                self._asker.on_left()
 
-
-def _refuse_kafka(asker: Asker, data_dir: str) -> None:
-    """Raise RequestNotTaken if a broker holds the directory."""
-    pid = asker.holder_of(data_dir) or 0
-    if pid and asker.program_of(pid) == KAFKA:
-        reason = "It runs Java, as Kafka does, and takes no requests of tidelog: stop it first"
-        raise RequestNotTaken(os.path.join(data_dir, LOCK_FILE), pid, reason)
-
-
-def _is_taken(asker: Asker, data_dir: str, path: str, until_ns: int) -> bool:
-    """Wait until the request is taken; False if it was withdrawn, since the lock is free."""
-    while state_of(asker.fs, path) is RequestState.WAITING:
-        holder = asker.holder_of(data_dir)
-        is_late = asker.clock.monotonic_ns() >= until_ns
-        if (holder is None or is_late) and withdraw(asker.fs, path):
-            if holder is None:
-                return False
-            reason = (
-                f"It took no request within {asker.wait_ms // 1000} s: it may still be starting,"
-                " or a program that takes none"
-            )
-            raise RequestNotTaken(os.path.join(data_dir, LOCK_FILE), holder, reason)
-        asker.sleep_ms(POLL_MS)
-    return True
-
-
-def _answer_of(asker: Asker, data_dir: str, path: str) -> Answer:
-    """Wait for the answer to a request that was taken, as long as that service runs."""
-    service = asker.holder_of(data_dir)
-    while state_of(asker.fs, path) is RequestState.CLAIMED:
-        holder = asker.holder_of(data_dir)
-        if holder is None or holder != service:
-            break
-        asker.sleep_ms(POLL_MS)
-    # It answers before it releases the lock.
-    if state_of(asker.fs, path) is RequestState.ANSWERED:
-        return take_answer(asker.fs, path)
-    raise OutcomeUnknown(
-        f"the service that held {data_dir} took the request and ended before it answered: it may"
-        " have been carried out, in part or not at all; look with tidelog describe"
-    )
+    def _holder(self) -> int | None:
+        return self._asker.holder_of(self.letter.data_dir)

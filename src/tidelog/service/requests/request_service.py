@@ -12,37 +12,28 @@ import errno
 import logging
 import os
 from contextlib import suppress
+from functools import partial
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.errors import (
-    CorruptFile,
-    InvalidArgument,
-    KafkaStorageError,
-    TidelogError,
-)
+from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError, TidelogError
 from tidelog.log.directory_guard import NO_RESOURCES, NO_SPACE
+from tidelog.mailbox.answer import Answer
+from tidelog.mailbox.letter import State
+from tidelog.mailbox.look import Look
 from tidelog.service.requests.arguments import check_arguments, partitions_of
 from tidelog.service.requests.carry_out import Home, carry_out
-from tidelog.service.requests.request_files import (
-    ANSWERED,
-    CLAIMED,
-    NAME,
-    Answer,
-    NewerRequest,
-    Request,
-    read_request,
-    write_answer,
-)
+from tidelog.service.requests.request import REQUESTS, RequestFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from tidelog.cleaner.log_cleaner import Machine
     from tidelog.env.scheduler import OwnThreads, Scheduler
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.log_manager import LogManager
     from tidelog.segment.filenames import TopicPartition
+    from tidelog.service.requests.request import Request
 
 MAX_CLAIMED: Final = 64
 """How many requests are in hand at most; others wait for them, up to their deadline."""
@@ -65,25 +56,21 @@ _THREADS: Final = {_TOPICS: 1, "records": 2, "compactions": 1}
 
 
 class _Job:
-    """A claimed request: ``path`` is its file's before it was claimed.
+    """A claimed request, None if it is one that is only to be refused.
 
     ``moves`` are the partitions that a move has still to begin, ``moving`` those that it has begun.
     """
 
-    def __init__(self, path: str, request: Request | None) -> None:
-        self.path = path
-        self.request = request
+    def __init__(self, files: RequestFiles) -> None:
+        self.files: Final = files
+        self.path: Final = files.path(State.WAITING)
+        self.request: Request | None = None
         self.answer: Answer | None = None
         self.moves: list[TopicPartition] = []
         self.moving: list[TopicPartition] = []
         self.has_begun = False
         self.lock: Final = RLock()
         """Held while the job is answered, or its moves go on."""
-
-    @property
-    def data_dir(self) -> str:
-        """The directory that the request lies in."""
-        return os.path.dirname(self.path)
 
 
 class RequestService:
@@ -97,38 +84,30 @@ class RequestService:
         self._fs: Final = machine.fs
         self._log_dirs: Final = log_dirs
         self._manager: Final = manager
+        self._look: Final = Look(machine.fs, RequestFiles, self._meet)
         self._lock: Final = Lock()
-        self._jobs: dict[str, _Job] = {}
+        self._jobs: dict[RequestFiles, _Job] = {}
+        self._claimed: list[_Job] = []
+        """What the pass has claimed, not durably yet."""
         self._threads: dict[str, OwnThreads] = {}
-        self._ignored: set[str] = set()
-        """Requests of a newer release, or whose files cannot be read."""
         self._is_stopping = False
 
     # A pass
 
-    def look(self, data_dir: str, names: Iterable[str]) -> None:
+    def look(self, data_dir: str, names: Sequence[str]) -> None:
         """Go on with what was claimed; claim what is new among ``names``, and clear what is old."""
-        for claimed in self._jobs_in(data_dir):
-            self._go_on(claimed)
-        found = [match for name in names if (match := NAME.fullmatch(name)) is not None]
-        paths = {os.path.join(data_dir, match[0]) for match in found}
-        self._ignored -= {one for one in self._ignored - paths if os.path.dirname(one) == data_dir}
-        fresh = []
-        for match in found:
-            base, state, is_temporary = match.groups()
-            path = os.path.join(data_dir, match[0])
-            if is_temporary or state == ANSWERED:
-                self._sweep(path)
-            elif state == CLAIMED:
-                self._clear_claim(data_dir, base, path)
-            elif path not in self._ignored:
-                fresh.append(path)
-        room = max(MAX_CLAIMED - len(self._jobs), 0)
-        self._begin_all(data_dir, [job for path in fresh[:room] if (job := self._claim(path))])
+        for job in self._all_jobs():
+            if job.files.data_dir == data_dir:
+                self._go_on(job)
+        for name in filter(REQUESTS.is_left, names):
+            self._sweep(os.path.join(data_dir, name))
+        self._claimed = []
+        self._look.look(data_dir, names)
+        self._begin_all(data_dir, self._claimed)
 
-    def _jobs_in(self, data_dir: str) -> list[_Job]:
+    def _all_jobs(self) -> list[_Job]:
         with self._lock:
-            return [job for job in self._jobs.values() if job.data_dir == data_dir]
+            return list(self._jobs.values())
 
     def _go_on(self, job: _Job) -> None:
         """Write an answer that could not be written before; look how far moves have come."""
@@ -145,49 +124,35 @@ class RequestService:
                 self._fs.delete(path)
                 _log.info("request-swept path=%s", path)
 
-    def _clear_claim(self, data_dir: str, base: str, path: str) -> None:
-        """Delete a claim of an earlier service, which has ended: nobody knows how far it came."""
-        with self._lock:
-            if os.path.join(data_dir, base) in self._jobs:
-                return
-        try:
-            self._fs.delete(path)
-        except FileNotFoundError:
-            return  # answered since the directory was listed
-        except OSError as error:
-            self._ignore(path, error)
-            return
-        _log.warning("request-abandoned path=%s", path)
+    def _meet(self, files: RequestFiles, states: set[State]) -> None:
+        """Claim what waits, unless too much is in hand; clear the claim of an earlier service.
 
-    def _ignore(self, path: str, reason: object) -> None:
-        if path not in self._ignored:
-            _log.warning("request-ignored path=%s reason=%s", path, reason)
-            self._ignored.add(path)
+        Such a service has ended, and nobody knows how far it came.
+        """
+        with self._lock:
+            is_in_hand, count = files in self._jobs, len(self._jobs)
+        if State.WAITING in states and count < MAX_CLAIMED:
+            self._claim(files)
+        elif State.CLAIMED in states and not is_in_hand:
+            self._fs.delete(files.path(State.CLAIMED))  # unless it was answered meanwhile
+            _log.warning("request-abandoned path=%s", files.path(State.CLAIMED))
 
     # Claims
 
-    def _claim(self, path: str) -> _Job | None:
-        """Claim one request, also one that is only to be refused; None if it cannot be."""
-        job = _Job(path, None)
+    def _claim(self, files: RequestFiles) -> None:
+        """Claim one request, also one that is only to be refused, unless it is withdrawn."""
+        job = _Job(files)
         try:
-            try:
-                job.request = read_request(self._fs, path)
-                job.request.check_deadline(self._machine.clock.now_ms())
-                check_arguments(job.request.command, job.request.arguments)
-            except InvalidArgument as error:
-                job.answer = Answer.of_error(error)
-            self._fs.rename(path, path + CLAIMED)
-        except FileNotFoundError:
-            return None  # withdrawn meanwhile
-        except (OSError, CorruptFile, NewerRequest) as error:
-            if isinstance(error, OSError) and error.errno in NO_SPACE | NO_RESOURCES:
-                _log.warning("request-delayed path=%s reason=%s", path, error)
-            else:
-                self._ignore(path, error)
-            return None
-        with self._lock:
-            self._jobs[path] = job
-        return job
+            request = files.request()
+            request.check_deadline(self._machine.clock.now_ms())
+            check_arguments(request.command, request.arguments)
+            job.request = request
+        except (CorruptFile, InvalidArgument) as error:
+            job.answer = Answer.of_error(InvalidArgument(str(error)))
+        if files.change(State.WAITING, State.CLAIMED):
+            with self._lock:
+                self._jobs[files] = job
+            self._claimed.append(job)
 
     def _begin_all(self, data_dir: str, claimed: Sequence[_Job]) -> None:
         """Carry claimed requests out, once the claims are durable: a power cut revives none."""
@@ -200,8 +165,7 @@ class RequestService:
                 self._log_dirs.take_offline(data_dir, error)
             refusal = KafkaStorageError(f"syncing {data_dir} failed: {error}; nothing was done")
             for job in claimed:
-                self._finish(job, Answer.of_error(refusal))
-            return
+                job.answer = Answer.of_error(refusal)
         for job in claimed:
             if job.answer is not None:
                 _log.warning("request-refused path=%s reason=%s", job.path, job.answer.text)
@@ -209,10 +173,7 @@ class RequestService:
             elif job.request is not None:
                 name = job.request.command
                 _log.info("request-claimed path=%s command=%s", job.path, name)
-                self._lane_of(name).schedule(f"request-{name}", self._task_of(job))
-
-    def _task_of(self, job: _Job) -> Any:  # noqa: ANN401 - a task
-        return lambda: self._run(job)
+                self._lane_of(name).schedule(f"request-{name}", partial(self._run, job))
 
     def _lane_of(self, command: str) -> Scheduler:
         """Return the threads that carry out a command, started with the first of its kind."""
@@ -231,7 +192,7 @@ class RequestService:
         assert job.request is not None
         command, arguments, _ = job.request
         done: list[Any] = []
-        home = Home(self._manager, self._machine, job.data_dir, done.append)
+        home = Home(self._manager, self._machine, job.files.data_dir, done.append)
         if self._is_stopping:
             self._finish(job, _stopped(job))
             return
@@ -252,11 +213,11 @@ class RequestService:
     def _finish(self, job: _Job, answer: Answer) -> None:
         """Answer; if there is no space, or no descriptor, with the next pass."""
         with job.lock:
-            if job.path not in self._jobs:
+            if job.files not in self._jobs:
                 return
             job.answer, job.moves, job.moving = answer, [], []
             try:
-                write_answer(self._fs, job.path, answer)
+                job.files.answer(answer.encoded())
             except KafkaStorageError as error:
                 text = f"the command was carried out, but its result is too large: {error}"
                 self._finish(job, Answer.of_error(KafkaStorageError(text)))
@@ -266,9 +227,9 @@ class RequestService:
                 if error.errno in NO_SPACE | NO_RESOURCES and not self._is_stopping:
                     return
                 if error.errno == errno.EIO:
-                    self._log_dirs.take_offline(job.data_dir, error)
+                    self._log_dirs.take_offline(job.files.data_dir, error)
             with self._lock:
-                self._jobs.pop(job.path, None)
+                self._jobs.pop(job.files, None)
 
     # Moves
 
@@ -324,9 +285,7 @@ class RequestService:
             threads, self._threads = self._threads, {}
         for lane in threads.values():
             lane.shutdown()
-        with self._lock:
-            jobs = list(self._jobs.values())
-        for job in jobs:
+        for job in self._all_jobs():
             self._finish(job, job.answer or _stopped(job))
 
 

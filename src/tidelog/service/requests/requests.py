@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.log.directory_guard import PASSING
-from tidelog.service.requests.move_files import MoveRequests
+from tidelog.mailbox.look import Look
+from tidelog.service.requests.move_files import MoveFiles, MoveRequests
 from tidelog.service.requests.request_service import RequestService
 
 if TYPE_CHECKING:
@@ -27,22 +27,15 @@ class Requests:
         mover: PartitionMover,
         manager: LogManager,
     ) -> None:
-        self._fs: Final = machine.fs
         self._log_dirs: Final = log_dirs
         self._service: Final = RequestService(machine, log_dirs, manager)
-        self._moves: Final = MoveRequests(machine.fs, registry, mover)
+        self._moves: Final = Look(machine.fs, MoveFiles, MoveRequests(registry, mover).answer)
 
     def look(self) -> None:
         """Begin what was requested since the last pass, and go on with what was begun."""
-        for log_dir in self._log_dirs:
-            try:
-                names = self._fs.list(log_dir.path)
-            except OSError as error:
-                if error.errno not in PASSING:
-                    self._log_dirs.take_offline(log_dir.path, error)
-                continue
-            self._service.look(log_dir.path, names)
-            self._moves.look(log_dir.path, names)
+        for path, names in self._log_dirs.listed():
+            self._service.look(path, names)
+            self._moves.look(path, names)
 
     def stop(self) -> None:
         """Begin nothing more; wait for what runs, and answer all that was claimed."""

@@ -48,7 +48,7 @@ class Rule(Enum):
     ENTRY_AWAITED = "a finished transaction stays known while a manifest of it waits"
     ENTRY_NEEDED = "a finished transaction stays known until its journal is durably gone"
     CLAIMED_BY_RENAME = "a process that commits for a waiter renames its manifest first"
-    WITHDRAWN_BY_RENAME = "a waiter that gives up renames its manifest first"
+    WITHDRAWN_FIRST = "a waiter that gives up deletes its manifest first, unless it was claimed"
     WITHDRAWAL_SYNCED = "a withdrawal is durable before it is reported"
     REFUSAL_SYNCED = "a refused manifest is durably gone before the refusal is reported"
     REFUSED_STAYS = "a refused manifest never becomes ready again"

@@ -119,7 +119,7 @@ class WaiterSteps:
             if state.holder is None:
                 yield self._lock(state, number, "claiming")
             return
-        if manifests(state, "ready", number) or self._broken is Rule.WITHDRAWN_BY_RENAME:
+        if manifests(state, "ready", number) or self._broken is Rule.WITHDRAWN_FIRST:
             yield self._withdraw(state, number)
         elif manifests(state, "withdrawn", number):
             yield Step(who, "see it withdrawn", state.with_phase(number, "withdrawing"))
@@ -130,12 +130,11 @@ class WaiterSteps:
 
     def _withdraw(self, state: State, number: int) -> Step[State]:
         who, is_synced = f"waiter {number}", self._broken is not Rule.WITHDRAWAL_SYNCED
-        if self._broken is Rule.WITHDRAWN_BY_RENAME:
+        if self._broken is Rule.WITHDRAWN_FIRST:
             return Step(who, "give up", state.with_phase(number, "reported withdrawn"))
-        names = f"ready.{number}", f"withdrawn.{number}"
-        after = state.changed((names[0], None), (names[1], True))
+        after = state.changed((f"ready.{number}", None))
         phase = "withdrawing" if is_synced else "reported withdrawn"
-        return Step(who, f"rename {names[0]} to {names[1]}", after.with_phase(number, phase))
+        return Step(who, f"delete ready.{number}", after.with_phase(number, phase))
 
     def _look(self, state: State, number: int) -> Iterator[Step[State]]:
         """Look for an answer of the process that has claimed the manifest."""

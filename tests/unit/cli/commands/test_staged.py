@@ -15,7 +15,7 @@ from tidelog.errors import CommitUnfinished
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.manifest_names import new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
-from tidelog.testing.staging import stage
+from tidelog.testing.staging import leave, stage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +75,7 @@ def test_a_transaction_that_waits_for_the_directory_is_listed(topic: Cli) -> Non
     some = {("t", 0): [b"a", b"b"]}
     waiting = stage(SYSTEM_FILES, str(topic.data), "x", some, rng=Random(1), topic_ids=ids)
     files = ReadyFiles(SYSTEM_FILES, str(topic.data), new_stem("x", Random(2)))
-    files.write(ReadyManifest(waiting, 2**60))
+    leave(files, ReadyManifest(waiting, 2**60))
     (topic.data / f"{new_stem('y', Random(3))}.ready").write_bytes(b"{")
 
     listed = topic.on("staged", "list", "--json").rows

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidelog.codec.checkpoint_file import MAX_FILE_BYTES
+from tidelog.mailbox.answer import Answer
 from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.service.requests.arguments import ARGUMENTS
-from tidelog.service.requests.request_files import MAX_REQUEST_BYTES, Answer, Request
+from tidelog.service.requests.request import MAX_REQUEST_BYTES, Request
 from tidelog.service.requests.request_service import KEPT_MS, MAX_CLAIMED
 from tidelog.testing.manager_home import ManagerHome, fill, values
 
@@ -46,7 +47,7 @@ def answer_at(home: ManagerHome, path: str = PATH) -> Answer | None:
     """Return the answer to a request."""
     if not home.fs.exists(f"{path}-answered"):
         return None
-    return Answer.decoded(home.fs.read(f"{path}-answered"))
+    return Answer.parsed(json.loads(home.fs.read(f"{path}-answered")))
 
 
 def states(home: ManagerHome, path: str = "/a") -> list[str]:

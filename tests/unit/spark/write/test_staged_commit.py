@@ -37,6 +37,7 @@ from tidelog.staging.ready import ReadyFiles, ReadyManifest
 from tidelog.staging.staged_file import list_staged
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing import PowerCut
+from tidelog.testing.staging import leave
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -232,7 +233,7 @@ def test_an_abort_deletes_its_files_beside_another_attempt_of_its_id(tmp_path: P
     stopped_commit(fast, CommitPoint.COMMITTED, FULL)
     transaction = fast.transaction({})
     manifest = ReadyFiles(SYSTEM_FILES, str(tmp_path), new_stem("x", Random(0)))
-    manifest.write(ReadyManifest(transaction, 2**60))
+    leave(manifest, ReadyManifest(transaction, 2**60))
 
     abort_write(given, "x", [run.name for run in slow.runs])
 

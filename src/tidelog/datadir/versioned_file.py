@@ -1,4 +1,4 @@
-"""Reading staging's own files of JSON, which say the version of their form."""
+"""Reading files of JSON of tidelog's own, which say the version of their form."""
 
 from __future__ import annotations
 
