@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import TEMPORARY_SUFFIX
 from tidelog.codec.crc32c import crc32c
+from tidelog.datadir.catalogue import CATALOGUE_FILE
 from tidelog.datadir.lock_file import LOCK_FILE
+from tidelog.mailbox.letter import State
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.segment.filenames import log_file
+from tidelog.service.requests.request import REQUESTS
 from tidelog.staging.finished import FINISHED_FILE
 from tidelog.staging.journal import is_journal_name
 from tidelog.staging.manifest_names import MANIFESTS
@@ -48,6 +51,8 @@ class Abstraction:
 
     def __init__(self, fs: CrashFileSystem, scenario: Scenario) -> None:
         self.staged: Final[dict[str, tuple[int, bytes]]] = {}
+        self.done: Final[set[int]] = set()
+        """The requests whose topics were there at some time."""
         self._fs = fs
         self._scenario = scenario
         self._stems: dict[str, int] = {}
@@ -63,7 +68,12 @@ class Abstraction:
             if name in self.staged and isinstance(node, FileNode) and node._durable != node.content
         }
         logs = tuple(self._log(partition) for partition in self._scenario.partitions)
-        return Seen(holder, names, durable, frozenset(unsynced), logs)
+        catalogue = home.entries.get(CATALOGUE_FILE)
+        if isinstance(catalogue, FileNode):
+            topics = {one["name"] for one in json.loads(bytes(catalogue.content))["topics"]}
+            attempts = enumerate(self._scenario.attempts)
+            self.done.update(n for n, one in attempts if one.is_request and one.id in topics)
+        return Seen(holder, names, durable, frozenset(unsynced), logs, frozenset(self.done))
 
     def lock(self) -> object:
         """Return the lock that is held on the directory."""
@@ -97,6 +107,8 @@ class Abstraction:
                 yield "finished", self._finished(content)
             elif MANIFESTS.find([name]):
                 yield self._manifest(name, content)
+            elif REQUESTS.find([name]):
+                yield self._request(name, content)
 
     def _journal(self, content: bytes) -> tuple[str, Any]:
         found = json.loads(content)
@@ -131,6 +143,18 @@ class Abstraction:
             runs = json.loads(content)["transaction"]["runs"]
             self._stems[stem] = self.staged[runs[0]["name"]][0]
         return f"{state}.{self._stems[stem]}", True
+
+    def _request(self, name: str, content: bytes) -> tuple[str, Any]:
+        """Return a request by the name of the same state of a manifest, with what it answers."""
+        ((stem, states),) = REQUESTS.find([name]).items()
+        (state,) = states
+        found = json.loads(content)
+        if stem not in self._stems:
+            ids = [attempt.id for attempt in self._scenario.attempts]
+            self._stems[stem] = ids.index(found["arguments"]["topic"])
+        is_answer = state is State.ANSWERED
+        suffix = MANIFESTS.suffixes[state].removeprefix(".")
+        return f"{suffix}.{self._stems[stem]}", not is_answer or not found["error"]
 
     def _log(self, partition: int) -> Log:
         directory = self._directory("data").entries.get(f"{TOPIC}-{partition}")

@@ -32,6 +32,7 @@ STREAM: Final = (
     Attempt("q", (1,), batch=2, after=0),
     Attempt("q", (1,), batch=1, after=1),
 )
+REQUEST: Final = Attempt("R", (0,), is_request=True)
 SCENARIOS: Final = {
     "alone": Scenario((ONE,)),
     "repeated": Scenario((ONE, ONE._replace(after=0))),
@@ -40,7 +41,11 @@ SCENARIOS: Final = {
     "unnamed": Scenario(UNNAMED),
     "stream": Scenario(STREAM),
     "beside Kafka": Scenario((ONE,), foreign=2),
+    "requests": Scenario((REQUEST, REQUEST._replace(txn="S", after=0))),
+    "a request and a transaction": Scenario((REQUEST._replace(sizes=(0, 0)), ONE)),
 }
+WITHIN: Final = {"requests": 150}
+"""Of a scenario that is short, the operations before which its faults happen."""
 FEW: Final = 12
 MANY: Final = 150
 
@@ -50,7 +55,7 @@ def check(name: str, seeds: range, enumerated: Enumerated) -> None:
     taken: Counter[str] = Counter()
     operations = faults = 0
     for seed in seeds:
-        run = Run(SCENARIOS[name], seed, kills=2, cuts=1)
+        run = Run(SCENARIOS[name], seed, kills=2, cuts=1, faults_within=WITHIN.get(name, 400))
         run.run()
         taken.update(run.conformance.taken)
         operations += run.changes
@@ -80,7 +85,10 @@ def test_the_code_does_only_what_the_model_allows_in_thousands_of_runs(
 @pytest.mark.parametrize("mutation", Mutation)
 def test_a_protocol_that_leaves_out_a_step_is_found(mutation: Mutation) -> None:
     """Otherwise the comparison would find nothing."""
-    name = "beside Kafka" if mutation is Mutation.WITHDRAWAL_NOT_SYNCED else "alone"
+    name = {
+        Mutation.WITHDRAWAL_NOT_SYNCED: "beside Kafka",
+        Mutation.REQUEST_NOT_SYNCED: "requests",
+    }.get(mutation, "alone")
 
     assert any(is_found(name, seed, mutation) for seed in range(100)), mutation.value
 

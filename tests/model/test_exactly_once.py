@@ -29,6 +29,8 @@ STREAM = (
     Attempt("q", (1,), batch=1, after=1),
 )
 """Two batches of a stream, and the first again from a checkpoint that was rolled back."""
+REQUEST = Attempt("R", (0,), is_request=True)
+"""A command, which nobody may carry out twice."""
 
 SCENARIOS = {
     "alone": Scenario((ONE,)),
@@ -38,6 +40,8 @@ SCENARIOS = {
     "unnamed": Scenario(UNNAMED, kills=0, cuts=0),
     "stream": Scenario(STREAM, kills=0, cuts=0),
     "full disk": Scenario(UNNAMED, kills=0, full=1, has_manifests=False),
+    "request": Scenario((REQUEST,)),
+    "two requests": Scenario((REQUEST, REQUEST._replace(txn="S")), kills=0),
 }
 LARGE = {
     "alone, two power cuts": Scenario((ONE,), cuts=2),
@@ -48,6 +52,8 @@ LARGE = {
     "two transactions": Scenario((SMALL, OTHER), kills=0),
     "full disk": Scenario(UNNAMED, kills=0, cuts=0, full=1),
     "stream": Scenario(STREAM, kills=1, cuts=0),
+    "two requests": Scenario((REQUEST, REQUEST._replace(txn="S"))),
+    "a request and a transaction": Scenario((REQUEST, SMALL), kills=0),
 }
 
 
@@ -84,6 +90,8 @@ DAMAGED = {
     Rule.REFUSAL_SYNCED: "refused",
     Rule.REFUSED_STAYS: "refused",
     Rule.BATCHES_ORDERED: "stream",
+    Rule.CLAIM_SYNCED: "request",
+    Rule.CLAIM_DROPPED: "request",
 }
 """The scenario that each rule is needed for, if it is another one than "alone"."""
 

@@ -23,10 +23,21 @@ from tidelog.config.log_config import LogConfig
 from tidelog.datadir.lock_file import LOCK_FILE
 from tidelog.embedded.commits import commit_when_possible
 from tidelog.env.scheduler import InlineScheduler
-from tidelog.errors import CommitTimeout, CommitUnfinished, DirectoryLocked, TidelogError
+from tidelog.errors import (
+    CommitTimeout,
+    CommitUnfinished,
+    DirectoryLocked,
+    OutcomeUnknown,
+    RequestNotTaken,
+    TidelogError,
+)
 from tidelog.log.log import Log
+from tidelog.mailbox.wait import Desk
+from tidelog.manager.log_manager import LogManager
 from tidelog.records.builder import build_batch
 from tidelog.service.log_service import LogService
+from tidelog.service.requests.carry_out import Home, carry_out
+from tidelog.service.requests.request_client import Asker, here_or_there
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.finished import FINISHED_FILE
 from tidelog.staging.journal import is_journal_name
@@ -54,7 +65,7 @@ DATA_DIR: Final = "/data"
 TIMEOUT_MS: Final = 3_000
 PAUSES_MS: Final = (200, 1_000, 2_800, 3_000, 6_000)
 FAULTS_WITHIN: Final = 400
-"""Faults happen before this operation of the run."""
+"""Faults happen before this operation of the run, unless it is known to be a short one."""
 ALWAYS: Final = 1_000_000
 """More faults than any run has."""
 
@@ -64,12 +75,20 @@ class Mutation(Enum):
 
     CLAIM_NOT_RENAMED = "the holder commits without renaming the manifest"
     CLAIM_NOT_SYNCED = "the directory is not synced before the journal is written"
+    REQUEST_NOT_SYNCED = "the claim of a request is not synced before it is carried out"
     STAGED_NOT_SYNCED = "staged files are not synced"
     JOURNAL_NOT_SYNCED = "the directory is not synced after the journal is written"
     RECORDS_NOT_SYNCED = "logs are not synced"
     ANSWERED_EARLY = "the transaction is in the table of finished ones before its records are there"
     JOURNAL_DELETED_EARLY = "the journal is deleted before the transaction is known as finished"
     WITHDRAWAL_NOT_SYNCED = "a waiter reports its withdrawal without a sync of the directory"
+
+
+UNSYNCED: Final = {
+    Mutation.WITHDRAWAL_NOT_SYNCED: ("delete", ".ready"),
+    Mutation.REQUEST_NOT_SYNCED: ("rename", ".request"),
+}
+"""The operation that a mutation leaves without its sync: its name, and how its file's ends."""
 
 
 class Run:
@@ -83,6 +102,7 @@ class Run:
         kills: int = 1,
         cuts: int = 1,
         mutation: Mutation | None = None,
+        faults_within: int = FAULTS_WITHIN,
     ) -> None:
         self.mutation = mutation
         self.rng = Random(seed)
@@ -99,7 +119,7 @@ class Run:
         self.faults: list[str] = []
         self._changes: tuple[int, int | None] = len(self.fs.operations), None
         self._faults = [
-            (self.rng.randrange(FAULTS_WITHIN), fault)
+            (self.rng.randrange(faults_within), fault)
             for fault, most in ((self._kill_one, kills), (self._cut, cuts))
             for _ in range(self.rng.randint(0, most))
         ]
@@ -155,10 +175,44 @@ class Run:
                 raise
             except TidelogError:
                 outcome = "reported refused"
-            self.outcomes[number] = outcome
-            self._check(lambda: self.conformance.reported(number, outcome), f"{number}: {outcome}")
+            self._note(number, outcome)
 
         return work
+
+    def asker(self, number: int) -> Callable[[Process], None]:
+        """Return the process of an attempt that is a request, to create a topic of its name."""
+        arguments = {
+            "topic": self.scenario.attempts[number].id,
+            "partitions": 1,
+            "settings": {},
+            "birth": {},
+        }
+
+        def work(process: Process) -> None:
+            files = cast("FileSystem", ProcessFiles(self.fs, process, self))
+            rng = Random(f"{self.fs.seed} {number}")
+            machine = Machine(files, self.clock, InlineScheduler(), rng, process.sleep)
+            desk = Desk(files, self.clock, rng, process.sleep)
+            asker = Asker(desk, holder_of=lambda _: self._holder_id(), on_left=_ignore)
+
+            def here() -> object:
+                with LogManager(self._config(), machine) as manager:
+                    return carry_out(Home(manager, machine, DATA_DIR), "create", arguments)
+
+            try:
+                here_or_there(asker, DATA_DIR, here, "create", arguments)
+                outcome = "reported committed"
+            except RequestNotTaken:
+                outcome = "reported withdrawn"
+            except OutcomeUnknown:
+                outcome = "over"
+            self._note(number, outcome)
+
+        return work
+
+    def _note(self, number: int, outcome: str) -> None:
+        self.outcomes[number] = outcome
+        self._check(lambda: self.conformance.reported(number, outcome), f"{number}: {outcome}")
 
     def _stage(self, number: int, files: FileSystem, rng: Random) -> Transaction:
         attempt = self.scenario.attempts[number]
@@ -266,7 +320,8 @@ class Run:
                 self.rng.random() < 0.2
             ):
                 self._begun.add(number)
-                self.processes.start(number, self.waiter(number))
+                work = self.asker if attempt.is_request else self.waiter
+                self.processes.start(number, work(number))
 
     def _disturb(self) -> None:
         """Let time pass, or let the next fault happen if it is time for it."""
@@ -322,16 +377,17 @@ class Run:
                 return is_sync and has_lock and self._last.path.endswith(".intent.tmp")
             case Mutation.RECORDS_NOT_SYNCED:
                 return operation == "sync" and path.endswith(".log")
-            case Mutation.WITHDRAWAL_NOT_SYNCED:
-                return (
-                    is_sync and self._last.name == "delete" and self._last.path.endswith(".ready")
-                )
+            case Mutation.WITHDRAWAL_NOT_SYNCED | Mutation.REQUEST_NOT_SYNCED:
+                return is_sync and self._has_just(*UNSYNCED[self.mutation])
             case Mutation.ANSWERED_EARLY if operation == "rename" and target.endswith(".intent"):
                 self.fs.write(f"{DATA_DIR}/{FINISHED_FILE}", self._finished())
             case Mutation.JOURNAL_DELETED_EARLY if target.endswith(f"/{FINISHED_FILE}"):
                 for name in filter(is_journal_name, names):
                     self.fs.delete(f"{DATA_DIR}/{name}")
         return False
+
+    def _has_just(self, operation: str, suffix: str) -> bool:
+        return self._last.name == operation and self._last.path.endswith(suffix)
 
     @property
     def _last(self) -> Operation:
@@ -345,9 +401,17 @@ class Run:
 
     def _holder(self) -> int | None:
         """Return the process that holds the lock of the directory."""
+        holder = self._holding()
+        return None if holder is None else holder.name
+
+    def _holder_id(self) -> int | None:
+        """Return a number that no other process has than the one that holds the directory."""
+        holder = self._holding()
+        return None if holder is None else id(holder)
+
+    def _holding(self) -> Process | None:
         lock = self.disk.lock()
-        holders = (one.name for one in self.processes.running if lock in one.locks)
-        return next(holders, None)
+        return next((one for one in self.processes.running if lock in one.locks), None)
 
     def _note_staged(self, process: Process) -> None:
         """Take note of a staged file whose bytes have become complete."""
@@ -372,3 +436,7 @@ class Run:
             self.error = Disallowed(f"{error}\nafter:\n{log}\nseed {self.fs.seed}")
             for process in self.processes.running:
                 process.is_dead = True
+
+
+def _ignore() -> None:
+    pass

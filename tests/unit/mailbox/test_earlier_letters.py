@@ -15,7 +15,7 @@ from tidelog.errors import InvalidTopic, MessageTooLarge
 from tidelog.mailbox.answer import VERSION, Answer
 from tidelog.mailbox.letter import State
 from tidelog.manager.directories.log_dirs import parent_of
-from tidelog.manager.requests.request import REQUESTS, Request, RequestFiles
+from tidelog.service.requests.request import REQUESTS, Request, RequestFiles
 from tidelog.staging.journal import NewTopic
 from tidelog.staging.manifest_names import MANIFESTS
 from tidelog.staging.ready import ReadyFiles, ReadyManifest

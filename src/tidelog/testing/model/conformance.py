@@ -27,7 +27,8 @@ _MOST_STEPS = 4
 class Seen(NamedTuple):
     """What can be seen of a state: the fields of ``Directory`` and ``State`` of these names.
 
-    ``holder``: the process that holds the lock, an attempt's number, SERVICE or KAFKA.
+    ``holder``: the process that holds the lock, an attempt's number, SERVICE or KAFKA. ``done`` are
+    the requests that were carried out, ever.
     """
 
     holder: int | None
@@ -35,6 +36,7 @@ class Seen(NamedTuple):
     durable: Names
     unsynced: frozenset[str]
     logs: tuple[Log, ...]
+    done: frozenset[int] = frozenset()
 
     def differences(self, other: Seen) -> str:
         """Say in which fields another observation differs, and how."""
@@ -52,7 +54,8 @@ def seen_of(state: State) -> Seen:
     """Return what can be seen of a state of the model."""
     disk, holder = state.disk, state.holder
     owner = None if holder is None else holder.owner
-    return Seen(owner, disk.names, disk.durable, disk.unsynced, state.logs)
+    done = frozenset(state.done)
+    return Seen(owner, disk.names, disk.durable, disk.unsynced, state.logs, done)
 
 
 class Disallowed(Exception):

@@ -1,8 +1,8 @@
 """A model of the exactly-once protocol, see ``docs/exactly-once.md``: each order of its steps.
 
-Waiters, a service, a short-lived writer (a service that closes at once) and Kafka share a data
-directory. Each may be killed between any two changes of a file, and the power may fail. What is
-promised is checked in each state.
+It covers both kinds of letters, commits and requests. Waiters, a service, a short-lived writer (a
+service that closes at once) and Kafka share a data directory. Each may be killed between any two
+changes of a file, and the power may fail. What is promised is checked in each state.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class ExactlyOnce:
 
     def broken_rule(self, state: State) -> str | None:
         """Return the promise that a state breaks."""
-        checks = (self._once, self._visible, self._reported, self._needed)
+        checks = (self._once, self._visible, self._reported, self._needed, self._done)
         for check in checks:
             rule = check(state)
             if rule is not None:
@@ -182,8 +182,19 @@ class ExactlyOnce:
                 return "a log ends below the place of a journal"
         return None
 
+    @staticmethod
+    def _done(state: State) -> str | None:
+        if len(set(state.done)) < len(state.done):
+            return "a request is carried out twice"
+        for number in state.done:
+            if state.phases[number] in {"reported withdrawn", "reported refused"}:
+                return "a request is carried out after it was reported that it is not"
+        return None
+
     def _is_in(self, state: State, number: int, *, is_visible: bool = False) -> bool:
         attempt = self._scenario.attempts[number]
+        if attempt.is_request:
+            return number in state.done
         for partition, size in enumerate(attempt.sizes):
             batches = state.logs[partition].batches
             mark = state.files["watermarks"][partition]

@@ -98,6 +98,9 @@ class HolderSteps:
             claimed, ready = f"claimed.{number}", f"ready.{number}"
             if claimed not in state.files or number in journaled(state):
                 continue
+            if attempt.is_request and self._broken is not Rule.CLAIM_DROPPED:
+                yield Step(_name(holder), f"delete {claimed}", state.changed((claimed, None)))
+                continue
             if self._known(state, attempt) is not None:
                 if attempt.is_named:  # the entry stays known without it
                     yield Step(_name(holder), f"delete {claimed}", state.changed((claimed, None)))
@@ -114,17 +117,23 @@ class HolderSteps:
         yield from self._returned(state, holder)
         for number in range(len(self._attempts)):
             ready = f"ready.{number}"
-            if ready not in state.files or number in state.late or self._is_first(state):
+            if ready not in state.files:
                 continue
-            yield self._claim(state, holder, number)
+            if self._attempts[number].is_request:
+                yield self._take(state, holder, number)
+            elif number not in state.late and not self._is_first(state):
+                yield self._claim(state, holder, number)
         yield from self._sweep(state, "service")
         yield Step("service", "close", state.released())
 
     def _own(self, state: State, holder: Holder) -> Iterator[Step[State]]:
-        """A waiter that has got the lock itself."""
+        """A waiter, or one that asks for a command, that has got the lock itself."""
         number = holder.owner
         yield from self._resting(state)
         if self._is_first(state):
+            return
+        if self._attempts[number].is_request:
+            yield from self._do(state, holder._replace(attempt=number))
             return
         if state.phases[number] != "claiming" or manifests(state, "claimed", number):
             # A claim of another process is void: it has ended.
@@ -156,6 +165,41 @@ class HolderSteps:
             or own & {move.partition for move in other.moves}
             for other in others
         )
+
+    # Requests
+
+    def _take(self, state: State, holder: Holder, number: int) -> Step[State]:
+        """Claim a request, durably; one past its deadline is only answered."""
+        ready, claimed = f"ready.{number}", f"claimed.{number}"
+        after = state.changed((ready, None), (claimed, True)).at("", attempt=number)
+        then = "deny" if number in state.late else "do"
+        after = self._then(after, then, Rule.CLAIM_SYNCED)
+        return Step(_name(holder), f"rename {ready} to {claimed}", after)
+
+    def _do(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        number = _number(holder)
+        after = state._replace(done=(*state.done, number))
+        if holder.owner == number:
+            after = after.at("leaving", then="reported committed")
+        else:
+            after = after.at("answer")
+        yield Step(_name(holder), f"carry out {number}", after)
+
+    def _answer(
+        self, state: State, holder: Holder, *, was_done: bool = True
+    ) -> Iterator[Step[State]]:
+        number = _number(holder)
+        after = state.changed((f"refused.{number}", was_done))
+        yield Step(_name(holder), f"write refused.{number}", self._then(after, "answered"))
+
+    def _deny(self, state: State, holder: Holder) -> Iterator[Step[State]]:
+        yield from self._answer(state, holder, was_done=False)
+
+    @staticmethod
+    def _answered(state: State, holder: Holder) -> Iterator[Step[State]]:
+        claimed = f"claimed.{_number(holder)}"
+        after = state.changed((claimed, None)).at("idle", attempt=None)
+        yield Step(_name(holder), f"delete {claimed}", after)
 
     # The commit
 
@@ -409,7 +453,8 @@ class HolderSteps:
                 after = state.synced().changed((name, None))
                 yield Step(who, f"delete {name}, which is old", after)
         for number in sorted(state.late - journaled(state)):
-            yield from self._expire(state, who, number)
+            if not self._attempts[number].is_request:
+                yield from self._expire(state, who, number)
 
     def _expire(self, state: State, who: str, number: int) -> Iterator[Step[State]]:
         """Withdraw a manifest past its deadline, and delete the staged file."""

@@ -55,15 +55,17 @@ class Rule(Enum):
     STAGED_KEPT = "a waiter that sees its transaction finished leaves the staged files alone"
     SWEEP_WAITS = "the sweep waits while the same process commits"
     NEEDED_SPARED = "the sweep spares the files that a journal or a manifest names"
+    CLAIM_SYNCED = "the claim of a request is durable before it is carried out"
+    CLAIM_DROPPED = "a request that was claimed is never taken up again"
     BATCHES_ORDERED = "a stream's batch below the last finished one is refused"
 
 
 class Attempt(NamedTuple):
-    """One try of a user to write a transaction.
+    """One try of a user to write a transaction, or to have a command carried out.
 
     ``batch``: its number in a stream, 0 if ``txn`` is not one. ``is_named``: the id is the user's,
     who may repeat it. ``after``: it begins only once that attempt is over. ``sizes`` are the
-    numbers of batches by partition.
+    numbers of batches by partition. ``is_request``: it is a command, which nobody may do twice.
     """
 
     txn: str
@@ -71,6 +73,7 @@ class Attempt(NamedTuple):
     batch: int = 0
     is_named: bool = True
     after: int | None = None
+    is_request: bool = False
 
     @property
     def id(self) -> str:
@@ -162,7 +165,8 @@ class State(NamedTuple):
 
     ``committed`` are the attempts whose journal became durable, ever. ``late``: their deadline has
     passed. ``is_mixed``: Kafka had the directory while a journal was in it. ``left`` counts what
-    may still go wrong, in the order of ``Scenario``.
+    may still go wrong, in the order of ``Scenario``. ``done`` are the requests that were carried
+    out, each time.
     """
 
     disk: Directory
@@ -173,6 +177,7 @@ class State(NamedTuple):
     committed: frozenset[int] = frozenset()
     late: frozenset[int] = frozenset()
     is_mixed: bool = False
+    done: tuple[int, ...] = ()
 
     def with_phase(self, number: int, phase: str) -> State:
         """Return the state with an attempt in another phase."""

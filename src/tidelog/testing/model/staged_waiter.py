@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.testing.model.explorer import Step
+from tidelog.testing.model.request_asker import AskerSteps
 from tidelog.testing.model.staged_state import Holder, Rule, State, is_over, manifests
 
 if TYPE_CHECKING:
@@ -37,9 +38,13 @@ class WaiterSteps:
     def __init__(self, scenario: Scenario, broken: Rule | None) -> None:
         self._scenario = scenario
         self._broken = broken
+        self._requests = AskerSteps(broken)
 
     def steps(self, state: State, number: int) -> Iterator[Step[State]]:
         """Return all that an attempt may do next."""
+        if self._scenario.attempts[number].is_request:
+            yield from self._requests.steps(state, number)
+            return
         who = f"waiter {number}"
         match state.phases[number]:
             case "new" if self._may_begin(state, number):
