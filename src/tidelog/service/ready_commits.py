@@ -13,10 +13,8 @@ from tidelog.errors import (
 )
 from tidelog.mailbox.letter import State
 from tidelog.mailbox.look import Look
-from tidelog.staging.finished import read_finished
 from tidelog.staging.ready import ReadyFiles
-from tidelog.staging.ready_expiry import withdraw_expired
-from tidelog.staging.staged_file import transaction_hash
+from tidelog.staging.ready_expiry import settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,36 +46,16 @@ class ReadyCommits:
         with self._staged.registry.change_lock:
             if self._should_stop() or self._staged.registry.is_closed:
                 return
+            try:
+                manifest = settle(files, states, self._staged.machine.clock.now_ms())
+            except CorruptFile as error:
+                if State.CLAIMED in states or files.change(State.WAITING, State.CLAIMED):
+                    self._refuse(files, error)
+                return
             if State.ANSWERED in states:
-                files.delete(State.WAITING, State.CLAIMED)  # its claimant ended before it did so
                 self._look.settle(files)
-            elif State.CLAIMED in states:
-                self._free_claimed(files)
-            elif State.WAITING in states:
-                self._commit(files)
-
-    def _free_claimed(self, files: ReadyFiles) -> None:
-        """Let a manifest be committed whose claimant has ended before the commit point."""
-        if files.txn_hash in {transaction_hash(txn) for _, txn in self._staged.pending}:
-            return
-        finished = read_finished(files.fs, files.data_dir)
-        done = [one for txn, one in finished.items() if transaction_hash(txn) == files.txn_hash]
-        if done:
-            self._note_finished(files, is_named=done[0].is_named)
-        else:
-            files.change(State.CLAIMED, State.WAITING)
-
-    def _commit(self, files: ReadyFiles) -> None:
-        try:
-            manifest = files.manifest(State.WAITING)
-        except CorruptFile as error:
-            if files.change(State.WAITING, State.CLAIMED):
-                self._refuse(files, error)
-            return
-        if self._staged.machine.clock.now_ms() >= manifest.deadline_ms:
-            withdraw_expired(files, State.WAITING, manifest)
-        elif files.change(State.WAITING, State.CLAIMED):
-            self._commit_claimed(files, manifest)
+            elif manifest is not None and files.change(State.WAITING, State.CLAIMED):
+                self._commit_claimed(files, manifest)
 
     def _commit_claimed(self, files: ReadyFiles, manifest: ReadyManifest) -> None:
         path, transaction = files.data_dir, manifest.transaction
@@ -96,7 +74,11 @@ class ReadyCommits:
             self._refuse(files, KafkaStorageError(f"the commit failed unexpectedly: {error!r}"))
             return
         self._staged.registry.counters.committed_for_others(refused=False)
-        self._note_finished(files, is_named=done.is_named)
+        if done.is_named:
+            files.delete(State.CLAIMED)
+        else:
+            # Its waiter deletes it: the transaction stays known only as long as it is there.
+            self._look.settle(files)
         text = "commit-made-for-waiter directory=%s txn=%s records=%d"
         _log.info(text, path, done.txn, done.total)
 
@@ -110,13 +92,3 @@ class ReadyCommits:
         self._look.settle(files)
         text = "commit-refused directory=%s manifest=%s reason=%s"
         _log.warning(text, files.data_dir, files.stem, error)
-
-    def _note_finished(self, files: ReadyFiles, *, is_named: bool) -> None:
-        """Delete the manifest of a finished transaction; its waiter reads the finished table.
-
-        That keeps a transaction without a name of the user's only as long as its manifest is there.
-        """
-        if is_named:
-            files.delete(State.CLAIMED)
-        else:
-            self._look.settle(files)

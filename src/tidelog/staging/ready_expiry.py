@@ -1,27 +1,22 @@
-"""Manifests whose waiter has ended: nobody commits them after their deadline, and they are deleted.
+"""What becomes of a manifest, for the process that holds its data directory.
 
-For the holder of a data directory: a claim of another process is void, since that has ended.
+A claim of another process is void: that has ended, since this one holds the lock.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from tidelog.errors import CorruptFile, KafkaStorageError
+from tidelog.errors import CorruptFile
 from tidelog.mailbox.letter import State
 from tidelog.staging.finished import read_finished
-from tidelog.staging.journal import list_journals
-from tidelog.staging.manifest_names import HASH, MANIFESTS, PENDING
-from tidelog.staging.ready import ReadyFiles
-from tidelog.staging.staged_file import transaction_hash
+from tidelog.staging.journal import has_journal
+from tidelog.staging.manifest_names import PENDING
 from tidelog.staging.transaction import delete_staged
 
 if TYPE_CHECKING:
-    from tidelog.env.files import FileSystem
-    from tidelog.staging.ready import ReadyManifest
+    from tidelog.staging.ready import ReadyFiles, ReadyManifest
 
 _log = logging.getLogger(__name__)
 
@@ -29,64 +24,48 @@ LEFTOVER_MS: Final = 3_600_000
 """Time in ms for which the answer to a waiter is kept, in case that it still waits."""
 
 
-def withdraw_expired(files: ReadyFiles, state: State, manifest: ReadyManifest) -> bool:
-    """Withdraw a manifest past its deadline, and delete its staged files; return whether it was.
+def settle(files: ReadyFiles, states: set[State], now_ms: int) -> ReadyManifest | None:
+    """Bring a manifest on whose transaction was decided to its end; return one that waits.
 
-    It was not if its waiter, or another process, has renamed it meanwhile.
+    A manifest past its deadline is withdrawn, and one that is only claimed waits again. Errors as
+    ``ReadyFiles.manifest`` and ``read_finished``.
     """
-    if not files.change(state, State.WITHDRAWN):
-        return False
-    # A deletion may survive a power cut that brings the manifest back: it is then refused.
-    delete_staged(files.fs, files.data_dir, manifest.transaction)
-    text = "commit-expired directory=%s txn=%s deadline_ms=%d"
-    _log.warning(text, files.data_dir, manifest.transaction.txn, manifest.deadline_ms)
-    return True
+    if State.ANSWERED in states:
+        files.delete(*PENDING)  # its claimant ended before it did so
+    if states.isdisjoint(PENDING) or State.ANSWERED in states:
+        return None
+    state = State.CLAIMED if State.CLAIMED in states else State.WAITING
+    manifest = files.manifest(state)
+    is_late, txn = now_ms >= manifest.deadline_ms, manifest.transaction.txn
+    if state is State.WAITING and not is_late:
+        return manifest
+    # A journal may need the staged files, and it is the answer once it is applied.
+    if has_journal(files.fs, files.data_dir, txn):
+        return None
+    done = read_finished(files.fs, files.data_dir).get(txn)
+    if done is not None:
+        # Without a name it stays known as long as its manifest is there, for the waiter to see.
+        if done.is_named or now_ms >= manifest.deadline_ms + LEFTOVER_MS:
+            files.delete(state)
+    elif not is_late:
+        files.change(State.CLAIMED, State.WAITING)
+    elif files.change(state, State.WITHDRAWN):
+        # A deletion may survive a power cut that brings the manifest back: it is then refused.
+        delete_staged(files.fs, files.data_dir, manifest.transaction)
+        text = "commit-expired directory=%s txn=%s deadline_ms=%d"
+        _log.warning(text, files.data_dir, txn, manifest.deadline_ms)
+    return None
 
 
-def sweep_manifests(fs: FileSystem, data_dir: str, now_ms: int) -> None:
-    """Withdraw the manifests past their deadline; delete the claimed ones that were answered.
+def sweep(files: ReadyFiles, states: set[State], now_ms: int) -> None:
+    """Settle a manifest, for a process that commits for nobody; delete an old malformed one.
 
-    Those with a journal stay, and those of a newer version. OSError if the directory fails,
-    KafkaStorageError if the finished transactions cannot be read.
-    """
-    found = MANIFESTS.find(fs.list(data_dir))
-    if not found:
-        return
-    committed = {name[HASH] for name in list_journals(fs, data_dir)}
-    finished: set[str] | None = None
-    for stem, states in sorted(found.items()):
-        files = ReadyFiles(fs, data_dir, stem)
-        for state in states.intersection(PENDING):
-            if files.txn_hash in committed:
-                continue
-            with suppress(FileNotFoundError):
-                if State.ANSWERED in states:
-                    files.delete(state)
-                    continue
-                manifest = _read(files, state, now_ms)
-                if manifest is None or now_ms < manifest.deadline_ms:
-                    continue
-                if finished is None:
-                    finished = {transaction_hash(txn) for txn in read_finished(fs, data_dir)}
-                if files.txn_hash not in finished:
-                    withdraw_expired(files, state, manifest)
-                elif now_ms >= manifest.deadline_ms + LEFTOVER_MS:
-                    files.delete(state)
-
-
-def _read(files: ReadyFiles, state: State, now_ms: int) -> ReadyManifest | None:
-    """Read a manifest; None for one of a newer version, and for a malformed one, which is deleted.
-
-    The latter only when it is old: the process that holds the directory may be refusing it.
+    Only an old one: the process that holds the directory may be refusing it.
     """
     try:
-        return files.manifest(state)
+        settle(files, states, now_ms)
     except CorruptFile:
-        path = files.path(state)
-        if now_ms - files.fs.stat(path).mtime_ms >= LEFTOVER_MS:
-            files.delete(state)
-            _log.warning("old-file-deleted path=%s age_ms=%d", path, LEFTOVER_MS)
-    except KafkaStorageError as error:
-        text = "ready-manifest-ignored path=%s reason=%s"
-        _log.info(text, os.path.join(files.data_dir, files.stem), error)
-    return None
+        for path in [files.path(state) for state in states.intersection(PENDING)]:
+            if now_ms - files.fs.stat(path).mtime_ms >= LEFTOVER_MS:
+                files.fs.delete(path)
+                _log.warning("old-file-deleted path=%s age_ms=%d", path, LEFTOVER_MS)

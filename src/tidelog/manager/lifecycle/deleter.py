@@ -15,6 +15,7 @@ from tidelog.datadir.adoption import readable_topic_id
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import PASSING, lacks_space
 from tidelog.log.loading.cut_files import is_cut_name, is_newer
+from tidelog.mailbox.look import Look
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.segment.filenames import (
     TopicPartition,
@@ -28,7 +29,8 @@ from tidelog.segment.filenames import (
 from tidelog.segment.undo import undone_on_error
 from tidelog.staging.abandoned import abandoned_files
 from tidelog.staging.manifest_names import MANIFESTS
-from tidelog.staging.ready_expiry import LEFTOVER_MS, sweep_manifests
+from tidelog.staging.ready import ReadyFiles
+from tidelog.staging.ready_expiry import LEFTOVER_MS, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterator, Sequence
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
+    from tidelog.mailbox.letter import State
     from tidelog.manager.cleaning import Cleaning
     from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.directories.log_dirs import LogDirs
@@ -67,6 +70,7 @@ class LogDeleter:
         self._registry = registry
         self._queue = queue
         self._cleaning = cleaning
+        self._manifests = Look(machine.fs, ReadyFiles, self._sweep_manifest)
         self.is_unfinished = False
         """Whether the directory of a deleted topic could not be renamed; a later pass does it."""
 
@@ -345,14 +349,16 @@ class LogDeleter:
     def _delete_staged_in(self, log_dir: LogDir, retention_ms: int) -> None:
         fs, now_ms = self._machine.fs, self._machine.clock.now_ms()
         try:
-            with _noting_unreadable(log_dir.path):
-                sweep_manifests(fs, log_dir.path, now_ms)
+            self._manifests.look(log_dir.path, fs.list(log_dir.path))
             abandoned = abandoned_files(fs, log_dir.path, now_ms - retention_ms)
         except OSError as error:
             self._check_disk(log_dir, error)
             return
         self._delete_old(log_dir, MANIFESTS.is_left, LEFTOVER_MS)
         self._delete_old(log_dir, abandoned.__contains__, retention_ms)
+
+    def _sweep_manifest(self, files: ReadyFiles, states: set[State]) -> None:
+        sweep(files, states, self._machine.clock.now_ms())
 
     def delete_cut_files(self, retention_ms: int) -> None:
         """Delete what recoveries cut ``retention_ms`` ago; -1: nothing.
@@ -457,15 +463,6 @@ class LogDeleter:
     def _failing(self, log_dir: LogDir, doing: str) -> AbstractContextManager[None]:
         """Raise an OSError of the body as KafkaStorageError; a full disk stays online."""
         return self._log_dirs.failing(log_dir.path, doing)
-
-
-@contextmanager
-def _noting_unreadable(path: str) -> Iterator[None]:
-    """Log that manifests cannot be swept because of a file that cannot be read."""
-    try:
-        yield
-    except KafkaStorageError as error:
-        _log.warning("manifests-not-swept directory=%s reason=%s", path, error)
 
 
 @contextmanager

@@ -93,10 +93,15 @@ class HolderSteps:
         return Step(_name(holder), f"read the journal of {journal.attempt}", after)
 
     def _returned(self, state: State, holder: Holder) -> Iterator[Step[State]]:
-        """Make claimed manifests ready again that nobody has decided about."""
+        """Make claimed manifests ready again that nobody has decided about.
+
+        Only a service clears the claims of requests.
+        """
         for number, attempt in enumerate(self._attempts):
             claimed, ready = f"claimed.{number}", f"ready.{number}"
             if claimed not in state.files or number in journaled(state):
+                continue
+            if attempt.is_request and holder.owner != SERVICE:
                 continue
             if attempt.is_request and self._broken is not Rule.CLAIM_DROPPED:
                 yield Step(_name(holder), f"delete {claimed}", state.changed((claimed, None)))
@@ -437,6 +442,7 @@ class HolderSteps:
         who, claimed = _name(holder), f"claimed.{holder.owner}"
         if claimed in state.files and holder.then == "reported committed":
             yield Step(who, f"delete {claimed}", state.changed((claimed, None)))
+        yield from self._returned(state, holder)
         yield from self._sweep(state, who)
         yield Step(who, "close", state.released().with_phase(holder.owner, holder.then))
 
