@@ -48,7 +48,7 @@ class State(Enum):
 class Names:
     """The names of one kind of letters: ``stem``, a pattern without groups, and a suffix a state.
 
-    ``delayed`` and ``ignored`` are the events that are logged about files that cannot be read or
+    ``delayed`` and ``ignored`` are logged, with path and reason, about files that cannot be read or
     changed, for now or at all.
     """
 

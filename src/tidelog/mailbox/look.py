@@ -50,12 +50,12 @@ class Look(Generic[L]):
             pass  # withdrawn meanwhile
         except (OSError, KafkaStorageError) as error:
             if isinstance(error, OSError) and error.errno in NO_SPACE | NO_RESOURCES:
-                _log.warning("%s path=%s reason=%s", names.delayed, path, error)
+                _log.warning(names.delayed, path, error)
                 return
-            _log.warning("%s path=%s reason=%s", names.ignored, path, error)
+            _log.warning(names.ignored, path, error)
             self.settle(letter)
         except Exception as error:  # noqa: BLE001 - no letter may stop those after it
-            _log.error("%s path=%s reason=%r", names.ignored, path, error)
+            _log.error(names.ignored, path, repr(error))
             self.settle(letter)
 
     def settle(self, letter: L) -> None:

@@ -18,7 +18,8 @@ from tidelog.service.late_loading import LateLoader
 from tidelog.service.loading import LogLoading
 from tidelog.service.mover import PartitionMover
 from tidelog.service.reconciliation import Reconciler
-from tidelog.service.requests.requests import Requests
+from tidelog.service.requests.move_files import MoveRequests
+from tidelog.service.requests.request_service import RequestService
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -92,7 +93,7 @@ class LogService(LogManager):
             checkpointing=self._checkpointing,
             deleter=self._deleter,
             reserve=self._reserve,
-            requests=Requests(machine, log_dirs, registry, self._mover, self),
+            requests=RequestService(machine, log_dirs, self, MoveRequests(registry, self._mover)),
             reopener=self._reopener,
             late=LateLoader(
                 *(machine, log_dirs, registry, self._topics),

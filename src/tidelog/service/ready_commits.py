@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import (
@@ -46,12 +47,9 @@ class ReadyCommits:
         with self._staged.registry.change_lock:
             if self._should_stop() or self._staged.registry.is_closed:
                 return
-            try:
-                manifest = settle(files, states, self._staged.machine.clock.now_ms())
-            except CorruptFile as error:
-                if State.CLAIMED in states or files.change(State.WAITING, State.CLAIMED):
-                    self._refuse(files, error)
-                return
+            now_ms = self._staged.machine.clock.now_ms()
+            refuse = partial(self._refuse_malformed, files)
+            manifest = settle(files, states, now_ms, refuse)
             if State.ANSWERED in states:
                 self._look.settle(files)
             elif manifest is not None and files.change(State.WAITING, State.CLAIMED):
@@ -81,6 +79,12 @@ class ReadyCommits:
             self._look.settle(files)
         text = "commit-made-for-waiter directory=%s txn=%s records=%d"
         _log.info(text, path, done.txn, done.total)
+
+    def _refuse_malformed(self, files: ReadyFiles, state: State, error: KafkaStorageError) -> None:
+        if not isinstance(error, CorruptFile):
+            raise error
+        if state is State.CLAIMED or files.change(State.WAITING, State.CLAIMED):
+            self._refuse(files, error)
 
     def _refuse(self, files: ReadyFiles, error: TidelogError) -> None:
         try:

@@ -22,8 +22,8 @@ MANIFESTS: Final = Names(
         State.ANSWERED: ".refused",
         State.WITHDRAWN: ".withdrawn",
     },
-    delayed="ready-manifest-delayed",
-    ignored="ready-manifest-ignored",
+    delayed="ready-manifest-delayed path=%s reason=%s",
+    ignored="ready-manifest-ignored path=%s reason=%s",
 )
 HASH: Final = slice(8, 40)
 """The part of a name that identifies the transaction."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from tidelog.errors import CorruptFile
+from tidelog.errors import CorruptFile, KafkaStorageError
 from tidelog.mailbox.letter import State
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import has_journal
@@ -16,6 +16,8 @@ from tidelog.staging.manifest_names import PENDING
 from tidelog.staging.transaction import delete_staged
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidelog.staging.ready import ReadyFiles, ReadyManifest
 
 _log = logging.getLogger(__name__)
@@ -24,18 +26,28 @@ LEFTOVER_MS: Final = 3_600_000
 """Time in ms for which the answer to a waiter is kept, in case that it still waits."""
 
 
-def settle(files: ReadyFiles, states: set[State], now_ms: int) -> ReadyManifest | None:
+def settle(
+    files: ReadyFiles,
+    states: set[State],
+    now_ms: int,
+    on_unreadable: Callable[[State, KafkaStorageError], object],
+) -> ReadyManifest | None:
     """Bring a manifest on whose transaction was decided to its end; return one that waits.
 
-    A manifest past its deadline is withdrawn, and one that is only claimed waits again. Errors as
-    ``ReadyFiles.manifest`` and ``read_finished``.
+    A manifest past its deadline is withdrawn, and one that is only claimed waits again.
+    ``on_unreadable`` is called with the state and the error of one that cannot be read. Raises
+    OSError, and KafkaStorageError if the finished transactions cannot be read.
     """
     if State.ANSWERED in states:
         files.delete(*PENDING)  # its claimant ended before it did so
     if states.isdisjoint(PENDING) or State.ANSWERED in states:
         return None
     state = State.CLAIMED if State.CLAIMED in states else State.WAITING
-    manifest = files.manifest(state)
+    try:
+        manifest = files.manifest(state)
+    except KafkaStorageError as error:
+        on_unreadable(state, error)
+        return None
     is_late, txn = now_ms >= manifest.deadline_ms, manifest.transaction.txn
     if state is State.WAITING and not is_late:
         return manifest
@@ -45,7 +57,8 @@ def settle(files: ReadyFiles, states: set[State], now_ms: int) -> ReadyManifest 
     done = read_finished(files.fs, files.data_dir).get(txn)
     if done is not None:
         # Without a name it stays known as long as its manifest is there, for the waiter to see.
-        if done.is_named or now_ms >= manifest.deadline_ms + LEFTOVER_MS:
+        is_seen = done.is_named and state is State.CLAIMED
+        if is_seen or now_ms >= manifest.deadline_ms + LEFTOVER_MS:
             files.delete(state)
     elif not is_late:
         files.change(State.CLAIMED, State.WAITING)
@@ -58,14 +71,17 @@ def settle(files: ReadyFiles, states: set[State], now_ms: int) -> ReadyManifest 
 
 
 def sweep(files: ReadyFiles, states: set[State], now_ms: int) -> None:
-    """Settle a manifest, for a process that commits for nobody; delete an old malformed one.
+    """Settle a manifest, for a process that commits for nobody; errors as ``settle``.
 
-    Only an old one: the process that holds the directory may be refusing it.
+    A malformed one is deleted once it is old: before that, its holder may be refusing it.
     """
-    try:
-        settle(files, states, now_ms)
-    except CorruptFile:
-        for path in [files.path(state) for state in states.intersection(PENDING)]:
-            if now_ms - files.fs.stat(path).mtime_ms >= LEFTOVER_MS:
-                files.fs.delete(path)
-                _log.warning("old-file-deleted path=%s age_ms=%d", path, LEFTOVER_MS)
+
+    def delete_old(state: State, error: KafkaStorageError) -> None:
+        path = files.path(state)
+        if not isinstance(error, CorruptFile):
+            _log.info("ready-manifest-ignored path=%s reason=%s", path, error)
+        elif now_ms - files.fs.stat(path).mtime_ms >= LEFTOVER_MS:
+            files.delete(state)
+            _log.warning("old-file-deleted path=%s age_ms=%d", path, LEFTOVER_MS)
+
+    settle(files, states, now_ms, delete_old)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.cli.notices import sentence
 from tidelog.errors import KafkaStorageError
 from tidelog.mailbox.letter import State
 from tidelog.mailbox.look import Look
@@ -135,4 +136,7 @@ def test_a_letter_that_makes_the_program_fail_stops_none_after_it(
     look.look("/data", fs.list("/data"))
 
     assert seen == [*stems, stems[0], stems[2], *stems]
-    assert caplog.text.count("request-ignored") == 2
+    said = [sentence(record) for record in caplog.records]
+    assert said == 2 * [
+        f"/data/{stems[1]}.request is not a request that this release reads: ZeroDivisionError()"
+    ]

@@ -20,6 +20,7 @@ from tidelog.errors import (
     TransactionMismatch,
 )
 from tidelog.mailbox.letter import State
+from tidelog.staging.finished import FINISHED_FILE
 from tidelog.staging.group_step import CommittedAt, GroupStep
 from tidelog.staging.journal import NewTopic
 from tidelog.staging.manifest_names import MANIFESTS, new_stem, waiting_hashes
@@ -324,6 +325,22 @@ def test_a_manifest_of_a_newer_release_is_left_untouched() -> None:
     home.clock.advance(400_000)
 
     assert home.fs.read(path) == newer
+
+
+@pytest.mark.parametrize("state", [State.WAITING, State.CLAIMED])
+def test_a_table_that_cannot_be_read_decides_about_no_manifest(state: State) -> None:
+    """Whether its transaction is finished is not known: it is neither deleted nor refused."""
+    home = ManagerHome()
+    service(home)
+    ready = files(home.fs)
+    leave(ready, ReadyManifest(transaction(home.fs), home.clock.now_ms()))
+    ready.change(State.WAITING, state)
+    home.fs.write(f"/data/{FINISHED_FILE}", b"{")
+
+    home.clock.set_time_of_day(home.clock.now_ms() + 2 * LEFTOVER_MS)
+    home.clock.advance(400_000)
+
+    assert MANIFESTS.find(home.files()) == {ready.stem: {state}}
 
 
 def test_what_is_not_a_file_is_left_untouched() -> None:

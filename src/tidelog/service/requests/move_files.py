@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tidelog.codec.checkpoint_file import read_small_file
-from tidelog.errors import KafkaError, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import InvalidArgument, KafkaError, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.mailbox.letter import Letter, Names, State
 from tidelog.segment.filenames import TopicPartition
+from tidelog.service.requests.arguments import check_arguments
 
 if TYPE_CHECKING:
     from tidelog.manager.log_registry import LogRegistry
@@ -27,17 +28,9 @@ _VERSION: Final = 1
 _MOVES: Final = Names(
     r"tidelog\.[0-9a-f]{32}",
     {State.WAITING: ".move", State.CLAIMED: ".move-claimed", State.ANSWERED: ".move-refused"},
-    delayed="move-request-delayed",
-    ignored="move-request-ignored",
+    delayed="move-request-delayed path=%s reason=%s",
+    ignored="move-request-ignored path=%s reason=%s",
 )
-
-
-class MoveRequest(NamedTuple):
-    """A partition that lies in the directory of this request, and the directory it goes to."""
-
-    topic: str
-    partition: int
-    target: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +49,13 @@ def _parsed(data: bytes) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _key_of(request: MoveRequest) -> TopicPartition:
-    """Return the partition of a request; raise TypeError for members of other types.
+def _move_of(topic: Any, partition: Any, target: Any) -> tuple[TopicPartition, str]:  # noqa: ANN401 - whatever a file may hold
+    """Return the partition of a request, which lies in its directory, and where it is to go.
 
-    A float or a bool equals some number, and would make the name of another directory.
+    Raises InvalidArgument for members of other types.
     """
-    if type(request.partition) is not int:
-        raise TypeError(f"partition {request.partition!r} is not a number")
-    if not (isinstance(request.topic, str) and isinstance(request.target, str)):
-        raise TypeError("topic and target must be text")
-    return TopicPartition(request.topic, request.partition)
+    check_arguments("move", {"partitions": {topic: [partition]}, "target": target})
+    return TopicPartition(topic, partition), target
 
 
 class MoveRequests:
@@ -91,14 +81,13 @@ class MoveRequests:
         if state is State.WAITING and not files.change(State.WAITING, State.CLAIMED):
             return  # withdrawn meanwhile
         try:
-            request = MoveRequest(**content)
-            key = _key_of(request)
+            key, target = _move_of(**content)
             if self._registry.current(key) is None:
                 raise UnknownTopicOrPartition(f"{key} is not served here")
-            self._mover.move(key, request.target)
-        except (KafkaError, TypeError) as error:
+            self._mover.move(key, target)
+        except (KafkaError, InvalidArgument, TypeError) as error:
             _log.warning("move-refused path=%s reason=%s", files.path(State.WAITING), error)
             files.answer(str(error).encode())
         else:
-            _log.info("move-begun topic=%s partition=%d to=%s", *request)
+            _log.info("move-begun topic=%s partition=%d to=%s", *key, target)
             files.delete(State.CLAIMED)

@@ -28,8 +28,8 @@ REQUESTS: Final = Names(
         State.CLAIMED: ".request-claimed",
         State.ANSWERED: ".request-answered",
     },
-    delayed="request-delayed",
-    ignored="request-ignored",
+    delayed="request-delayed path=%s reason=%s",
+    ignored="request-ignored path=%s reason=%s",
 )
 
 

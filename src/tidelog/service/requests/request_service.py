@@ -23,6 +23,7 @@ from tidelog.mailbox.letter import State
 from tidelog.mailbox.look import Look
 from tidelog.service.requests.arguments import check_arguments, partitions_of
 from tidelog.service.requests.carry_out import Home, carry_out
+from tidelog.service.requests.move_files import MoveFiles
 from tidelog.service.requests.request import REQUESTS, RequestFiles
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.log_manager import LogManager
     from tidelog.segment.filenames import TopicPartition
+    from tidelog.service.requests.move_files import MoveRequests
     from tidelog.service.requests.request import Request
 
 MAX_CLAIMED: Final = 64
@@ -74,17 +76,20 @@ class _Job:
 
 
 class RequestService:
-    """Answers the requests in the directories of a service.
+    """Answers the requests in the directories of a service; ``moves``: those of earlier releases.
 
     ``_lock`` guards the jobs and the threads.
     """
 
-    def __init__(self, machine: Machine, log_dirs: LogDirs, manager: LogManager) -> None:
+    def __init__(
+        self, machine: Machine, log_dirs: LogDirs, manager: LogManager, moves: MoveRequests
+    ) -> None:
         self._machine: Final = machine
         self._fs: Final = machine.fs
         self._log_dirs: Final = log_dirs
         self._manager: Final = manager
-        self._look: Final = Look(machine.fs, RequestFiles, self._meet)
+        self._requests: Final = Look(machine.fs, RequestFiles, self._meet)
+        self._old_moves: Final = Look(machine.fs, MoveFiles, moves.answer)
         self._lock: Final = Lock()
         self._jobs: dict[RequestFiles, _Job] = {}
         self._claimed: list[_Job] = []
@@ -94,16 +99,21 @@ class RequestService:
 
     # A pass
 
-    def look(self, data_dir: str, names: Sequence[str]) -> None:
-        """Go on with what was claimed; claim what is new among ``names``, and clear what is old."""
-        for job in self._all_jobs():
-            if job.files.data_dir == data_dir:
-                self._go_on(job)
-        for name in filter(REQUESTS.is_left, names):
-            self._sweep(os.path.join(data_dir, name))
-        self._claimed = []
-        self._look.look(data_dir, names)
-        self._begin_all(data_dir, self._claimed)
+    def look(self) -> None:
+        """Go on with what was claimed; claim what is new, and clear what is old.
+
+        Each directory is listed once.
+        """
+        for data_dir, names in self._log_dirs.listed():
+            for job in self._all_jobs():
+                if job.files.data_dir == data_dir:
+                    self._go_on(job)
+            for name in filter(REQUESTS.is_left, names):
+                self._sweep(os.path.join(data_dir, name))
+            self._claimed = []
+            self._requests.look(data_dir, names)
+            self._begin_all(data_dir, self._claimed)
+            self._old_moves.look(data_dir, names)
 
     def _all_jobs(self) -> list[_Job]:
         with self._lock:
