@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tidelog.cleaner.log_cleaner import Machine
-    from tidelog.staging.commit_wait import Commit, WaitPoint
+    from tidelog.staging.commit_wait import Commit
     from tidelog.staging.directory import CommitPoint
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.transaction import Transaction
@@ -40,7 +40,7 @@ def commit_when_possible(
     config: Mapping[str, str] = NO_SETTINGS,
     overrides: Mapping[str, str] = NO_SETTINGS,
     machine: Machine | None = None,
-    on_point: Callable[[WaitPoint | CommitPoint], None] = lambda _: None,
+    on_point: Callable[[CommitPoint], None] = lambda _: None,
 ) -> CommittedTransaction:
     """Commit a transaction as soon as the directory is free, or let its holder commit it.
 
@@ -88,6 +88,5 @@ def commit_when_possible(
         open_here,
         timeout_ms=timeout_ms,
         desk=Desk(here.fs, here.clock, here.rng, here.sleep_ms, program_of),
-        on_point=on_point,
     )
     return wait.run()

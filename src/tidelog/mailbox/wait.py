@@ -56,11 +56,14 @@ class Wait(ABC, Generic[L, T]):
         self.busy = DirectoryLocked(letter.data_dir)
         self.is_left = False
         """Whether the holder may see the letter, or has seen it; False once it is durably gone."""
-        self._begun_ns: Final = desk.clock.monotonic_ns()
+        self._begun_ns: int | None = None
 
     def waited_ms(self) -> int:
-        """Return the time since the wait began."""
-        return (self.desk.clock.monotonic_ns() - self._begun_ns) // NS_PER_MS
+        """Return the time since the lock was found taken."""
+        now_ns = self.desk.clock.monotonic_ns()
+        if self._begun_ns is None:
+            self._begun_ns = now_ns
+        return (now_ns - self._begun_ns) // NS_PER_MS
 
     def ask(self) -> T:
         """Return what was done here, or what the holder answered."""
@@ -80,12 +83,12 @@ class Wait(ABC, Generic[L, T]):
             except DirectoryLocked as busy:
                 self.check_holder(busy)
                 self.busy = busy
+            is_late = self.waited_ms() >= self.timeout_ms
+            if is_late and (not self.is_left or self.withdraw()):
+                raise self.timed_out()
             if not self.is_left:
                 self.leave()
-                continue
-            if self.waited_ms() >= self.timeout_ms and self.withdraw():
-                raise self.timed_out()
-            if self.is_hopeless():
+            elif self.is_hopeless():
                 done = self.answer()  # it may have come since the last look
                 if done is not None:
                     return done

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
@@ -51,16 +50,6 @@ POLL_MS: Final = 200
 """Time in ms between two looks at the answer, and two tries of the lock."""
 
 
-class WaitPoint(Enum):
-    """A moment of a wait; tests cut the power here."""
-
-    READY = "the manifest is durable"
-    CLAIMED = "this process holds the directory and has claimed the manifest"
-    COMMITTED = "this process has committed the transaction"
-    WITHDRAWN = "the manifest is withdrawn, durably"
-    ANSWERED = "the answer of the process that holds the directory has been read"
-
-
 class CommitWait(Wait[ReadyFiles, "CommittedTransaction"]):
     """Commits one transaction whose files are staged; ``run`` is called once.
 
@@ -70,7 +59,6 @@ class CommitWait(Wait[ReadyFiles, "CommittedTransaction"]):
         open_here: holds the directory and commits, unless another process holds it.
         timeout_ms: how long to wait for that process, and once more if it has begun.
         desk: disk, time and the rest of this process.
-        on_point: called with each moment that the wait reaches.
     """
 
     poll_ms = POLL_MS
@@ -83,7 +71,6 @@ class CommitWait(Wait[ReadyFiles, "CommittedTransaction"]):
         *,
         timeout_ms: int,
         desk: Desk,
-        on_point: Callable[[WaitPoint], None] = lambda _: None,
     ) -> None:
         files = ReadyFiles(desk.fs, data_dir, new_stem(transaction.txn, desk.rng))
         super().__init__(desk, files, timeout_ms)
@@ -91,7 +78,6 @@ class CommitWait(Wait[ReadyFiles, "CommittedTransaction"]):
         self._data_dir = data_dir
         self._transaction = transaction
         self._open_here = open_here
-        self._on_point = on_point
 
     def run(self) -> CommittedTransaction:
         """Commit, or let the holder of the directory commit; return what was committed.
@@ -124,8 +110,8 @@ class CommitWait(Wait[ReadyFiles, "CommittedTransaction"]):
         return skip_repeat(self._fs, self._data_dir, self._transaction, done, self._topic_ids())
 
     def check_holder(self, busy: DirectoryLocked) -> None:
-        """Raise the error of the lock if it is not to be waited for."""
-        if self.timeout_ms <= 0:
+        """Raise the error of the lock if it is not to be waited for, or is the answer."""
+        if self.timeout_ms <= 0 or isinstance(busy, CommitTimeout):
             raise busy
 
     def content(self, deadline_ms: int) -> bytes:
@@ -137,7 +123,6 @@ class CommitWait(Wait[ReadyFiles, "CommittedTransaction"]):
         super().leave()
         text = "commit-waits directory=%s txn=%s holder_pid=%d timeout_ms=%d"
         _log.info(text, self._data_dir, self._transaction.txn, self.busy.pid, self.timeout_ms)
-        self._on_point(WaitPoint.READY)
 
     def is_hopeless(self) -> bool:
         """Return whether the holder, which may be on another host, has had as long again."""
@@ -172,7 +157,6 @@ class CommitWait(Wait[ReadyFiles, "CommittedTransaction"]):
                 return done
             # A claim of another process is void: it has ended, and there is no journal.
             self.letter.change(State.WAITING, State.CLAIMED)
-            self._on_point(WaitPoint.CLAIMED)
         try:
             done = commit(self._transaction)
         except CommitUnfinished:
@@ -183,7 +167,6 @@ class CommitWait(Wait[ReadyFiles, "CommittedTransaction"]):
             elif isinstance(error, (TidelogError, OSError)):
                 raise self.unknown() from error
             raise
-        self._on_point(WaitPoint.COMMITTED)
         self._delete_claimed()
         return done
 
@@ -197,12 +180,10 @@ class CommitWait(Wait[ReadyFiles, "CommittedTransaction"]):
         refusal = files.refusal()
         if refusal is not None:
             self._forget()
-            self._on_point(WaitPoint.ANSWERED)
             raise refusal
         done = self._finished()
         if done is not None:
             self._delete_claimed()
-            self._on_point(WaitPoint.ANSWERED)
             return done
         if files.is_in(State.WITHDRAWN):  # by a holder whose clock is ahead
             self._forget()
@@ -240,13 +221,6 @@ class CommitWait(Wait[ReadyFiles, "CommittedTransaction"]):
         return self.is_left or is_committed(self._fs, self._data_dir, one.txn, attempts)
 
     # Giving up
-
-    def withdraw(self) -> bool:
-        """Withdraw the manifest unless it was claimed; from then on nothing will be written."""
-        is_in_time = super().withdraw()
-        if is_in_time:
-            self._on_point(WaitPoint.WITHDRAWN)
-        return is_in_time
 
     def _forget(self) -> None:
         """Delete what another process might take for a transaction to be committed, durably.

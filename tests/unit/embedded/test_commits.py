@@ -33,7 +33,7 @@ from tidelog.errors import (
 )
 from tidelog.mailbox.letter import State
 from tidelog.mailbox.wait import Desk
-from tidelog.staging.commit_wait import CommitWait, WaitPoint
+from tidelog.staging.commit_wait import CommitWait
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import NewTopic, list_journals
@@ -214,7 +214,7 @@ def killed_before_it_cleaned_up() -> Home:
     home = Home()
     home.started().shutdown()
 
-    def end(point: WaitPoint | CommitPoint) -> None:
+    def end(point: CommitPoint) -> None:
         if point is CommitPoint.FINISHED:
             raise PowerCut
 
@@ -266,6 +266,31 @@ def test_a_waiter_looks_for_its_answer_once_more_before_it_gives_up() -> None:
         timeout_ms=3000,
         desk=Desk(home.fs, home.clock, home.rng, lambda _: home.clock.advance(7000)),
     )
+    with pytest.raises(CommitTimeout):
+        wait.run()
+    assert home.own_files() == []
+
+
+def test_a_waiter_whose_manifest_was_withdrawn_commits_nothing_when_it_gets_the_lock() -> None:
+    """As when a holder whose clock is ahead withdraws it between its look and its try."""
+    home = Home()
+    home.started().shutdown()
+    transaction = staged(home, {T0: [b"a"]})
+
+    def commit(_: Transaction) -> CommittedTransaction:
+        raise AssertionError
+
+    @contextmanager
+    def open_here() -> Iterator[Commit]:
+        found = MANIFESTS.find(home.files())
+        for stem in found:
+            ReadyFiles(home.fs, "/data", stem).change(State.WAITING, State.WITHDRAWN)
+        if not found:
+            raise DirectoryLocked("/data", 7)
+        yield commit
+
+    desk = Desk(home.fs, home.clock, home.rng, home.clock.advance)
+    wait = CommitWait("/data", transaction, open_here, timeout_ms=3000, desk=desk)
     with pytest.raises(CommitTimeout):
         wait.run()
     assert home.own_files() == []
@@ -664,7 +689,7 @@ def test_an_error_of_closing_does_not_hide_that_a_transaction_is_committed(what:
     home.started().shutdown()
     home.scheduler.forget()
 
-    def fail(point: WaitPoint | CommitPoint) -> None:
+    def fail(point: CommitPoint) -> None:
         if point is CommitPoint.COMMITTED and what == "a full disk":
             home.fs.set_free_bytes(0)
         elif point is CommitPoint.COMMITTED:

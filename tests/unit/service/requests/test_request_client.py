@@ -87,6 +87,18 @@ def test_writers_that_take_turns_are_waited_for_no_longer() -> None:
     assert asking.home.clock.elapsed_ms() <= WAIT_MS + 1_500
 
 
+def test_a_holder_that_cannot_be_seen_is_waited_for_no_longer() -> None:
+    """As one on another host: the lock seems to be free each time, and is not."""
+    asking = Requesting()
+    asking.stop()
+    asking.is_contended = True
+    with pytest.raises(RequestNotTaken):
+        asking.create("new")
+
+    assert (asking.requests(), asking.here) == ([], 0)
+    assert WAIT_MS <= asking.home.clock.elapsed_ms() <= WAIT_MS + 200
+
+
 def test_kafka_is_not_waited_for() -> None:
     """It never takes a request."""
     asking = Requesting(program="java")
