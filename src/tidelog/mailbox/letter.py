@@ -45,6 +45,10 @@ class State(Enum):
     WITHDRAWN = "withdrawn"
 
 
+LEFT: Final = (State.ANSWERED, State.WITHDRAWN)
+"""The states of a letter that nobody acts on any more."""
+
+
 class Names:
     """The names of one kind of letters: ``stem``, a pattern without groups, and a suffix a state.
 
@@ -76,7 +80,7 @@ class Names:
         matched = self._pattern.fullmatch(name)
         if matched is None:
             return False
-        return bool(matched[3]) or self._states[matched[2]] in {State.ANSWERED, State.WITHDRAWN}
+        return bool(matched[3]) or self._states[matched[2]] in LEFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,7 @@ class Letter:
         self.delete(State.WAITING, State.CLAIMED)
         self.fs.sync_directory(self.data_dir)
         with suppress(OSError):  # else a later sweep deletes them
-            self.delete(*self.names.suffixes.keys() & {State.WITHDRAWN, State.ANSWERED})
+            self.delete(*(one for one in LEFT if one in self.names.suffixes))
 
     # The steps of the holder
 
