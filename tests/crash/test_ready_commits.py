@@ -438,7 +438,7 @@ def without_tasks() -> Story:
     """Return a machine whose service acts only when a test lets it."""
     story = prepared("service", home=SharedHome())
     story.home.scheduler.forget()
-    story.timeout_ms = 400
+    story.timeout_ms = 800
     return story
 
 
