@@ -5,7 +5,7 @@ The files of the data directory, by the names they have here; ``0`` is the numbe
 | Name | Content |
 |---|---|
 | ``staged.0`` | ``"data"``: every batch of the attempt |
-| ``ready.0``, ``claimed.0``, ``withdrawn.0``, ``refused.0`` | the letter of a waiter: a manifest, or a request |
+| ``ready.0``, ``claimed.0``, ``withdrawn.0``, ``refused.0`` | the letter of a waiter |
 | ``journal.A`` | a ``Journal``: what is to be applied, and where |
 | ``watermarks`` | for each partition, the offset below which readers see records; None: no line |
 | ``finished`` | the transactions that are known as committed, oldest first |
