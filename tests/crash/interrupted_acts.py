@@ -25,6 +25,7 @@ from tidelog.cli.main import main
 from tidelog.embedded.doors import open_briefly
 from tidelog.env.locks import is_locked
 from tidelog.errors import TidelogError
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -313,11 +314,11 @@ def _compact(program: Program) -> None:
 
 
 def _truncate(program: Program) -> None:
-    program.logs.manager.truncate_to({("t", 0): 1})
+    program.logs.manager.truncation.truncate_to({("t", 0): 1})
 
 
 def _truncate_fully(program: Program) -> None:
-    program.logs.manager.truncate_fully_and_start_at("t", 0, 7)
+    program.logs.manager.truncation.truncate_fully_and_start_at(TopicPartition("t", 0), 7)
 
 
 def _prefix(_program: Program, logs: tidelog.Logs) -> Iterator[str]:

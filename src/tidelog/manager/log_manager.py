@@ -42,7 +42,7 @@ from tidelog.manager.lifecycle.log_opener import (
 from tidelog.manager.lifecycle.reopening import LogReopener
 from tidelog.manager.lifecycle.unopened_moves import UnopenedMoves
 from tidelog.manager.log_registry import LogRegistry
-from tidelog.manager.log_truncation import LogTruncation, TruncationCalls
+from tidelog.manager.log_truncation import LogTruncation
 from tidelog.manager.metrics.collect import MetricSources, collect
 from tidelog.manager.metrics.counters import Counters
 from tidelog.manager.offset_checkpointing import OffsetCheckpointing
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class LogManager(OfOneProcess, TruncationCalls):
+class LogManager(OfOneProcess):
     """The logs of one process. Any thread may call it.
 
     Opening locks the directories; only the logs that are asked for are loaded, nothing runs in
@@ -201,7 +201,7 @@ class LogManager(OfOneProcess, TruncationCalls):
     def _make_upkeep(self, watcher: LoadWatcher) -> None:
         """Make what keeps logs in order, by itself or when it is asked to."""
         machine, log_dirs, registry = self.machine, self._log_dirs, self._registry
-        self._truncation = LogTruncation(
+        self.truncation = LogTruncation(
             log_dirs,
             registry,
             current=self._reopener.current,
@@ -613,7 +613,7 @@ class LogManager(OfOneProcess, TruncationCalls):
         found = self.partition(topic, partition)
         keep_cuts = KeepCuts.ALWAYS if keep else KeepCuts.NEVER
         rules = RecoveryRules(keep_cuts=keep_cuts, cuts_contradictions=True)
-        self._truncation.recover(found, lambda: self._reopener.recover(found, rules, watcher))
+        self.truncation.recover(found, lambda: self._reopener.recover(found, rules, watcher))
         return self.partition(topic, partition).log
 
     def delete_renamed_logs(self) -> int:

@@ -44,7 +44,9 @@ class LogTruncation:
         self._cleaning: Final = cleaning
         self._checkpointing: Final = checkpointing
 
-    def truncate_to(self, offsets: Mapping[tuple[str, int], int], *, is_future: bool) -> None:
+    def truncate_to(
+        self, offsets: Mapping[tuple[str, int], int], *, is_future: bool = False
+    ) -> None:
         """Truncate logs so that each ends at its offset; one that is not open is left out."""
         changed: dict[str, LogDir] = {}
         for (topic, number), offset in offsets.items():
@@ -66,7 +68,7 @@ class LogTruncation:
         self._write_checkpoints([self._log_dirs.of(partition.log)])
 
     def truncate_fully_and_start_at(
-        self, key: TopicPartition, offset: int, *, is_future: bool
+        self, key: TopicPartition, offset: int, *, is_future: bool = False
     ) -> None:
         """Empty a log and continue at ``offset``; nothing if it is not open."""
 
@@ -144,22 +146,3 @@ def _base_at(log: Log, offset: int) -> int:
     """Return where the active segment of a log begins once it ends at ``offset``."""
     segment = log.segments.floor(offset)
     return offset if segment is None else segment.base_offset
-
-
-class TruncationCalls:
-    """The part of a log manager that truncates logs."""
-
-    _truncation: LogTruncation
-
-    def truncate_to(
-        self, offsets: Mapping[tuple[str, int], int], *, is_future: bool = False
-    ) -> None:
-        """Truncate logs so that each ends at its offset; cleaning of them waits meanwhile."""
-        self._truncation.truncate_to(offsets, is_future=is_future)
-
-    def truncate_fully_and_start_at(
-        self, topic: str, partition: int, offset: int, *, is_future: bool = False
-    ) -> None:
-        """Empty a log and continue at ``offset``; nothing if there is none."""
-        key = TopicPartition(topic, partition)
-        self._truncation.truncate_fully_and_start_at(key, offset, is_future=is_future)

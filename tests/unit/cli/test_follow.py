@@ -62,7 +62,7 @@ def test_what_is_written_again_after_a_truncation_is_printed(
         logs.flush()
         steps = iter(
             (
-                lambda: logs.manager.truncate_to({("t", 0): 1}),
+                lambda: logs.manager.truncation.truncate_to({("t", 0): 1}),
                 lambda: logs.append_all("t", [b"d", b"e"]),
             )
         )

@@ -59,29 +59,29 @@ def test_cleaning_is_paused_and_resumed_through_the_manager() -> None:
         cleaner = manager.cleaning.cleaner
         assert cleaner is not None
         states = cleaner.manager
-        manager.cleaning.pause(TopicPartition(*KEY))
-        manager.cleaning.pause(TopicPartition(*KEY))
-        manager.cleaning.resume(TopicPartition(*KEY))
+        manager.cleaning.pause(KEY)
+        manager.cleaning.pause(KEY)
+        manager.cleaning.resume(KEY)
         paused = states.state(KEY).phase
-        manager.cleaning.resume(TopicPartition(*KEY))
-        manager.cleaning.abort(TopicPartition(*KEY))
+        manager.cleaning.resume(KEY)
+        manager.cleaning.abort(KEY)
 
         assert (paused, states.state(KEY)) == (Phase.PAUSED, IDLE)
         with pytest.raises(InvalidArgument):
-            manager.cleaning.resume(TopicPartition(*KEY))
+            manager.cleaning.resume(KEY)
 
 
 def test_without_a_cleaner_there_is_nothing_to_pause() -> None:
     """As in Kafka."""
     with ManagerHome().open() as manager:
         manager.create_topic("t")
-        manager.cleaning.pause(TopicPartition(*KEY))
-        manager.cleaning.resume(TopicPartition(*KEY))
+        manager.cleaning.pause(KEY)
+        manager.cleaning.resume(KEY)
 
 
 ACTS: Final[dict[str, Callable[[LogManager], object]]] = {
-    "truncate_to": lambda manager: manager.truncate_to({KEY: 4}),
-    "truncate_fully": lambda manager: manager.truncate_fully_and_start_at(*KEY, 4),
+    "truncate_to": lambda manager: manager.truncation.truncate_to({KEY: 4}),
+    "truncate_fully": lambda manager: manager.truncation.truncate_fully_and_start_at(KEY, 4),
     "delete_records": lambda manager: manager.on_demand.delete_records(KEY, 4),
     "get_or_create_log": lambda manager: manager.get_or_create_log(*KEY).roll(),
     "recover_log": lambda manager: manager.recover_log(*KEY).roll(),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.segment.filenames import TopicPartition
 from tidelog.testing.manager_home import ManagerHome, fill
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def test_a_key_deleted_after_a_truncation_does_not_come_back(cleaner: bool) -> N
         append(manager, (b"x", b"1"), (b"y", b"1"), (b"z", b"1"))
         manager.on_demand.compact("t")
 
-        manager.truncate_to({KEY: 1})
+        manager.truncation.truncate_to({KEY: 1})
         append(manager, (b"k", None), *((b"%d" % number, b"1") for number in range(5)))
         manager.on_demand.compact("t")
         home.clock.advance(2_000)
@@ -71,9 +72,9 @@ def test_truncation_lowers_the_line_to_the_active_segment(
         before = int(home.lines(LINES)[0].rpartition(" ")[2])
 
         if starts_anew:
-            manager.truncate_fully_and_start_at("t", 0, 4)
+            manager.truncation.truncate_fully_and_start_at(TopicPartition("t", 0), 4)
         else:
-            manager.truncate_to({KEY: 4})
+            manager.truncation.truncate_to({KEY: 4})
 
         base = manager.partition(*KEY).log.segments.active.base_offset
         assert base <= 4 < before
@@ -91,7 +92,7 @@ def test_a_truncation_that_stops_half_way_has_lowered_the_line(cleaner: bool) ->
         home.fs.fail("truncate", ".index", OSError(errno.ENOSPC, "full"))
 
         with pytest.raises(KafkaStorageError):
-            manager.truncate_to({KEY: 4})
+            manager.truncation.truncate_to({KEY: 4})
         assert manager._reopener.reopen_all() == 1
 
         assert int(home.lines(LINES)[0].rpartition(" ")[2]) <= 4
@@ -107,7 +108,7 @@ def test_the_line_of_a_deleted_log_goes(cleaner: bool) -> None:
             fill(manager, name, 0, 9)
         manager.on_demand.compact()
     with opened(home, cleaner=cleaner) as manager:
-        manager.truncate_to({("other", 0): 0})
+        manager.truncation.truncate_to({("other", 0): 0})
         manager.delete_topic("t")
         left = home.lines(LINES)
         manager.create_topic("t", 1, COMPACT)
@@ -145,7 +146,7 @@ def test_a_truncation_that_is_refused_leaves_a_line_that_is_valid() -> None:
         manager.on_demand.compact("t")
 
         with pytest.raises(InvalidArgument):
-            manager.truncate_to({KEY: -1})
+            manager.truncation.truncate_to({KEY: -1})
 
         assert home.lines(LINES) == ["t 0 0"]
 
@@ -163,7 +164,7 @@ def test_a_truncation_during_a_compaction_of_all_logs_counts() -> None:
 
         def truncate(_: object) -> None:
             if manager.partition(*KEY).log.log_end_offset == 9:
-                manager.truncate_to({KEY: 4})
+                manager.truncation.truncate_to({KEY: 4})
                 fill(manager, "t", 0, 6)
 
         manager.on_demand.on_progress = truncate

@@ -68,9 +68,9 @@ def copy_of(manager: LogService) -> Log:
 def cut(manager: LogService, offset: int, *, starts_anew: bool = False) -> None:
     """Truncate the log by one of the two calls."""
     if starts_anew:
-        manager.truncate_fully_and_start_at(*KEY, offset)
+        manager.truncation.truncate_fully_and_start_at(TopicPartition(*KEY), offset)
     else:
-        manager.truncate_to({KEY: offset})
+        manager.truncation.truncate_to({KEY: offset})
 
 
 @pytest.mark.parametrize("starts_anew", [False, True])

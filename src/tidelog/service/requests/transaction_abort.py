@@ -151,7 +151,7 @@ def undo_abort(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
         offset = int(record.plan["markerOffset"])
         if log.log_end_offset > offset:
             _check_last(log, key, record, offset)
-            home.manager.truncate_to({key: offset})
+            home.manager.truncation.truncate_to({key: offset})
             log.flush(force=True)
             _log.info("transaction-abort-undone topic=%s partition=%d offset=%d", *key, offset)
         _delete_record(fs, data_dir, key)

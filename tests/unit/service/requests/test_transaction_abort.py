@@ -190,7 +190,7 @@ def test_only_a_marker_that_was_written_here_is_undone(
     with pytest.raises(CannotUndo, match="no abort of a transaction in t-0 is known"):
         act(home, manager, "undo-abort", UNDO)
     act(home, manager, "abort-transaction", TXN)
-    manager.truncate_to({KEY: 4})
+    manager.truncation.truncate_to({KEY: 4})
     append(home, manager)  # another batch at the offset of the marker
     with pytest.raises(CannotUndo, match="is not the marker"):
         act(home, manager, "undo-abort", UNDO)
