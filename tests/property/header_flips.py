@@ -25,6 +25,7 @@ HEADER_BITS: Final = 8 * 21
 """Base offset, length, leader epoch, magic and the checksum itself."""
 BASE_OFFSET_BITS: Final = 8 * 8
 EPOCH_BITS: Final = range(8 * 12, 8 * 16)
+"""Of magic 2; in old formats the checksum stands there."""
 FIRST_TIME_MS: Final = 1_600_000_000_000
 EACH_ENTRY: Final = {"index.interval.bytes": "1"}
 
@@ -55,6 +56,11 @@ class Flip(NamedTuple):
 
     place: Place
     bit: int
+
+    @property
+    def is_of_epoch(self) -> bool:
+        """Whether it is in a leader epoch."""
+        return self.bit in EPOCH_BITS and not self.place.is_old
 
     def apply(self, home: DataHome) -> None:
         """Flip it on the disk; a second time flips it back."""

@@ -15,7 +15,6 @@ import pytest
 from tests.property import flip_readers
 from tests.property.flip_readers import Found, OnDisk, Questions, found
 from tests.property.header_flips import (
-    EPOCH_BITS,
     FIRST_TIME_MS,
     HEADER_BITS,
     STORIES,
@@ -73,7 +72,7 @@ class Case(NamedTuple):
         """Return whether an error names the damaged batch, alone or with its neighbour."""
         if not isinstance(error, CorruptMessage):
             # A mirror does not stage epochs that fall; nothing else shows a flipped one.
-            return isinstance(error, InvalidRecord) and self.flip.bit in EPOCH_BITS
+            return isinstance(error, InvalidRecord) and self.flip.is_of_epoch
         at = self.places.index(self.flip.place)
         named = [self.flip.place]
         if "one of the two" in error.reason:
