@@ -23,6 +23,7 @@ from tidelog.errors import (
 )
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import would_use
+from tidelog.log.directory_guard import is_interrupt
 from tidelog.manager.partition import Partition
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.builder import BatchSpec
@@ -104,8 +105,8 @@ class TopicWriter(OfOneProcess):
     ``records`` counts what was appended. Only logs that get records are loaded.
 
     What was gathered and cannot be appended stays gathered: each flush, and each record that finds
-    the batch full, tries it again. It is left out only after an interrupt, when nobody knows
-    whether it was appended.
+    the batch full, tries it again. It is left out only after an interrupt, such as an error that a
+    handler of a signal raises, when nobody knows whether it was appended.
 
     Raises:
         UnknownTopicOrPartition: there is no such topic.
@@ -203,9 +204,10 @@ class TopicWriter(OfOneProcess):
         if self._sizes[number] >= self._room:
             try:
                 self._append_batch(number)
-            except Exception:  # those before this record stay gathered
-                self._batches[number].pop()
-                self._sizes[number] -= size
+            except Exception:
+                if self._batches[number]:  # those before this record stay gathered
+                    self._batches[number].pop()
+                    self._sizes[number] -= size
                 raise
 
     def append_all(self, records: Iterable[GivenRecord]) -> None:
@@ -331,8 +333,9 @@ class TopicWriter(OfOneProcess):
         self._batches[number], self._sizes[number] = [], 0
         try:
             partition.append_records(batch, codec=self._codec)
-        except Exception:  # nothing of it was appended
-            self._batches[number], self._sizes[number] = batch, size
+        except Exception as error:
+            if not is_interrupt(error):  # nothing of it was appended
+                self._batches[number], self._sizes[number] = batch, size
             raise
         self.records += len(batch)
         if number == self._numbers[self._turn]:

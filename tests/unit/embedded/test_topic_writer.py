@@ -15,6 +15,7 @@ from tidelog.errors import (
     InvalidArgument,
     InvalidRecord,
     InvalidTimestamp,
+    InvariantError,
     KafkaStorageError,
     MessageTooLarge,
     UnknownTopicOrPartition,
@@ -390,26 +391,32 @@ def test_a_batch_that_is_refused_is_no_gap_in_a_transaction() -> None:
     assert all_values(home) == {}
 
 
-def test_an_interrupted_batch_is_not_appended_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError, ZeroDivisionError])
+def test_an_interrupted_batch_is_not_appended_twice(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody knows whether it was appended, so the next flush leaves it out."""
     home = home_with_topic(1)
     append = Partition.append_records
 
     def interrupted(*args: Any, **how: Any) -> None:
         append(*args, **how)
-        raise KeyboardInterrupt
+        raise error
 
     with home.open() as directory:
         writer = directory.writer("t")
         writer.append(b"a")
         with monkeypatch.context() as patch:
             patch.setattr(Partition, "append_records", interrupted)
-            with pytest.raises(KeyboardInterrupt):
+            with pytest.raises(error):
                 writer.flush()
-        writer.append(b"b")
+            writer.append(b"b")
+            with pytest.raises(error):  # by the record that fills the batch, itself in it
+                writer.append(bytes(writer._room - writer._sizes[0] - 36))
+        writer.append(b"c")
         writer.flush()
 
-    assert all_values(home) == {"t-0": [b"a", b"b"]}
+    assert [value and value[:1] for value in home.values("t-0")] == [b"a", b"b", b"\0", b"c"]
 
 
 def test_a_time_limit_is_inclusive() -> None:
@@ -534,16 +541,23 @@ def test_a_buffer_can_be_used_again_for_the_next_record() -> None:
     assert (found, last) == (taken * 2, [b"ac"])
 
 
-def test_an_unexpected_error_leaves_a_batch_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [InvariantError("a bug"), OSError(errno.EIO, "a disk")], ids=repr)
+def test_an_error_of_an_append_leaves_a_batch_gathered(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing of it was appended, so that the next flush tries it again."""
     home = home_with_topic(1)
+
+    def refuse(*_: object, **_how: object) -> None:
+        raise error
+
     with home.open() as directory, monkeypatch.context() as patch:
         writer = directory.writer("t")
         writer.append(b"a")
-        patch.setattr(Partition, "append_records", lambda *_, **_how: 1 // 0)
-        with pytest.raises(ZeroDivisionError):
+        patch.setattr(Partition, "append_records", refuse)
+        with pytest.raises(type(error)):
             writer.flush()
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(type(error)):
             writer.append(bytes(2 * BATCH_BYTES))
         patch.undo()
         writer.flush()
