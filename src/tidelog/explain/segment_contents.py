@@ -1,4 +1,4 @@
-"""What the batches of each segment of a log hold: times, records, codecs. Only headers are read."""
+"""What the batches of each segment of a log hold: times, records, codecs. No record is decoded."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def contents_of(log: ReadOnlyLog) -> dict[int, SegmentContents]:
         return found
     reached = log.log_start_offset
     try:
-        for piece in log.pieces(reached, log.log_end_offset, check_crc=False):
+        for piece in log.pieces(reached, log.log_end_offset):
             numbers = np.searchsorted(bases, piece.batches.base_offset, "right") - 1
             for number in np.unique(numbers).tolist():
                 found[int(bases[number])].add(piece.batches.select(numbers == number))

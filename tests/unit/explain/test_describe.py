@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import pytest
+
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.datadir.catalogue import Topic
+from tidelog.errors import CorruptMessage
 from tidelog.explain.describe import LogFacts, SegmentFacts, describe_log
+from tidelog.explain.segment_contents import contents_of
+from tidelog.explain.tables.partition_tables import BATCHES
+from tidelog.explain.tables.system_table import TableSource
 from tidelog.readonly.read_only_topic import ReadOnlyTopic
+from tidelog.segment.filenames import TopicPartition
 from tidelog.testing.directory_home import DataHome
 
 
@@ -137,3 +144,21 @@ def test_damage_is_described() -> None:
         "offsets 1 to 2, below the high watermark, are missing at byte 88 of"
         f" /data/t-0/{0:020d}.log"
     )
+
+
+def test_a_batch_with_a_wrong_checksum_is_counted_nowhere() -> None:
+    """Not in a segment that has ended either, where opening the log reads no batch."""
+    home = home_with_log(3)
+    path = f"/data/t-0/{0:020d}.log"
+    data = bytearray(home.fs.read(path))
+    data[16] ^= 2  # magic 2 becomes 0, of which a header states fewer offsets
+    home.fs.write(path, bytes(data))
+
+    with home.read_only("t-0") as log:
+        counted = contents_of(log)
+    source = TableSource(home.fs, home.path, clock=home.clock)
+    with pytest.raises(CorruptMessage) as found:
+        list(BATCHES.rows(source, [TopicPartition("t", 0)]))
+
+    assert [(one.is_whole, one.batches) for one in counted.values()] == [(False, 0), (False, 0)]
+    assert (found.value.path, found.value.position) == (path, 0)

@@ -145,7 +145,7 @@ SEGMENTS: Final = SystemTable(
 def _batches(source: TableSource, key: TopicPartition) -> Iterator[Row]:
     with source.open(key) as log:
         bases = [segment.base_offset for segment in log.segments]
-        for piece in log.pieces(log.log_start_offset, log.log_end_offset, check_crc=False):
+        for piece in log.pieces(log.log_start_offset, log.log_end_offset):
             yield from _batch_rows(key, bases, piece.batches)
 
 
