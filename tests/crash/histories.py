@@ -128,8 +128,8 @@ class How(NamedTuple):
     """How what is found may differ from a model: offsets below ``durable`` are all there.
 
     None: so are all others. The start may have moved to the end of a segment, at most to
-    ``deleted_to``; after a power cut each of the segments before that may be missing. Or records
-    are compacted.
+    ``deleted_to``; after a power cut each of the segments before that may be missing, and those
+    from there on as far as they are not durable. Or records are compacted.
     """
 
     durable: int | None = None
@@ -198,7 +198,10 @@ def matched(held: Held, seen: Seen, how: How, *, is_compacted: bool) -> Held | N
         least = max(there, default=held.start - 1) + 1
     if not least <= seen.end <= held.end:
         return None
-    if not held.start <= seen.start <= max(held.start, how.deleted_to):
+    latest_start = max(held.start, how.deleted_to)
+    if how.durable is not None and how.durable <= latest_start and seen.start == seen.bases[0]:
+        latest_start = seen.end  # the segments from there on need not be durable
+    if not held.start <= seen.start <= latest_start:
         return None
     whole = tuple(batch for batch in held.batches if batch.last < seen.end)
     found: Held | None = Held(whole, seen.start, seen.end, held.is_whole)
