@@ -136,8 +136,8 @@ class LogService(LogManager):
         self.tasks.start()  # one of them resumes moves, too
         self._queue.start(self._config.log_initial_task_delay_ms)
 
-    def close(self) -> None:
-        """Do as ``shutdown``: what a service could not close is logged."""
+    def __exit__(self, *_: object) -> None:
+        """Do as ``shutdown``; ``close`` raises what could not be closed, too."""
         self.shutdown()
 
     def stop_background(self) -> None:

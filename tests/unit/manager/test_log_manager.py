@@ -269,6 +269,21 @@ def test_every_close_is_tried_though_one_fails() -> None:
     assert sum(name.endswith(".log") for name in snapshots) == 2
 
 
+@pytest.mark.parametrize("loading", Loading)
+def test_closing_raises_what_keeps_records_from_being_durable(loading: Loading) -> None:
+    """Whoever appended them would else count on them after a power cut."""
+    home = ManagerHome()
+    manager = home.open_as(loading)
+    manager.create_topic("t")
+    fill(manager, "t", 0, 1)
+    home.fs.fail("sync", "/data/t-0/00000000000000000000.log", IO_ERROR)
+    with pytest.raises(KafkaStorageError, match="flushing failed"):
+        manager.close()
+    manager.close()  # does nothing
+
+    assert not home.is_marked()
+
+
 def test_the_broker_epoch_is_kept_in_the_mark() -> None:
     """The next start may compare it."""
     home = ManagerHome()

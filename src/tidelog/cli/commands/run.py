@@ -16,7 +16,7 @@ from tidelog.cli.options import (
     add_settings,
     new_service_parser,
 )
-from tidelog.errors import StartAborted, TidelogError
+from tidelog.errors import KafkaStorageError, StartAborted, TidelogError
 from tidelog.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def run(args: Namespace) -> int:
         )
         with _without_garbage_collection():
             logs = _lock_wait(should_stop).opened(start)
-            stack.enter_context(logs)
+            stack.callback(_close, logs)
         status.ready()
         _log_ready(logs)
         while signals.wait():
@@ -126,6 +126,12 @@ def run(args: Namespace) -> int:
         status.stopping()
         _warn_of_pending(logs)
     return ExitCode.DAMAGED if lost else ExitCode.OK
+
+
+def _close(logs: Logs) -> None:
+    """Close the directories; what could not be closed is in the service's own log by then."""
+    with suppress(KafkaStorageError):
+        logs.close()
 
 
 def _lock_wait(should_stop: Callable[[], bool]) -> LockWait:
