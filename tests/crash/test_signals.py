@@ -47,6 +47,7 @@ class Signalled:
 
     def __init__(self, number: signal.Signals, rng: Random) -> None:
         self.count = 0
+        self._in_a_row = 0
         self._number = number
         self._rng = rng
         self._is_armed = False
@@ -64,7 +65,9 @@ class Signalled:
                 self._is_armed = False
         except SIGNALS[self._number]:
             self.count += 1
+            self._in_a_row += 1
             return False
+        self._in_a_row = 0
         return True
 
     def stop(self) -> None:
@@ -77,7 +80,8 @@ class Signalled:
             raise SIGNALS[self._number]
 
     def _send(self) -> None:
-        while not self._is_over.wait(self._rng.random() ** 3 * LONGEST_S):
+        # Ever longer, or no act would come to its end on a machine that is busy with others.
+        while not self._is_over.wait(self._rng.random() ** 3 * LONGEST_S * (1 + self._in_a_row)):
             os.kill(os.getpid(), self._number)
 
 
