@@ -271,7 +271,7 @@ def test_every_close_is_tried_though_one_fails() -> None:
 
 @pytest.mark.parametrize("loading", Loading)
 def test_closing_raises_what_keeps_records_from_being_durable(loading: Loading) -> None:
-    """Whoever appended them would else count on them after a power cut."""
+    """Without the error, a program would count on them after a power cut."""
     home = ManagerHome()
     manager = home.open_as(loading)
     manager.create_topic("t")
