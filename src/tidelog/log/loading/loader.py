@@ -488,6 +488,7 @@ class LogLoader:
                 rename_to_deleted(context, segment, reason)
                 others.append(segment)
         delete_renamed(context, others)
+        # Else a power cut could bring a deleted segment back above the log's new end.
         self._fs.sync_directory(context.directory)
 
     def _delete_snapshots(self, segments: Iterable[LogSegment]) -> None:
