@@ -115,6 +115,7 @@ class Cleaner:
         copier = SegmentCopier(cleaning_round, stats, self._io)
         writers = BackgroundWriters(self._scheduler, self._writer_slots)
         swapper = SegmentSwapper(log, copier, self._io, writers)
+        # Records are dropped for later ones of their keys, which must be durable by then.
         log.flush()
         end_offset = cleaning_round.offset_map.latest_offset + 1
         try:

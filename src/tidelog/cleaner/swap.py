@@ -93,6 +93,7 @@ def swap_in(log: Log, cleaned: LogSegment, group: Sequence[LogSegment]) -> None:
     try:
         with log.watch("cleaning"):
             cleaned.become_inactive()
+            # Before it replaces the group, whose files are the only durable copy until now.
             cleaned.flush()
             cleaned.set_modified_ms(group[-1].modified_ms)
     except BaseException:

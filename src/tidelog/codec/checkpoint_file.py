@@ -146,6 +146,7 @@ def replace_file(fs: FileSystem, path: str, data: Buffer) -> None:
         with closing(fs.open(temporary, "w")) as file:
             file.truncate(0)
             file.pwrite(data, 0)
+            # Before the rename: else a power cut could leave an empty file under the real name.
             file.sync()
         fs.rename(temporary, path)
     except BaseException:  # an interrupt, too

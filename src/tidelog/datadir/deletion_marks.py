@@ -29,6 +29,7 @@ def mark_deleted(fs: FileSystem, data_dir: str, topic_id: UUID) -> None:
     """Mark a topic as deleted, durably; OSError leaves it open whether the mark is there."""
     with suppress(FileExistsError):
         fs.open(_path(data_dir, topic_id), "x").close()
+    # Before the first file of the topic is deleted: else a start would serve what is left of it.
     fs.sync_directory(data_dir)
 
 

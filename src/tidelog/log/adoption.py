@@ -70,6 +70,8 @@ def adopt_locked(state: LogState, path: str, pieces: Iterable[tuple[Buffer, Batc
             take_back_gap(state)
         raise
     with context.guard.watch("adopting a segment", must_finish=True):
+        # The log's directory first: a power cut between the two leaves the file under both names,
+        # and not under neither.
         context.fs.sync_directory(context.directory)
         context.fs.sync_directory(path.rpartition("/")[0])
         _use(state, found)

@@ -67,6 +67,7 @@ def rename_directory_locked(state: LogState, name: str, *, goes_on: bool) -> Non
     with context.guard.watch("renaming the log"), undone_on_error(source) as undo:
         _move_locked(state, target)
         undo.callback(_move_locked, state, source)
+        # Else a power cut could bring back the old name, under which the next start serves the log.
         context.fs.sync_directory(context.parent)
     if not goes_on:
         state.epochs.clear()

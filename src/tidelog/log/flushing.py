@@ -153,6 +153,8 @@ def roll_locked(
     def sync_and_flush() -> None:
         if snapshot in state.producers.snapshots.unsynced:
             with state.context.guard.watch("flushing a producer snapshot"):
+                # Before the recovery point passes it: a recovery begins there, and trusts the
+                # snapshot.
                 state.producers.snapshots.sync(snapshot)
         is_flushed = state.offsets.recovery_point >= new_base
         flush_up_to(state, new_base)

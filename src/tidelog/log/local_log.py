@@ -138,6 +138,7 @@ class LocalLog:
             self.segments.replace((), removed)
             delete_renamed(self.context, removed)
             kept.truncate_indexes(offset)
+            # Else a power cut could bring the old records back in the place of later ones.
             kept.flush()
         return removed
 
@@ -267,4 +268,5 @@ class LocalLog:
         for name in context.fs.list(context.directory):
             context.fs.delete(context.path(name))
         context.fs.delete_directory(context.directory)
+        # Else a log of this name could come back after a power cut, with records that were deleted.
         context.fs.sync_directory(context.parent)

@@ -45,6 +45,7 @@ def split_overflowed(
         _copy(segment, open_cleaned, new)
         for made in new:
             made.become_inactive()
+            # The original is deleted once these replace it.
             made.flush()
             made.set_modified_ms(segment.modified_ms)
         _check_total(segment, new)

@@ -490,6 +490,7 @@ class PartitionMover:
         """Make the copy durable, commit, rename; with both locks held."""
         current = partition.log
         source, target = self._log_dirs.of(current), self._log_dirs.of(copy)
+        # Before the catalogue names the copy: from then on the source is deleted at the next start.
         copy.flush(force=True)
         topic_id = current.topic_id
         if topic_id is None:

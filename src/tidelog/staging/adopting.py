@@ -100,6 +100,7 @@ def _patched_pieces(
     if (content.next_position, content.end, digest.hexdigest()) != (run.end, run.end, run.digest):
         raise KafkaStorageError(f"staged file {file.path} is damaged at {content.next_position}")
     if not run.keeps_offsets:
+        # The offsets are in before the file is moved into the log, where nothing writes them again.
         file.sync()
 
 

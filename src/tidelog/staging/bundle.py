@@ -278,6 +278,7 @@ class _NewFile:
 
     def finish(self) -> None:
         """Make the bytes durable and close the file."""
+        # A commit only writes a journal that names this file: its bytes must be there by then.
         self._file.sync()
         self._file.close()
 

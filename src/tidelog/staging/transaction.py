@@ -355,6 +355,7 @@ def _write_first(target: StagingDirectory, journal: Journal) -> None:
     """
     fs = target.fs
     try:
+        # The names of the staged files first: a journal must not name files that a power cut took.
         fs.sync_directory(target.path)
         target.writes(journal)
         write_journal(fs, target.path, journal)

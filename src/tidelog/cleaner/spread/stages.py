@@ -376,6 +376,7 @@ class _NewSegment:
     def finish(self, modified_ms: int) -> None:
         """Make it complete and durable."""
         self._segment.become_inactive()
+        # Another process puts it in the place of the originals, and syncs nothing of it again.
         self._segment.flush()
         self._segment.set_modified_ms(modified_ms)
         self._is_finished = True

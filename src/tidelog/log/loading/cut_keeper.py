@@ -80,7 +80,10 @@ class CutKeeper:
                 with closing(target):
                     _copy(file, cut.position, end, target)
                     target.pwrite(described.pack(), end - cut.position)
+                    # Before the caller cuts: else a power cut could take both copies of the bytes.
                     target.sync()
+                # The cut follows: without the name on the disk, neither copy would survive a power
+                # cut.
                 self._fs.sync_directory(self._context.parent)
             except OSError as error:
                 self._discard(path)
@@ -180,6 +183,7 @@ class CutKeeper:
         try:
             with closing(target), closing(self._fs.open(segment.path)) as file:
                 _copy(file, 0, end, target)
+                # As above: the segment is deleted next.
                 target.sync()
         except OSError:
             self._discard(path)

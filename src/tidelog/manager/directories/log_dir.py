@@ -195,6 +195,7 @@ def make_directories(fs: FileSystem, path: str) -> None:
         path = os.path.dirname(path)
     for made in reversed(missing):
         fs.make_directory(made)
+        # Else all that is synced below it later could vanish with its name in a power cut.
         fs.sync_directory(os.path.dirname(made))
 
 

@@ -378,6 +378,7 @@ class LogCreator:
                     fs.make_directory(path)
                 else:
                     make_partition_directory(fs, path, topic_id)
+            # Before any record is acknowledged: flushes of a log sync its files, not its name.
             fs.sync_directory(log_dir.path)
         except OSError as error:
             log_dir.doubt_names()  # what was made before it is found there, and used

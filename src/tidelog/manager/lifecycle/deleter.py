@@ -439,6 +439,7 @@ class LogDeleter:
         with undone_on_error(source) as undo:
             fs.rename(source, target)
             undo.callback(fs.rename, target, source)
+            # Else a power cut could bring the log back after its checkpoint lines are gone.
             fs.sync_directory(log_dir.path)
         if not is_stray:
             self._queue.add(target)

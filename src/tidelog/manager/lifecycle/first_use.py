@@ -157,6 +157,7 @@ class FirstUseLoader:
                 return
             for future in self._creator.copies.within(log_dir, key)[:1]:
                 self._fs.rename(future, current)
+                # Appends follow: a power cut must not take them back to a name that no start loads.
                 self._fs.sync_directory(log_dir.path)
                 _log.info("future-log-promoted directory=%s", current)
         except OSError as error:

@@ -109,6 +109,7 @@ def abort_transaction(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any
         marker = plan.marker(time_ms)
         topic_id = format_uuid(home.manager.topic(key.topic).topic_id)
         record = AbortRecord(plan.as_json(), topic_id, marker, time_ms)
+        # Before the marker is appended: an abort without its record could not be undone.
         _write_record(home.machine.fs, os.path.dirname(log.directory), key, record)
         info = partition.append(
             marker, AppendOrigin.COORDINATOR, transaction_version=COORDINATOR_VERSION
