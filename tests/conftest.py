@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import pytest
 from hypothesis import settings
-
-from tidelog.testing.scale import scaled
+from tests.machinery.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

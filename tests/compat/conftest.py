@@ -23,9 +23,10 @@ from tidelog.records.validation.append_origin import AppendOrigin
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from tests.machinery.fields import ProducerFields
+
     from tidelog.log.log import Log
     from tidelog.records.builder import BatchFields, RecordFields
-    from tidelog.testing.fields import ProducerFields
 
     Consumed = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
     """Offset, timestamp, key, value and headers of a record."""

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.machinery.cleaning import batch_headers
+from tests.machinery.old_batches import build_old
+
 from tidelog.codec.compression import Codec
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.records.isolation import Isolation
-from tidelog.testing.cleaning import batch_headers
-from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
     from collections.abc import Callable

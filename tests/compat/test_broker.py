@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.compat.conftest import Kafka, Written
+    from tests.machinery.fields import ProducerFields
 
     from tidelog.log.log import Log
-    from tidelog.testing.fields import ProducerFields
 
 pytestmark = pytest.mark.compat
 

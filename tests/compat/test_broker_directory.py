@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.coarse_scheduler import CoarseScheduler
 
 from tidelog.cleaner.log_cleaner import Machine
 from tidelog.config.sources import broker_config
@@ -14,7 +15,6 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.service.log_service import LogService
 from tidelog.testing import ManualClock
-from tidelog.testing.manual_time import CoarseScheduler
 
 if TYPE_CHECKING:
     from pathlib import Path

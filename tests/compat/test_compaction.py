@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Unpack
 
 import pytest
 from tests.compat.two_logs import batches_of
+from tests.machinery.long_varints import with_long_key_lengths
+from tests.machinery.scale import scaled
 
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
@@ -26,17 +28,15 @@ from tidelog.log.producers.producer_state import ProducerStateConfig
 from tidelog.records.builder import BatchSpec, build_batch
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
-from tidelog.testing.long_varints import with_long_key_lengths
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tests.compat.conftest import Kafka
+    from tests.machinery.fields import ProducerFields
 
     from tidelog.records.builder import BatchFields
-    from tidelog.testing.fields import ProducerFields
 
 pytestmark = pytest.mark.compat
 SETTINGS = {

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.log_home import LogHome
 
 import tidelog
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
@@ -20,17 +21,16 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
-from tidelog.testing.log_home import LogHome
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
     from tests.compat.conftest import Consumed, Java, Kafka
+    from tests.machinery.fields import ProducerFields
 
     from tidelog.log.log import Log
     from tidelog.records.builder import RecordFields
-    from tidelog.testing.fields import ProducerFields
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.kafka_dump import contents, index_lines, log_lines, snapshot_lines
 
 from tidelog.cli.main import main
-from tidelog.testing.kafka_dump import contents, index_lines, log_lines, snapshot_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.compat.conftest import Consumed, Java
-
-    from tidelog.testing.fields import ProducerFields
+    from tests.machinery.fields import ProducerFields
 
 pytestmark = pytest.mark.compat
 

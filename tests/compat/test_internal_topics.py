@@ -10,13 +10,13 @@ from zipfile import ZipFile
 
 import pytest
 from tests.compat.conftest import JARS
+from tests.machinery.scale import scaled
 from tests.unit.codec.messages.test_message_reader import message_of, parsed
 
 import tidelog
 from tidelog.cli.main import main
 from tidelog.codec.messages.message_reader import read_message
 from tidelog.codec.metadata_files import format_uuid
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from tests.compat.conftest import Java

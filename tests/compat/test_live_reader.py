@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from tests.machinery.scale import scaled
 
 from tidelog.arrow.schema import SCHEMA
 from tidelog.errors import DataLoss, KafkaStorageError
@@ -24,7 +25,6 @@ from tidelog.spark.catalog_table import columns_with_options
 from tidelog.spark.options.source_options import ReadOptions
 from tidelog.spark.read.batch_reader import LogReader
 from tidelog.spark.read.stream_reader import LogStreamReader
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from pathlib import Path

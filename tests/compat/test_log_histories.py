@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from tests.compat.log_histories import LogHistory
 from tests.compat.two_logs import KafkaLog, OwnLog, opening
+from tests.machinery.scale import scaled
 
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.segment.time_index import TIME_INDEX_ENTRY
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.compat.two_logs import KafkaLog, OwnLog, checksum, files_of, is_same_answer, opening
+from tests.machinery.damage import bases
+from tests.machinery.odd_logs import StoredLog
+from tests.machinery.recovery_case import CHANGED_S, RecoveryCase, make_case
+from tests.machinery.scale import scaled
 
 import tidelog
 from tidelog.errors import TidelogError
-from tidelog.testing.damage import bases
-from tidelog.testing.odd_logs import StoredLog
-from tidelog.testing.recovery_case import CHANGED_S, RecoveryCase, make_case
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,13 +16,13 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.crash.random_faults import CUTS, plant
+from tests.machinery.directory_home import DataHome
+from tests.machinery.manager_home import ManagerHome
 
 from tidelog.config.log_config import LogConfig
 from tidelog.embedded.logs import Logs
 from tidelog.errors import TidelogError
 from tidelog.testing import PowerCut
-from tidelog.testing.directory_home import DataHome
-from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -16,13 +16,13 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tests.crash.random_faults import CUTS, plant
+from tests.machinery.cleaning import CleanerHome, batch_headers
+from tests.machinery.log_home import all_records
 
 from tidelog.cleaner.pick import examine
 from tidelog.errors import KafkaStorageError
 from tidelog.records.isolation import Isolation
 from tidelog.testing import PowerCut
-from tidelog.testing.cleaning import CleanerHome, batch_headers
-from tidelog.testing.log_home import all_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

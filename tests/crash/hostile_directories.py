@@ -2,7 +2,7 @@
 
 By hand, with any seeds, from the top of the checkout:
 
-    python tests/crash/hostile_directories.py --first 5000 --count 200
+    python -m tests.crash.hostile_directories --first 5000 --count 200
 
 It prints a line of JSON for each case that breaks a rule; ``--keep DIRECTORY`` leaves the cases
 there, and ``--verbose`` prints every command with its exit code.
@@ -34,6 +34,18 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from tests.machinery.damage import batch_positions
+from tests.machinery.directory_damage import (
+    DIRECTORY,
+    FAKE_LINE,
+    Entry,
+    Kind,
+    damage_directory,
+    files_of,
+    partitions_of,
+)
+from tests.machinery.odd_logs import write_log
+
 import tidelog
 from tidelog.cli.main import main as run_command
 from tidelog.codec.crc32c import crc32c
@@ -46,17 +58,6 @@ from tidelog.readonly.log_follower import LogFollower
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.segment.filenames import LOG_SUFFIX, parse_segment_file
-from tidelog.testing.damage import batch_positions
-from tidelog.testing.directory_damage import (
-    DIRECTORY,
-    FAKE_LINE,
-    Entry,
-    Kind,
-    damage_directory,
-    files_of,
-    partitions_of,
-)
-from tidelog.testing.odd_logs import write_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

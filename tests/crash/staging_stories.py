@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, Unpack
 
 import pytest
 from tests.crash.power_cuts import outcomes
+from tests.machinery.directory_home import DataHome, record
 
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.effective_config import NO_SETTINGS
@@ -27,7 +28,6 @@ from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import list_journals
 from tidelog.staging.transaction import Transaction as Staged
 from tidelog.testing import PowerCut
-from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

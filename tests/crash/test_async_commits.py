@@ -9,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.manager_home import ManagerHome
 
 import tidelog
 from tidelog.errors import IllegalGeneration
 from tidelog.staging.staged_file import list_staged
-from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,6 +12,8 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.manager_home import Loading, ManagerHome, fill
+from tests.machinery.transactions import append_transaction
 
 import tidelog
 from tidelog.embedded.async_logs import AsyncGroupReader
@@ -19,8 +21,6 @@ from tidelog.env.event_loop import CHUNK_BYTES, CHUNK_ITEMS, LoopBell, in_chunks
 from tidelog.env.waiting import ThreadBell
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.segment.filenames import TopicPartition
-from tidelog.testing.manager_home import Loading, ManagerHome, fill
-from tidelog.testing.transactions import append_transaction
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable

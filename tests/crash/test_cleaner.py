@@ -9,15 +9,15 @@ from random import Random
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
+from tests.machinery.cleaning import CleanerHome, kept, last_values
+from tests.machinery.scale import scaled
+from tests.machinery.spread_workers import SerialWorkers
 
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.spread.spread_cleaner import SpreadCleaner
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import CleaningAborted
 from tidelog.testing import PowerCut
-from tidelog.testing.cleaning import CleanerHome, kept, last_values
-from tidelog.testing.scale import scaled
-from tidelog.testing.spread_workers import SerialWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,10 +12,10 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.outcome import Outcome
+from tests.machinery.scale import scaled
 
 from tidelog.cli.main import main
-from tidelog.testing.outcome import Outcome
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,11 +9,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from tests.machinery.manager_home import Loading, ManagerHome, fill, values
 
 from tidelog.errors import KafkaStorageError
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.testing import PowerCut
-from tidelog.testing.manager_home import Loading, ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.crash.directory_histories import DirectoryHistory
-
-from tidelog.testing.scale import scaled
+from tests.machinery.scale import scaled
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated

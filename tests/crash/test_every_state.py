@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Unpack
 
 import pytest
 from tests.crash.power_cuts import Outcome, outcomes
+from tests.machinery.log_home import LogHome, all_values
+from tests.machinery.scale import scaled
 
 from tidelog.codec.checkpoint_file import (
     read_checkpoint,
@@ -24,8 +26,6 @@ from tidelog.records.control import build_marker
 from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import PowerCut, build_batch
-from tidelog.testing.log_home import LogHome, all_values
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

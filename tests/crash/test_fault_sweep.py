@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 from tests.crash.fault_kinds import KINDS, Kind
+from tests.machinery.cleaning import CleanerHome
+from tests.machinery.log_home import LogHome, all_records
 
 from tidelog.errors import KafkaStorageError
 from tidelog.log.producers.producer_state import ProducerStateConfig
@@ -29,8 +31,6 @@ from tidelog.records.control import build_marker
 from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import build_batch
-from tidelog.testing.cleaning import CleanerHome
-from tidelog.testing.log_home import LogHome, all_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from tests.machinery.log_home import LogHome, all_values
 
 from tidelog.errors import KafkaStorageError
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,9 +18,9 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from tests.machinery.scale import scaled
 
 import tidelog
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,12 +7,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.directory_home import DataHome
+from tests.machinery.scale import scaled
 
 from tidelog.config.log_config import LogConfig
 from tidelog.segment.filenames import TopicPartition
 from tidelog.testing import PowerCut
-from tidelog.testing.directory_home import DataHome
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.crash.histories import History
-
-from tidelog.testing.scale import scaled
+from tests.machinery.scale import scaled
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-from tidelog.testing.scale import scaled
+from tests.machinery.scale import scaled
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated
 
-PROGRAM = Path(__file__).with_name("hostile_directories.py")
+ROOT = Path(__file__).parents[2]
+PROGRAM = "tests.crash.hostile_directories"
 FEW = scaled(24)
 SLOW_RUNS = 20
 CASES_PER_RUN = scaled(100)
@@ -29,8 +29,8 @@ CASES_PER_RUN = scaled(100)
 def check_cases(first: int, count: int, enumerated: Enumerated, *options: str) -> None:
     """Run the cases with these seeds; none of them breaks a rule."""
     words = ["--first", str(first), "--count", str(count), *options]
-    argv = [sys.executable, str(PROGRAM), *words]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    argv = [sys.executable, "-m", PROGRAM, *words]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
 
     assert lines, done.stderr[-3000:]

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.crash.interrupted_acts import ACTS, Act, find_sites, make_template, problems_of, warm
-
-from tidelog.testing.scale import scaled
+from tests.machinery.scale import scaled
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -11,9 +11,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.scale import scaled
 
 import tidelog
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,10 +10,10 @@ import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
+from tests.machinery.scale import scaled
 
 import tidelog
 from tidelog.kernels.runtime import gate
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

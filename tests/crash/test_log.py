@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machinery.log_home import LogHome, all_values
+from tests.machinery.scale import scaled
+from tests.machinery.strategies import seeds
 
-from tidelog.testing import PowerCut, build_batch, seeds
-from tidelog.testing.log_home import LogHome, all_values
-from tidelog.testing.scale import scaled
+from tidelog.testing import PowerCut, build_batch
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated

@@ -8,11 +8,11 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machinery.manager_home import ManagerHome, fill, values
+from tests.machinery.scale import scaled
 
 from tidelog.errors import KafkaStorageError
 from tidelog.testing import PowerCut
-from tidelog.testing.manager_home import ManagerHome, fill, values
-from tidelog.testing.scale import scaled
 
 
 def expected(count: int) -> list[bytes]:

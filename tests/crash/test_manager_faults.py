@@ -26,12 +26,12 @@ from uuid import UUID
 
 import pytest
 from tests.crash.fault_kinds import KINDS, Kind
+from tests.machinery.manager_home import MARK, Loading, ManagerHome, as_service, fill, values
+from tests.machinery.scale import scaled
 
 from tidelog.errors import KafkaStorageError
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
 from tidelog.service import mover
-from tidelog.testing.manager_home import MARK, Loading, ManagerHome, as_service, fill, values
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

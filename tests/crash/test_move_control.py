@@ -7,13 +7,13 @@ from errno import EIO, EMFILE, ENOSPC
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from tests.machinery.manager_home import ManagerHome, fill, values
 
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.manager.log_manager import LogManager
 from tidelog.segment.filenames import TopicPartition
 from tidelog.service import mover
 from tidelog.testing import PowerCut
-from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated

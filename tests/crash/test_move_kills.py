@@ -10,13 +10,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.manager_home import ManagerHome, fill, values
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.errors import KafkaError
 from tidelog.manager.log_manager import LogManager
 from tidelog.segment.filenames import TopicPartition
 from tidelog.testing import PowerCut
-from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated

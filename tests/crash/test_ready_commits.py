@@ -20,6 +20,9 @@ from uuid import UUID
 
 import pytest
 from tests.crash.power_cuts import outcomes
+from tests.machinery.manager_home import ManagerHome
+from tests.machinery.scale import scaled
+from tests.machinery.staging import stage
 
 import tidelog
 from tidelog.cleaner.log_cleaner import Machine
@@ -35,9 +38,6 @@ from tidelog.staging.manifest_names import MANIFESTS
 from tidelog.staging.ready import ReadyFiles
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.testing import PowerCut
-from tidelog.testing.manager_home import ManagerHome
-from tidelog.testing.scale import scaled
-from tidelog.testing.staging import stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

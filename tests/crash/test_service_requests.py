@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from tests.crash.test_service import COMMAND, read_until, service, tidelog_command
+from tests.machinery.scale import scaled
 
 import tidelog
 from tidelog.cli.service_requests import asked
 from tidelog.embedded.doors import open_briefly
 from tidelog.env.scheduler import ThreadScheduler
 from tidelog.errors import DirectoryLocked
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,11 +6,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.directory_home import DataHome, record
+from tests.machinery.scale import scaled
 
 from tidelog.errors import CorruptMessage
 from tidelog.testing import PowerCut
-from tidelog.testing.directory_home import DataHome, record
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

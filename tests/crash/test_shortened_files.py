@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.crash.power_cuts import Outcome, outcomes
+from tests.machinery.cleaning import CleanerHome
+from tests.machinery.log_home import LogHome, all_values
 
 from tidelog.errors import KafkaStorageError
 from tidelog.records.isolation import Isolation
 from tidelog.testing import build_batch
-from tidelog.testing.cleaning import CleanerHome
-from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

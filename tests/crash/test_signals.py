@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from tests.crash.children import in_child
+from tests.machinery.scale import scaled
 
 import tidelog
 from tidelog.cli.main import main
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable

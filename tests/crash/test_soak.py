@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from tidelog.testing.scale import scaled
+from tests.machinery.scale import scaled
 
 MINUTES = scaled(10)
 SOAK = Path(__file__).parents[2] / "tools" / "soak" / "run.py"

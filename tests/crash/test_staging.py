@@ -26,8 +26,7 @@ from tests.crash.staging_stories import (
     with_two,
     without_space,
 )
-
-from tidelog.testing.scale import scaled
+from tests.machinery.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,10 +17,10 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from tests.machinery.scale import scaled
 
 import tidelog
 from tidelog.segment.filenames import log_delete_directory_name
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

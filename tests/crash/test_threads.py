@@ -11,6 +11,8 @@ from random import Random
 from typing import TYPE_CHECKING, Unpack
 
 import pytest
+from tests.machinery.log_home import LogHome
+from tests.machinery.scale import scaled
 
 from tidelog.config.log_config import LogConfig
 from tidelog.env.clock import SYSTEM_CLOCK
@@ -23,8 +25,6 @@ from tidelog.records.control import build_marker
 from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import ManualClock, build_batch
-from tidelog.testing.log_home import LogHome
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,6 +7,7 @@ from errno import EIO, EMFILE, ENOSPC
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.manager_home import ManagerHome
 
 from tidelog.errors import CannotUndo, InvalidArgument, KafkaStorageError
 from tidelog.records.builder import build_batch
@@ -14,7 +15,6 @@ from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
 from tidelog.service.requests.carry_out import Home, carry_out
 from tidelog.testing import PowerCut
-from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated

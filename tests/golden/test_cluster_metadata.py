@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery import metadata_log as made
+from tests.machinery.coarse_scheduler import CoarseScheduler
 
 from tidelog.cleaner.log_cleaner import Machine
 from tidelog.cli.main import main
@@ -19,8 +21,6 @@ from tidelog.readonly.cluster_metadata import read_cluster_metadata
 from tidelog.records.builder import build_batch
 from tidelog.service.log_service import LogService
 from tidelog.testing import ManualClock
-from tidelog.testing import metadata_log as made
-from tidelog.testing.manual_time import CoarseScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.batches_of_logs import batches_of
 
 import tidelog
 from tidelog.cli.main import main
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.testing.batches_of_logs import batches_of
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated

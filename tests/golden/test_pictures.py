@@ -7,6 +7,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.picture_rules import (
+    SVG,
+    check_picture,
+    check_svg,
+    check_text,
+    has,
+    place_of,
+)
 
 from tidelog.cli.main import main
 from tidelog.codec.checkpoint_file import read_checkpoint
@@ -15,14 +23,6 @@ from tidelog.explain.describe import describe_log
 from tidelog.explain.pictures.svg_picture import PLOT_LEFT, PLOT_WIDTH
 from tidelog.explain.pictures.take_picture import take_picture
 from tidelog.readonly.read_only_log import open_read_only
-from tidelog.testing.picture_rules import (
-    SVG,
-    check_picture,
-    check_svg,
-    check_text,
-    has,
-    place_of,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.machinery.scale import scaled
+from tests.machinery.strategies import batch_samples, records, stored_specs
 
 from tidelog.codec.compression import Codec, decompress
 from tidelog.records.batch import BATCH_HEADER, TimestampType
@@ -16,15 +18,13 @@ from tidelog.records.bulk_builder import RecordSource, build_batches
 from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import decode
-from tidelog.testing.scale import scaled
-from tidelog.testing.strategies import batch_samples, records, stored_specs
 
 if TYPE_CHECKING:
     from tests.interop.conftest import Library
+    from tests.machinery.strategies import BatchSample
 
     from tidelog.records.batch import BatchHeader
     from tidelog.records.builder import RecordFields
-    from tidelog.testing.strategies import BatchSample
 
     Both = tuple[Library, Codec]
 

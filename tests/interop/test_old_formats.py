@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machinery.old_batches import build_old
+from tests.machinery.scale import scaled
+from tests.machinery.strategies import payloads
 
 from tidelog.records.batch import NO_TIMESTAMP, TimestampType
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import decode
-from tidelog.testing.old_batches import build_old
-from tidelog.testing.scale import scaled
-from tidelog.testing.strategies import payloads
 
 if TYPE_CHECKING:
     from tests.interop.conftest import Library

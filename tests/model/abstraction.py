@@ -1,10 +1,15 @@
-"""The disk of the code in the words of the model; see ``tidelog.testing.model.staged_state``."""
+"""The disk of the code in the words of the model; see ``tests.machinery.model.staged_state``."""
 
 from __future__ import annotations
 
 import json
 import re
 from typing import TYPE_CHECKING, Any, Final
+
+from tests.machinery.model.conformance import Seen
+from tests.machinery.model.directory import TORN
+from tests.machinery.model.staged_state import Journal, Known, Log, Move
+from tests.machinery.model.staged_waiter import DATA
 
 from tidelog.codec.checkpoint_file import TEMPORARY_SUFFIX
 from tidelog.codec.crc32c import crc32c
@@ -18,17 +23,14 @@ from tidelog.staging.finished import FINISHED_FILE
 from tidelog.staging.journal import is_journal_name
 from tidelog.staging.manifest_names import MANIFESTS
 from tidelog.testing.disk import DirectoryNode, FileNode
-from tidelog.testing.model.conformance import Seen
-from tidelog.testing.model.directory import TORN
-from tidelog.testing.model.staged_state import Journal, Known, Log, Move
-from tidelog.testing.model.staged_waiter import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tests.machinery.model.staged_state import Scenario
+
     from tidelog.testing.crash_files import CrashFileSystem
     from tidelog.testing.disk import Node
-    from tidelog.testing.model.staged_state import Scenario
 
 WATERMARKS: Final = "replication-offset-checkpoint"
 TOPIC: Final = "t"

@@ -11,11 +11,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from tests.machinery.model.conformance import Disallowed
+from tests.machinery.model.staged_state import Attempt, Scenario
+from tests.machinery.scale import scaled
 from tests.model.traces import Mutation, Run
-
-from tidelog.testing.model.conformance import Disallowed
-from tidelog.testing.model.staged_state import Attempt, Scenario
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated

@@ -1,6 +1,6 @@
 """The exactly-once protocol keeps its promises in every state that its model can reach.
 
-The model is ``tidelog.testing.model.exactly_once``. A rule that it relies on is left out in turn:
+The model is ``tests.machinery.model.exactly_once``. A rule that it relies on is left out in turn:
 the damage must be found, or the explorer would find nothing.
 """
 
@@ -10,10 +10,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-
-from tidelog.testing.model.exactly_once import ExactlyOnce
-from tidelog.testing.model.explorer import explore
-from tidelog.testing.model.staged_state import Attempt, Rule, Scenario
+from tests.machinery.model.exactly_once import ExactlyOnce
+from tests.machinery.model.explorer import explore
+from tests.machinery.model.staged_state import Attempt, Rule, Scenario
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated

@@ -13,6 +13,10 @@ from enum import Enum
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from tests.machinery.model.conformance import Conformance, Disallowed
+from tests.machinery.model.directory import Directory
+from tests.machinery.model.exactly_once import ExactlyOnce
+from tests.machinery.model.staged_state import FOREIGN, KAFKA, SERVICE
 from tests.model.abstraction import TOPIC, WATERMARKS, Abstraction, value_of
 from tests.model.processes import MachineClock, Processes, ProcessFiles
 
@@ -46,20 +50,16 @@ from tidelog.staging.stream_batch import StreamBatch
 from tidelog.staging.transaction import Transaction
 from tidelog.testing.crash_files import CrashFileSystem
 from tidelog.testing.manual_time import ManualScheduler
-from tidelog.testing.model.conformance import Conformance, Disallowed
-from tidelog.testing.model.directory import Directory
-from tidelog.testing.model.exactly_once import ExactlyOnce
-from tidelog.testing.model.staged_state import FOREIGN, KAFKA, SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from uuid import UUID
 
+    from tests.machinery.model.staged_state import Scenario
     from tests.model.processes import Process
 
     from tidelog.env.files import FileSystem
     from tidelog.testing.faults import Operation
-    from tidelog.testing.model.staged_state import Scenario
 
 DATA_DIR: Final = "/data"
 TIMEOUT_MS: Final = 3_000

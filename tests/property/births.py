@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
+from tests.machinery.manager_home import ManagerHome
 
 from tidelog.cli.service_settings import given_settings, service_config
 from tidelog.codec.compression import Codec
@@ -44,7 +45,6 @@ from tidelog.spark.jobs.repartition_plan import config_of_copy
 from tidelog.spark.options.source_options import WriteOptions
 from tidelog.spark.write.staged_commit import StagedWrite
 from tidelog.spark.write.staged_rows import PlannedTopic
-from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

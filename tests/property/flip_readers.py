@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from tests.machinery.directory_home import DataHome
     from tests.property.header_flips import Flip
 
     from tidelog.embedded.logs import Logs
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from tidelog.log.log import Log
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.record import Record
-    from tidelog.testing.directory_home import DataHome
 
 COMMITTED: Final = "read_committed"
 KEY: Final = TopicPartition("t", 0)

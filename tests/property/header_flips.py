@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tests.machinery.directory_home import MARK, DataHome
+from tests.machinery.old_batches import build_old
+
 from tidelog.codec.compression import Codec
 from tidelog.records.batch import INT64_MAX, MAGIC_V2
 from tidelog.records.builder import BatchSpec
@@ -12,8 +15,6 @@ from tidelog.records.legacy import base_offset
 from tidelog.records.memory import walk
 from tidelog.segment.filenames import offset_from_file_name
 from tidelog.testing import build_batch
-from tidelog.testing.directory_home import MARK, DataHome
-from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machinery.scale import scaled
+from tests.machinery.strategies import records, stored_batches
 
 from tidelog.codec.compression import Codec
 from tidelog.kernels.runtime import gate
@@ -14,14 +16,13 @@ from tidelog.records.builder import BatchSpec, build_batch
 from tidelog.records.bulk_builder import RecordSource, build_batches
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import decode
-from tidelog.testing import records, stored_batches
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
+    from tests.machinery.strategies import BatchSample
+
     from tidelog.records.builder import RecordFields
     from tidelog.records.memory import Walk
     from tidelog.records.record_columns import RecordColumns
-    from tidelog.testing.strategies import BatchSample
 
 
 def read(data: bytes, *, by_kernels: bool) -> tuple[Walk, RecordColumns]:

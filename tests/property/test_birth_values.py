@@ -11,9 +11,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.scale import scaled
 from tests.property.births import ADOPTED, CREATED, PATH, World, drawn
-
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

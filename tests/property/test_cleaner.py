@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.machinery.cleaning import CleanerHome, batch_headers, last_values
+from tests.machinery.scale import scaled
 
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.codec.compression import Codec
@@ -15,8 +17,6 @@ from tidelog.env.scheduler import InlineScheduler, ThreadScheduler
 from tidelog.kernels.runtime import gate
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.readonly.snapshot_log import answer_at_once
-from tidelog.testing.cleaning import CleanerHome, batch_headers, last_values
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from tidelog.cleaner.cleaner import CleaningResult

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machinery.scale import scaled
 
 from tidelog.codec import varint
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
@@ -16,7 +17,6 @@ from tidelog.codec.java_properties import format_properties, parse_properties
 from tidelog.codec.metadata_files import MetaProperties, format_uuid, parse_uuid
 from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord, MessageTooLarge
 from tidelog.testing import CrashFileSystem
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from uuid import UUID

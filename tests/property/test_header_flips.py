@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import Enumerated
+    from tests.machinery.directory_home import DataHome
 
     from tidelog.embedded.logs import Logs
-    from tidelog.testing.directory_home import DataHome
 
     Readers = tuple[
         Mapping[str, Callable[[], Iterable[object]]], Mapping[str, Callable[[], Iterable[object]]]

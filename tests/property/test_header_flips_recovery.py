@@ -35,9 +35,10 @@ from tidelog.records.isolation import Isolation
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tests.machinery.directory_home import DataHome
+
     from tidelog.embedded.logs import Logs
     from tidelog.log.log import Log
-    from tidelog.testing.directory_home import DataHome
 
 Shown = list[tuple[int, bytes | None]]
 Story = Callable[["Logs"], None]

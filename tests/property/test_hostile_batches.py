@@ -8,6 +8,8 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from tests.machinery.old_batches import build_old
+from tests.machinery.scale import scaled
 
 from tidelog.codec.compression import Codec, compress
 from tidelog.codec.crc32c import crc32c
@@ -24,17 +26,15 @@ from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.records.validation.validate import validate_for_leader
 from tidelog.testing import CrashFileSystem
-from tidelog.testing.old_batches import build_old
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.conftest import Enumerated
+    from tests.machinery.fields import TransactionFields
 
     from tidelog.records.memory import BatchColumns
     from tidelog.records.record import Record
-    from tidelog.testing.fields import TransactionFields
 
 NOW = 1_700_000_000_000
 RECORDS = [

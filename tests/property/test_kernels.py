@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.machinery.kernels import as_python
+from tests.machinery.scale import scaled
+from tests.machinery.strategies import batches, produced_specs, records, stored_specs
 
 from tidelog.cleaner.key_table import KeyTable
 from tidelog.errors import InvalidRecord, TidelogError
@@ -31,9 +34,6 @@ from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.records.validation.validate import validate_for_leader
 from tidelog.segment.indexing import IndexState, plan_entries
-from tidelog.testing.kernels import as_python
-from tidelog.testing.scale import scaled
-from tidelog.testing.strategies import batches, produced_specs, records, stored_specs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

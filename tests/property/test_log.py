@@ -15,14 +15,15 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.machinery.log_home import LogHome, all_values
+from tests.machinery.scale import scaled
+from tests.machinery.strategies import seeds
 
 from tidelog.errors import InvalidTxnState, OutOfOrderSequenceNumber
 from tidelog.records.control import build_marker
 from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
-from tidelog.testing import build_batch, seeds
-from tidelog.testing.log_home import LogHome, all_values
-from tidelog.testing.scale import scaled
+from tidelog.testing import build_batch
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated

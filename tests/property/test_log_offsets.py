@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machinery.log_home import LogHome
+from tests.machinery.scale import scaled
 
 import tidelog
 from tidelog.codec.compression import Codec
@@ -19,8 +21,6 @@ from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.filenames import filename_prefix_from_offset
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from pathlib import Path

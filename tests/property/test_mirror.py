@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import integers, lists, sampled_from, tuples
+from tests.machinery.scale import scaled
 from tests.unit.manager.test_mirror import SMALL, SOURCE, TARGET, Homes, append, transact
 
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.testing.scale import scaled
 
 STEPS = ("append", "large", "commit", "abort", "open", "compact", "retain", "delete", "mirror")
 BOTH = {**SMALL, "cleanup.policy": "compact,delete", "min.cleanable.dirty.ratio": "0.01"}

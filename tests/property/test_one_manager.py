@@ -7,6 +7,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.manager_home import Loading
+from tests.machinery.scale import scaled
 
 from tidelog.cleaner.log_cleaner import Machine
 from tidelog.config.broker_config import BrokerConfig
@@ -16,8 +18,6 @@ from tidelog.log.producers.producer_snapshot import SNAPSHOT_HEADER
 from tidelog.manager.log_manager import LogManager
 from tidelog.service.log_service import LogService
 from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler
-from tidelog.testing.manager_home import Loading
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable

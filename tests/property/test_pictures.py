@@ -6,6 +6,10 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from tests.machinery.damage import apply_damage
+from tests.machinery.directory_home import DataHome
+from tests.machinery.odd_logs import write_log
+from tests.machinery.picture_rules import check_picture, check_svg, check_text
 
 from tidelog.config.log_config import LogConfig
 from tidelog.errors import KafkaError
@@ -13,10 +17,6 @@ from tidelog.explain.describe import describe_log
 from tidelog.explain.pictures.take_picture import Planning, take_picture
 from tidelog.manager.compaction_plan import CleanerLines
 from tidelog.readonly.read_only_log import open_read_only
-from tidelog.testing.damage import apply_damage
-from tidelog.testing.directory_home import DataHome
-from tidelog.testing.odd_logs import write_log
-from tidelog.testing.picture_rules import check_picture, check_svg, check_text
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.machinery.manager_home import ManagerHome
+from tests.machinery.scale import scaled
 
 from tidelog.explain.plans.disk_share_plan import plan_disk_share
 from tidelog.explain.plans.retention_plan import plan_retention
 from tidelog.log.retention_outlook import Rule
 from tidelog.manager.partition import Hold
 from tidelog.readonly.read_only_log import open_read_only
-from tidelog.testing.manager_home import ManagerHome
-from tidelog.testing.scale import scaled
 
 PASS_MS = 1_000
 """How often retention looks."""

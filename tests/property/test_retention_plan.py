@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machinery.scale import scaled
 
 from tidelog.cli.main import main
 from tidelog.embedded.doors import open_briefly
-from tidelog.testing.scale import scaled
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.machinery.scale import scaled
+from tests.machinery.strategies import stored_batches
 
 from tidelog.config.log_config import LogConfig
 from tidelog.records.memory import walk
 from tidelog.segment.segment import LogSegment
-from tidelog.testing import CrashFileSystem, ManualClock, stored_batches
-from tidelog.testing.scale import scaled
+from tidelog.testing import CrashFileSystem, ManualClock
 
 if TYPE_CHECKING:
-    from tidelog.testing.strategies import BatchSample
+    from tests.machinery.strategies import BatchSample
 
 DIRECTORY = "/topic-0"
 QUICK = settings(

@@ -16,6 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
+from tests.machinery import metadata_log as made
+from tests.machinery.scale import scaled
 
 import tidelog
 from tidelog.cli.main import main
@@ -27,8 +29,6 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import PartitionsElsewhere
 from tidelog.exit_codes import ExitCode
 from tidelog.segment.filenames import TopicPartition
-from tidelog.testing import metadata_log as made
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.machinery.scale import scaled
+from tests.machinery.spread_workers import SerialWorkers
 from tests.property.test_cleaner import RETENTION_MS, STEPS, History, counts
 
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.pick import examine
 from tidelog.cleaner.spread.spread_cleaner import SpreadCleaner
-from tidelog.testing.scale import scaled
-from tidelog.testing.spread_workers import SerialWorkers
 
 pytestmark = pytest.mark.usefixtures("engine")
 

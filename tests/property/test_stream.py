@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.machinery.directory_home import DataHome, record
+from tests.machinery.scale import scaled
 
 from tidelog.records.record_columns import decode_groups
 from tidelog.segment.filenames import TopicPartition
@@ -17,8 +19,6 @@ from tidelog.spark.options.source_options import ReadOptions
 from tidelog.spark.read.live_batches import RangeReader
 from tidelog.spark.read.stream_offsets import StreamOffset
 from tidelog.spark.read.stream_plan import StreamPlan
-from tidelog.testing.directory_home import DataHome, record
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from tidelog.spark.read.stream_offsets import Json

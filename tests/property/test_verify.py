@@ -7,19 +7,19 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
+from tests.machinery.damage import apply_damage
+from tests.machinery.manager_home import MARK, ManagerHome
+from tests.machinery.odd_logs import write_log
 
 from tidelog.errors import KafkaError, KafkaStorageError
 from tidelog.explain.verify.verify_directory import check_directory
 from tidelog.explain.verify.verify_partition import verify_partition
-from tidelog.testing.damage import apply_damage
-from tidelog.testing.manager_home import MARK, ManagerHome
-from tidelog.testing.odd_logs import write_log
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated
+    from tests.machinery.damage import Files
 
     from tidelog.testing.crash_files import CrashFileSystem
-    from tidelog.testing.damage import Files
 
 DATA: Final = "/data"
 LOG: Final = "/data/t-0"

@@ -6,11 +6,11 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.held_lock import HeldLock
+from tests.machinery.log_home import LogHome, all_values
 
 from tidelog.errors import KafkaStorageError
 from tidelog.testing import build_batch
-from tidelog.testing.held_lock import HeldLock
-from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,10 +6,10 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.log_home import LogHome, all_values
 
 from tidelog.errors import KafkaStorageError
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log

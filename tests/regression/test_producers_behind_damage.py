@@ -6,11 +6,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.log_home import LogHome
 
 from tidelog.errors import CorruptMessage, InvalidArgument, KafkaStorageError
 from tidelog.records.control import build_marker
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
+from tests.machinery.log_home import LogHome
 
 from tidelog.errors import CorruptMessage
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome
 
 BATCH = build_batch([(1, b"key", b"value", ())])
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.machinery.log_home import LogHome, all_values
 
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome, all_values
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000

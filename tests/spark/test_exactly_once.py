@@ -14,6 +14,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException, StreamingQueryException
+from tests.machinery.scale import scaled
 from tests.spark import stopped_source
 from tests.spark.stopped_source import POINTS, StoppedSource
 from tests.spark.written_rows import left_over, values, write_lines
@@ -23,7 +24,6 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.staging.finished import read_finished
 from tidelog.staging.marker import MAX_MARKER_BYTES
 from tidelog.staging.staged_file import list_staged
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

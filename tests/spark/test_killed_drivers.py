@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.scale import scaled
 from tests.spark.stopped_source import POINTS
 from tests.spark.written_rows import left_over, values, write_lines
 
 import tidelog
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated

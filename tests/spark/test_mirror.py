@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from tests.machinery.batches_of_logs import batches_of
 from tests.spark.killed_jobs import kill_thrice
 
 import tidelog
@@ -19,7 +20,6 @@ from tidelog.errors import DirectoryLocked, InvalidArgument
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.spark import mirror
 from tidelog.staging.staged_file import list_staged
-from tidelog.testing.batches_of_logs import batches_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

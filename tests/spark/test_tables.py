@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
-
-from tidelog.testing.scale import scaled
+from tests.machinery.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,12 +14,12 @@ from made_by_hand import FIRST_MS, SEED, SMALL, died, save_all, send, stage
 from tidelog.manager.metrics_file import MetricsFiles
 from tidelog.manager.move_requests import MoveRequest
 from tidelog.records.origin import AppendOrigin
+from tidelog.testing.manager_home import ManagerHome
 
 from tidelog.codec.compression import Codec
 from tidelog.manager import move_requests
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
-from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from pathlib import Path

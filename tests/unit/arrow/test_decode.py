@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machinery.old_batches import build_old
 
 from tidelog.arrow.decode import DIRECT_ROWS, MAX_ROWS, ArrowDecoder
 from tidelog.arrow.schema import COLUMNS, SCHEMA, SCHEMA_WITH_HEADERS, select
@@ -20,7 +21,6 @@ from tidelog.records.batch import TimestampType
 from tidelog.records.builder import BatchSpec, build_batch
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import decode, iterate
-from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

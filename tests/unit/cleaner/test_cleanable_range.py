@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.machinery.cleaning import CleanerHome
 
 from tidelog.cleaner.cleanable_range import (
     GroupLimits,
@@ -11,7 +12,6 @@ from tidelog.cleaner.cleanable_range import (
     group_by_size,
     sizes_of,
 )
-from tidelog.testing.cleaning import CleanerHome
 
 LIMITS = GroupLimits(segment_bytes=100, index_bytes=100)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.cleaning import CleanerHome, batch_headers, kept, last_values
 
 from tidelog.errors import OutOfOrderSequenceNumber
 from tidelog.records.isolation import Isolation
-from tidelog.testing.cleaning import CleanerHome, batch_headers, kept, last_values
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log

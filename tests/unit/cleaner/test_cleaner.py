@@ -6,17 +6,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.cleaning import DAY_MS, CleanerHome, batch_headers, kept, last_values
+from tests.machinery.log_home import all_records
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import CleaningAborted, CorruptMessage, InvalidArgument, InvalidRecord
 from tidelog.records.batch import INT64_MAX
 from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
-from tidelog.testing.cleaning import DAY_MS, CleanerHome, batch_headers, kept, last_values
-from tidelog.testing.log_home import all_records
 
 if TYPE_CHECKING:
-    from tidelog.testing.fields import SequenceFields
+    from tests.machinery.fields import SequenceFields
 
 
 pytestmark = pytest.mark.usefixtures("engine")

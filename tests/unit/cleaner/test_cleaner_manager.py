@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.cleaning import CleanerHome
 
 from tidelog.cleaner.cleaner_manager import LogCleanerManager
 from tidelog.cleaner.states import IDLE, CleaningState, Phase
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
 from tidelog.errors import CleaningAborted, InvalidArgument
-from tidelog.testing.cleaning import CleanerHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

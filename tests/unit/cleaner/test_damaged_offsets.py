@@ -6,12 +6,12 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.cleaning import CleanerHome
+from tests.machinery.spread_workers import SerialWorkers
 
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.spread.spread_cleaner import SpreadCleaner
 from tidelog.errors import CorruptMessage
-from tidelog.testing.cleaning import CleanerHome
-from tidelog.testing.spread_workers import SerialWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

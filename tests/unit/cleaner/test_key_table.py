@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machinery.long_varints import with_long_key_lengths
+from tests.machinery.strategies import batches
 
 from tidelog.cleaner.key_table import KeyTable
 from tidelog.errors import InvalidRecord
@@ -15,8 +17,7 @@ from tidelog.kernels import rows
 from tidelog.kernels.compaction import key_rows as keys
 from tidelog.records.memory import walk
 from tidelog.records.record_areas import areas_of
-from tidelog.testing import batches, build_batch
-from tidelog.testing.long_varints import with_long_key_lengths
+from tidelog.testing import build_batch
 
 if TYPE_CHECKING:
     from tidelog.records.array_rows import Bytes

@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.cleaning import CleanerHome, kept
 
 from tidelog.cleaner.background_writers import TASK_NAME, Job
 from tidelog.cleaner.log_cleaner import LogCleaner, Machine
@@ -15,7 +16,6 @@ from tidelog.cleaner.throttle import STOP_POLL_MS
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.errors import InvalidConfig
 from tidelog.log.log import Log
-from tidelog.testing.cleaning import CleanerHome, kept
 from tidelog.testing.manual_time import ManualScheduler
 
 if TYPE_CHECKING:

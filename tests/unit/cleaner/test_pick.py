@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.cleaning import CleanerHome
 
 from tidelog.cleaner import pick
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.pick import LogToClean, cleanable_limit, dirty_start, examine
 from tidelog.records.builder import build_batch
-from tidelog.testing.cleaning import CleanerHome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from tests.machinery.cleaning import CleanerHome, batch_headers, kept
+from tests.machinery.long_varints import with_long_key_lengths
+from tests.machinery.old_batches import build_old
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import CleaningAborted
 from tidelog.records.batch import TimestampType
 from tidelog.testing import build_batch
-from tidelog.testing.cleaning import CleanerHome, batch_headers, kept
-from tidelog.testing.long_varints import with_long_key_lengths
-from tidelog.testing.old_batches import build_old
 
 pytestmark = pytest.mark.usefixtures("engine")
 NOW_MS = 1_600_000_000_000

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.cleaning import CleanerHome, kept
 
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.swap import swap_in
@@ -16,7 +17,6 @@ from tidelog.errors import CleaningAborted, KafkaStorageError
 from tidelog.log.segments import LogSegments
 from tidelog.segment.segment import LogSegment
 from tidelog.testing import ManualClock, ManualScheduler, build_batch
-from tidelog.testing.cleaning import CleanerHome, kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,9 +7,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.outcome import Outcome
 
 from tidelog.cli.main import main
-from tidelog.testing.outcome import Outcome
 
 if TYPE_CHECKING:
     from pathlib import Path

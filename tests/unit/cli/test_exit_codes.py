@@ -13,6 +13,7 @@ from errno import EACCES, ENOSPC
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from tests.machinery import metadata_log as made
 
 import tidelog
 from tidelog.__main__ import _INTERRUPTED
@@ -22,15 +23,13 @@ from tidelog.cli.parser import COMMAND_MODULES
 from tidelog.codec.metadata_files import parse_uuid
 from tidelog.env.system_files import SystemFile, SystemFiles
 from tidelog.exit_codes import ExitCode
-from tidelog.testing import metadata_log as made
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from tests.conftest import Enumerated
-
-    from tidelog.testing.outcome import Outcome
+    from tests.machinery.outcome import Outcome
 
     Cli = Any
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.machinery.directory_home import DataHome
 
 from tidelog.cli.partition_choice import choose_partitions, find_places
 from tidelog.errors import InvalidTopic, UnknownTopicOrPartition
-from tidelog.testing.directory_home import DataHome
 
 
 def home() -> DataHome:

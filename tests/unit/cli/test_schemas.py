@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery import metadata_log as made
 from tests.unit.cli.commands.test_move import begin_slowly
 from tests.unit.cli.commands.test_txns import begin
 
@@ -14,7 +15,6 @@ import tidelog
 from tidelog.cli.parser import make_parser
 from tidelog.cli.schemas.outputs import OUTPUTS, all_outputs
 from tidelog.codec.metadata_files import parse_uuid
-from tidelog.testing import metadata_log as made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

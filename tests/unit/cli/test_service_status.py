@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.machinery.manager_home import ManagerHome
 
 from tidelog.cli.service_status import ServiceStatus
 from tidelog.manager.metrics.health import degraded_reasons
 from tidelog.manager.metrics.metric import Metric
-from tidelog.testing.manager_home import ManagerHome
 
 ON_DATA = (("logDirectory", "/data"),)
 

@@ -6,11 +6,11 @@ from random import Random
 from uuid import UUID
 
 import pytest
+from tests.machinery.directory_home import DataHome
 
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.datadir.adoption import adopt
 from tidelog.datadir.catalogue import Catalogue, Topic
-from tidelog.testing.directory_home import DataHome
 
 HERE, THERE = UUID(int=1 << 80), UUID(int=2 << 80)
 ID = UUID(int=3 << 90)

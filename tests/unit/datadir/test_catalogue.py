@@ -8,11 +8,11 @@ from dataclasses import replace
 from uuid import UUID
 
 import pytest
+from tests.machinery.directory_home import DataHome
 
 from tidelog.datadir.catalogue import Catalogue, Topic, read_catalogue, write_catalogue
 from tidelog.errors import InvalidTopic, KafkaStorageError, TopicAlreadyExists
 from tidelog.testing import PowerCut
-from tidelog.testing.directory_home import DataHome
 
 HERE, THERE = UUID(int=1 << 80), UUID(int=2 << 80)
 FILE = "tidelog.topics.json"

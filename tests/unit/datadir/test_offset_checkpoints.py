@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from tests.machinery.directory_home import DataHome
 
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES, DirectoryCheckpoints
 from tidelog.errors import KafkaStorageError
-from tidelog.testing.directory_home import DataHome
 
 RECOVERY, STARTS, WATERMARKS, CLEANER = CHECKPOINT_FILES
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
+from tests.machinery.directory_home import DataHome
+
 from tidelog.datadir.partition_directories import live_partitions, random_id
-from tidelog.testing.directory_home import DataHome
 
 
 def test_no_id_begins_with_a_dash() -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from tests.machinery.manager_home import ManagerHome, values
+from tests.machinery.staging import leave, stage
 
 from tidelog.cleaner.log_cleaner import Machine
 from tidelog.codec.compression import Codec
@@ -42,8 +44,6 @@ from tidelog.staging.ready import ReadyFiles, ReadyManifest
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing import PowerCut
-from tidelog.testing.manager_home import ManagerHome, values
-from tidelog.testing.staging import leave, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

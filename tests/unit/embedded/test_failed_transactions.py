@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.directory_home import DataHome
 
 from tidelog.cleaner.log_cleaner import Machine
 from tidelog.codec.compression import Codec
@@ -20,7 +21,6 @@ from tidelog.records.new_record import NewRecord
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.finished import read_finished
 from tidelog.staging.staged_file import list_staged
-from tidelog.testing.directory_home import DataHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable

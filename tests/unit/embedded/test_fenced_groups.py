@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.manager_home import ManagerHome
 
 from tidelog.cleaner.log_cleaner import Machine
 from tidelog.codec.compression import Codec
@@ -28,7 +29,6 @@ from tidelog.staging.finished import read_finished
 from tidelog.staging.group_step import CommittedAt
 from tidelog.staging.staged_file import list_staged
 from tidelog.testing import PowerCut
-from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.directory_home import DataHome
 
 import tidelog
 from tidelog.embedded.async_logs import AsyncLogs
@@ -14,7 +15,6 @@ from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.errors import InvalidArgument, InvalidConfig, TopicAlreadyExists
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.new_record import NewRecord
-from tidelog.testing.directory_home import DataHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.transactions import append_transaction
 
 import tidelog
 from tidelog.env.system_files import SYSTEM_FILES
@@ -30,14 +31,14 @@ from tidelog.records.control import build_marker
 from tidelog.records.record import Record
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.filenames import TopicPartition
-from tidelog.testing.transactions import append_transaction
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.machinery.fields import ProducerFields
+
     from tidelog.embedded.group_reader import GroupReader
     from tidelog.manager.partition import Partition
-    from tidelog.testing.fields import ProducerFields
 
 OFFSETS = "__consumer_offsets"
 GROUPED = TopicPartition("t", 0)

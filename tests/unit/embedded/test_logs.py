@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.transactions import append_transaction
 
 import tidelog
 from tidelog.errors import (
@@ -19,7 +20,6 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.segment.filenames import TopicPartition
-from tidelog.testing.transactions import append_transaction
 
 if TYPE_CHECKING:
     from pathlib import Path

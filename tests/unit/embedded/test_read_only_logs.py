@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.directory_home import DataHome, record
 
 import tidelog
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
@@ -14,7 +15,6 @@ from tidelog.errors import (
     OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
-from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
     from pathlib import Path

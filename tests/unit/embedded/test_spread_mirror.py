@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import data, integers, lists, sampled_from
+from tests.machinery.batches_of_logs import batches_of
+from tests.machinery.scale import scaled
 
 import tidelog
 from tidelog.embedded.doors import open_source
@@ -19,8 +21,6 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CorruptMessage, DirectoryNotShared, InconsistentTopicId
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.staging.staged_file import list_staged
-from tidelog.testing.batches_of_logs import batches_of
-from tidelog.testing.scale import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,11 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.directory_home import DataHome
 
 import tidelog
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.errors import InvalidArgument, OffsetOutOfRange, UnknownTopicOrPartition
-from tidelog.testing.directory_home import DataHome
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

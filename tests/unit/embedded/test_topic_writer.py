@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.directory_home import DataHome
 
 from tidelog.codec.compression import Codec
 from tidelog.embedded.topic_writer import BATCH_BYTES, TopicWriter
@@ -24,7 +25,6 @@ from tidelog.kernels.runtime import gate
 from tidelog.manager.partition import Partition
 from tidelog.records.new_record import NewRecord
 from tidelog.records.partitioner import partition_for_key
-from tidelog.testing.directory_home import DataHome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+from tests.machinery.directory_home import DataHome
 
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.datadir.catalogue import Topic
@@ -15,7 +16,6 @@ from tidelog.explain.tables.partition_tables import BATCHES
 from tidelog.explain.tables.system_table import TableSource
 from tidelog.readonly.read_only_topic import ReadOnlyTopic
 from tidelog.segment.filenames import TopicPartition
-from tidelog.testing.directory_home import DataHome
 
 
 def home_with_log(records: int = 6) -> DataHome:

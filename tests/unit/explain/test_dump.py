@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.directory_home import DataHome
 
 from tidelog.errors import CorruptIndex, CorruptSnapshot, InvalidArgument, KafkaStorageError
 from tidelog.explain.dump import dump_file, is_records_file
 from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry, pack_snapshot
-from tidelog.testing.directory_home import DataHome
 
 if TYPE_CHECKING:
     Row = dict[str, Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.directory_home import DataHome, record
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import CorruptMessage
@@ -12,7 +13,6 @@ from tidelog.explain.dump_log import dump_log
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import build_batch, pack_batch
 from tidelog.records.json.json_record import Encoding
-from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
     Row = dict[str, Any]

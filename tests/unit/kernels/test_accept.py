@@ -17,7 +17,7 @@ from tidelog.records.memory import walk
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidelog.testing.fields import SequenceFields
+    from tests.machinery.fields import SequenceFields
 
 RECORDS = [(1_000, b"key", b"value", ()), (1_005, None, b"value", (("h", b"x"),))]
 PRODUCER: SequenceFields = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 4}

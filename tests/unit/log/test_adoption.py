@@ -7,6 +7,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.log_home import LogHome, all_values
+from tests.machinery.old_batches import build_old
 
 from tidelog.errors import InvalidArgument, InvalidTxnState, KafkaStorageError
 from tidelog.log.leader_epoch import EpochEntry
@@ -14,8 +16,6 @@ from tidelog.records.control import build_marker
 from tidelog.records.isolation import Isolation
 from tidelog.records.memory import walk
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome, all_values
-from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 import pytest
+from tests.machinery.log_home import LogHome, all_values
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import (
@@ -28,7 +29,6 @@ from tidelog.records.control import build_marker
 from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import ManualClock, build_batch
-from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

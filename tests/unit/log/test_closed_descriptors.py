@@ -6,18 +6,19 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.log_home import LogHome, all_values
 
 from tidelog.errors import KafkaStorageError
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.machinery.fields import SequenceFields
+
     from tidelog.log.log import Log
-    from tidelog.testing.fields import SequenceFields
 
 NOW_MS = 1_700_000_000_000
 LACKS = [errno.EMFILE, errno.ENFILE, errno.ENOMEM]

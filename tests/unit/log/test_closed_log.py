@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import pytest
+from tests.machinery.log_home import LogHome
 
 from tidelog.config.log_config import LogConfig
 from tidelog.errors import KafkaStorageError
@@ -15,7 +16,6 @@ from tidelog.log.readable import ReadableLog
 from tidelog.log.segment_swap import SegmentSwap
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,12 +6,12 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.log_home import LogHome
 
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.log.directory_guard import DirectoryGuard
 from tidelog.log.leader_epoch import EpochEntry, LeaderEpochCache
 from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler, build_batch
-from tidelog.testing.log_home import LogHome
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -7,20 +7,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 import pytest
+from tests.machinery.log_home import LogHome
 
 from tidelog.errors import MessageTooLarge
 from tidelog.log.listeners import LogListener
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.machinery.fields import TransactionFields
+
     from tidelog.log.log import Log
     from tidelog.records.builder import BatchFields
-    from tidelog.testing.fields import TransactionFields
 
 NOW_MS = 1_700_000_000_000
 

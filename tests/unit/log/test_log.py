@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
 import pytest
+from tests.machinery.log_home import LogHome, all_values
 
 from tidelog.config.log_config import LogConfig
 from tidelog.errors import (
@@ -19,7 +20,6 @@ from tidelog.errors import (
 from tidelog.log.offset_lookup import OffsetTarget, TimestampedOffset
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
+from tests.machinery.log_home import LogHome
+from tests.machinery.old_batches import build_old
+
 from tidelog.codec.compression import Codec
 from tidelog.records.control import build_marker
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome
-from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
+    from tests.machinery.fields import TransactionFields
+
     from tidelog.records.builder import BatchFields
-    from tidelog.testing.fields import TransactionFields
 
 
 NOW_MS = 1_700_000_000_000

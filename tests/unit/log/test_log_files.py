@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
 import pytest
+from tests.machinery.log_home import LogHome, all_records, all_values
+from tests.machinery.old_batches import build_old
 
 from tidelog.codec.metadata_files import read_partition_metadata
 from tidelog.env.system_files import SYSTEM_FILES
@@ -16,8 +18,6 @@ from tidelog.log.leader_epoch import EpochEntry
 from tidelog.log.offset_lookup import OffsetTarget
 from tidelog.records.isolation import Isolation
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome, all_records, all_values
-from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
     from collections.abc import Callable

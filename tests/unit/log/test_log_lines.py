@@ -8,12 +8,12 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.log_home import LogHome
 
 from tidelog.config.log_levels import TRACE
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.partition import Partition
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome
 
 if TYPE_CHECKING:
     from types import FrameType

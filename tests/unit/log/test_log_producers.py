@@ -6,6 +6,7 @@ import errno
 from typing import TYPE_CHECKING, Unpack
 
 import pytest
+from tests.machinery.log_home import LogHome, all_values
 
 from tidelog.errors import KafkaStorageError, TransactionCoordinatorFenced
 from tidelog.log.producers.producer_state import ProducerStateConfig
@@ -15,12 +16,12 @@ from tidelog.records.control import build_marker
 from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
+    from tests.machinery.fields import SequenceFields
+
     from tidelog.log.log import Log
     from tidelog.records.builder import BatchFields
-    from tidelog.testing.fields import SequenceFields
 
 
 NOW_MS = 1_700_000_000_000

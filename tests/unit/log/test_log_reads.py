@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Unpack
 
 import pytest
+from tests.machinery.log_home import LogHome, all_values
 
 from tidelog.errors import CorruptMessage, OffsetOutOfRange
 from tidelog.log.committed import AbortedTransaction
@@ -14,13 +15,13 @@ from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.segment import LogSegment
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
+    from tests.machinery.fields import SequenceFields
+
     from tidelog.log.log import Log
     from tidelog.records.builder import BatchFields
     from tidelog.records.sound_offsets import OffsetBounds
-    from tidelog.testing.fields import SequenceFields
 
 NOW_MS = 1_700_000_000_000
 WATERMARK, COMMITTED, END = Isolation

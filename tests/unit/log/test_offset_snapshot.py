@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Unpack
 
 import pytest
+from tests.machinery.log_home import LogHome
 
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.offsets import LogOffsetSnapshot
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome
 
 if TYPE_CHECKING:
+    from tests.machinery.fields import TransactionFields
+
     from tidelog.log.log import Log
     from tidelog.log.log_reads import LogView
     from tidelog.records.builder import BatchFields
-    from tidelog.testing.fields import TransactionFields
 
 NOW_MS = 1_700_000_000_000
 RECORDS = 5

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.log_home import LogHome, all_values
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import InvalidArgument, InvalidRecord, InvalidTimestamp, MessageTooLarge
 from tidelog.records.builder import build_batch
 from tidelog.records.validation.own_records import OwnRecords
-from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from tidelog.records.validation.rejection import Rejection

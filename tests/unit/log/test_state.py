@@ -6,13 +6,13 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.held_lock import HeldLock
+from tests.machinery.log_home import LogHome
 
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
 from tidelog.log.state import UNLOCKED_LOOKS
 from tidelog.records.isolation import Isolation
 from tidelog.testing import build_batch
-from tidelog.testing.held_lock import HeldLock
-from tidelog.testing.log_home import LogHome
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log

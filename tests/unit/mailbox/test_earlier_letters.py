@@ -10,6 +10,8 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.machinery.manager_home import ManagerHome, values
+from tests.machinery.staging import stage
 
 from tidelog.errors import InvalidTopic, MessageTooLarge
 from tidelog.mailbox.answer import VERSION, Answer
@@ -21,8 +23,6 @@ from tidelog.staging.manifest_names import MANIFESTS
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
 from tidelog.staging.ready_expiry import LEFTOVER_MS
 from tidelog.testing import CrashFileSystem
-from tidelog.testing.manager_home import ManagerHome, values
-from tidelog.testing.staging import stage
 
 LETTERS: dict[str, dict[str, str]] = json.loads(
     (Path(__file__).parents[2] / "golden" / "own" / "mailbox" / "letters.json").read_text("utf-8")

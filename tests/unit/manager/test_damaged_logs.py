@@ -7,6 +7,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.directory_home import DataHome, record
+from tests.machinery.manager_home import ManagerHome, fill, values
 
 from tidelog.errors import CorruptMessage, DamagedLog, KafkaStorageError
 from tidelog.log.loading.cut_keeper import KeepCuts
@@ -15,8 +17,6 @@ from tidelog.manager.lifecycle.log_opener import RecoveryRules
 from tidelog.manager.metrics.health import degraded_reasons
 from tidelog.manager.recovered_log import RecoveredLog
 from tidelog.service.requests.request import Request
-from tidelog.testing.directory_home import DataHome, record
-from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from tidelog.service.log_service import LogService

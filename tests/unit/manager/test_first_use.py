@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.directory_home import DataHome, record
 
 from tidelog.errors import (
     DirectoryLocked,
@@ -19,11 +20,11 @@ from tidelog.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
+    from tests.machinery.fields import ProducerFields
+
     from tidelog.embedded.logs import Logs
-    from tidelog.testing.fields import ProducerFields
 
 RECOVERY = "recovery-point-offset-checkpoint"
 WATERMARKS = "replication-offset-checkpoint"

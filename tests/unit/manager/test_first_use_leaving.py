@@ -6,10 +6,10 @@ import errno
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.directory_home import DataHome, record
 
 from tidelog.errors import CommitUnfinished, KafkaStorageError
 from tidelog.log.log import Log
-from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
     from tidelog.embedded.logs import Logs

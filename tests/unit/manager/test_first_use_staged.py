@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
+from tests.machinery.directory_home import DataHome, record
 
 from tidelog.errors import KafkaStorageError, MessageTooLarge, UnknownTopicOrPartition
 from tidelog.records.builder import build_batch
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.transaction import Transaction
-from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
     from tidelog.embedded.logs import Logs

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from tests.machinery import metadata_log as made
+from tests.machinery.directory_home import SMALL_INDEXES, DataHome, record
 
 from tidelog.codec.metadata_files import write_partition_metadata
 from tidelog.datadir.birth import birth_values
@@ -16,8 +18,6 @@ from tidelog.datadir.cluster_metadata.metadata_records import ResourceType
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.directories.log_dirs import LogDirs
 from tidelog.manager.from_kafka import take_over
-from tidelog.testing import metadata_log as made
-from tidelog.testing.directory_home import SMALL_INDEXES, DataHome, record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytest
+from tests.machinery.manager_home import Loading, ManagerHome, fill
 
 from tidelog.cleaner.states import IDLE, Phase
 from tidelog.errors import InvalidArgument, LogDirNotFound
 from tidelog.segment.filenames import TopicPartition
-from tidelog.testing.manager_home import Loading, ManagerHome, fill
 
 if TYPE_CHECKING:
     from collections.abc import Callable

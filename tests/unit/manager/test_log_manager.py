@@ -6,6 +6,7 @@ from errno import EIO, ENOSPC
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.manager_home import Loading, ManagerHome, fill, values
 
 from tidelog.datadir.partition_directories import random_id
 from tidelog.errors import (
@@ -20,7 +21,6 @@ from tidelog.errors import (
 from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.lifecycle.load_progress import LoadProgress
 from tidelog.testing import ManualClock
-from tidelog.testing.manager_home import Loading, ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager

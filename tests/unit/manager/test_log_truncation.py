@@ -6,10 +6,10 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.manager_home import ManagerHome, fill
 
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.segment.filenames import TopicPartition
-from tidelog.testing.manager_home import ManagerHome, fill
 
 if TYPE_CHECKING:
     from tidelog.service.log_service import LogService

@@ -7,9 +7,10 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tests.machinery.manager_home import ManagerHome
+
 from tidelog.datadir.catalogue import CATALOGUE_FILE, Topic
 from tidelog.embedded.logs import Logs
-from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

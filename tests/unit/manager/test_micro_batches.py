@@ -9,6 +9,8 @@ from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
+from tests.machinery.directory_home import DataHome
+from tests.machinery.manager_home import ManagerHome
 
 from tidelog.config.log_config import LogConfig
 from tidelog.embedded.logs import Logs
@@ -19,8 +21,6 @@ from tidelog.staging.journal import list_journals
 from tidelog.staging.staged_file import list_staged
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.staging.transaction import Transaction
-from tidelog.testing.directory_home import DataHome
-from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated

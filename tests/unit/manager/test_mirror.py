@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.batches_of_logs import batches_of
+from tests.machinery.directory_home import DataHome
 
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.birth import birth_values
@@ -29,19 +31,17 @@ from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.staging.staged_file import list_staged
 from tidelog.testing import PowerCut
-from tidelog.testing.batches_of_logs import batches_of
-from tidelog.testing.directory_home import DataHome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.conftest import Enumerated
+    from tests.machinery.fields import ProducerFields
 
     from tidelog.embedded.logs import Logs
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
     from tidelog.manager.mirror import MirroredPartition
-    from tidelog.testing.fields import ProducerFields
 
 SOURCE, TARGET = "/data", "/mirror"
 SMALL = {"internal.segment.bytes": "700", "retention.ms": "-1"}

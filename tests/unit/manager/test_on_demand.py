@@ -7,6 +7,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.held_lock import HeldLock
+from tests.machinery.manager_home import MAX_AGE_MS, Loading, ManagerHome, fill, values
 
 from tidelog.cleaner.states import Event
 from tidelog.errors import (
@@ -16,8 +18,6 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.segment.filenames import TopicPartition
-from tidelog.testing.held_lock import HeldLock
-from tidelog.testing.manager_home import MAX_AGE_MS, Loading, ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

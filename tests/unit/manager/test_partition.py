@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.directory_home import DataHome, record
+from tests.machinery.log_home import LogHome
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import FencedLeaderEpoch, InvalidTxnState, NotLeaderOrFollower
@@ -15,14 +17,13 @@ from tidelog.records.control import build_marker
 from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.offset_metadata import LogOffsetMetadata
-from tidelog.testing.directory_home import DataHome, record
-from tidelog.testing.log_home import LogHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.machinery.fields import TransactionFields
+
     from tidelog.log.log import Log
-    from tidelog.testing.fields import TransactionFields
 
 
 def home_with_topic() -> DataHome:

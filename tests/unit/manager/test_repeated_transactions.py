@@ -8,6 +8,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.directory_home import DataHome
+from tests.machinery.staging import leave, stage
 
 from tidelog.errors import (
     CommitPending,
@@ -21,8 +23,6 @@ from tidelog.staging.finished import FINISHED_FILE
 from tidelog.staging.manifest_names import new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
 from tidelog.staging.stream_batch import StreamBatch
-from tidelog.testing.directory_home import DataHome
-from tidelog.testing.staging import leave, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

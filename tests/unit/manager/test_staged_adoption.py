@@ -9,6 +9,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.directory_home import DataHome, record
+from tests.machinery.old_batches import build_old
 
 from tidelog.config.log_config import LogConfig
 from tidelog.errors import (
@@ -26,8 +28,6 @@ from tidelog.staging.journal import JOURNAL_SUFFIX, journal_name, read_journal
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.staging.transaction import Transaction
 from tidelog.testing import PowerCut
-from tidelog.testing.directory_home import DataHome, record
-from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,6 +9,8 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.directory_home import DataHome, record
+from tests.machinery.manager_home import ManagerHome
 
 from tidelog.config.log_config import LogConfig
 from tidelog.embedded.logs import Logs
@@ -32,8 +34,6 @@ from tidelog.staging.journal import JOURNAL_SUFFIX, JOURNAL_VERSION, journal_nam
 from tidelog.staging.manifest_names import waiting_hashes
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.testing import PowerCut
-from tidelog.testing.directory_home import DataHome, record
-from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

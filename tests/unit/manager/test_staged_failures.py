@@ -7,6 +7,9 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.directory_home import DataHome, record
+from tests.machinery.manager_home import ManagerHome, values
+from tests.machinery.staging import stage
 
 from tidelog.embedded.logs import Logs
 from tidelog.errors import CommitPending, CommitUnfinished, KafkaStorageError
@@ -19,9 +22,6 @@ from tidelog.staging.manifest_names import new_stem
 from tidelog.staging.ready_expiry import LEFTOVER_MS
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.testing import PowerCut
-from tidelog.testing.directory_home import DataHome, record
-from tidelog.testing.manager_home import ManagerHome, values
-from tidelog.testing.staging import stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,13 +7,13 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.manager_home import ManagerHome, fill, values
 
 from tidelog.embedded.logs import Logs
 from tidelog.errors import CommitPending, CommitUnfinished
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import FINISHED_FILE
-from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from tidelog.service.log_service import LogService

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from tests.machinery.directory_home import DataHome, record
+from tests.machinery.manager_home import ManagerHome
 
 from tidelog.config.log_config import LogConfig
 from tidelog.embedded.logs import Logs
-from tidelog.testing.directory_home import DataHome, record
-from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable

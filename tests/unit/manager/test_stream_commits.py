@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.directory_home import DataHome
 
 from tidelog.config.log_config import LogConfig
 from tidelog.errors import (
@@ -36,7 +37,6 @@ from tidelog.staging.staged_file import list_staged
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.staging.transaction import Transaction
 from tidelog.testing import PowerCut
-from tidelog.testing.directory_home import DataHome
 
 if TYPE_CHECKING:
     from tidelog.embedded.logs import Logs

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
+from tests.machinery import metadata_log as made
+from tests.machinery.directory_home import DataHome, record
 
 from tidelog.codec.metadata_files import MetaProperties, read_meta_properties
 from tidelog.config.log_config import LogConfig
@@ -16,13 +18,12 @@ from tidelog.manager.to_kafka import PROPERTIES_FILE, plan_hand_over, write_hand
 from tidelog.readonly.cluster_metadata import read_bootstrap_types, read_cluster_metadata
 from tidelog.records.builder import build_batch
 from tidelog.staging.journal import journal_name
-from tidelog.testing import metadata_log as made
-from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
+    from tests.machinery.fields import ProducerFields
+
     from tidelog.datadir.cluster_metadata.metadata_image import MetadataImage
     from tidelog.manager.to_kafka import HandOver
-    from tidelog.testing.fields import ProducerFields
 
 PATH = DataHome.path
 BOOTSTRAP = f"{PATH}/{BOOTSTRAP_FILE}"

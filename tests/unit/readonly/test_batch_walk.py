@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.stored_log import BATCHES, SIZE, flipped, home_with, name_of
 
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
 from tidelog.readonly.batch_walk import walk_range
 from tidelog.readonly.partition_files import PartitionFiles
 from tidelog.readonly.read_files import ReadFiles
-from tidelog.testing.stored_log import BATCHES, SIZE, flipped, home_with, name_of
 
 if TYPE_CHECKING:
+    from tests.machinery.directory_home import DataHome
+
     from tidelog.env.files import FileSystem, OpenFile, OpenMode
-    from tidelog.testing.directory_home import DataHome
 
 
 def files_of(home: DataHome) -> PartitionFiles:

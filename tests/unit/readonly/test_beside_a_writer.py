@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from tests.machinery.cleaning import CleanerHome
 
 from tidelog.cleaner.compaction import Compaction
 from tidelog.codec.checkpoint_file import write_checkpoint
@@ -28,7 +29,6 @@ from tidelog.readonly.log_follower import LogFollower
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
 from tidelog.testing import CrashFileSystem
-from tidelog.testing.cleaning import CleanerHome
 from tidelog.testing.manual_time import ManualClock
 
 if TYPE_CHECKING:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
+from tests.machinery import metadata_log as made
+from tests.machinery.directory_home import DataHome
 
 from tidelog.codec.checkpoint_file import MAX_FILE_BYTES
 from tidelog.env.system_files import SYSTEM_FILES
@@ -23,8 +25,6 @@ from tidelog.readonly.cluster_metadata import (
     read_cluster_metadata,
 )
 from tidelog.records.control import ControlType
-from tidelog.testing import metadata_log as made
-from tidelog.testing.directory_home import DataHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.stored_log import BATCHES, LOG_STARTS, flipped, home_with, name_of
 
 from tidelog.errors import CorruptMessage
 from tidelog.readonly.gaps import Gap, GapCause, find_gaps
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
-from tidelog.testing.stored_log import BATCHES, LOG_STARTS, flipped, home_with, name_of
 
 if TYPE_CHECKING:
-    from tidelog.testing.directory_home import DataHome
-    from tidelog.testing.fields import ProducerFields
+    from tests.machinery.directory_home import DataHome
+    from tests.machinery.fields import ProducerFields
 
 CLEANED = "cleaner-offset-checkpoint"
 PRODUCER: ProducerFields = {"producer_id": 5, "producer_epoch": 0}

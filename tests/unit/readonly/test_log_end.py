@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.stored_log import BATCHES, SIZE, flipped, home_with, index, name_of
 
 from tidelog.readonly.checkpoints import NO_LINES, Lines
 from tidelog.readonly.log_end import LogEnd, find_end
 from tidelog.readonly.partition_files import PartitionFiles
 from tidelog.readonly.read_files import ReadFiles
-from tidelog.testing.stored_log import BATCHES, SIZE, flipped, home_with, index, name_of
 
 if TYPE_CHECKING:
-    from tidelog.testing.directory_home import DataHome
+    from tests.machinery.directory_home import DataHome
 
 
 def files_of(home: DataHome, lines: Lines = NO_LINES, later: Lines | None = None) -> PartitionFiles:

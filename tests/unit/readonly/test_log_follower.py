@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.stored_log import BATCHES, LOG_STARTS, VALUES, WATERMARKS, home_with, name_of
 
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange
 from tidelog.readonly.log_follower import LogFollower
 from tidelog.readonly.read_only_log import ReadOnlyLog, ReadUpTo
-from tidelog.testing.stored_log import BATCHES, LOG_STARTS, VALUES, WATERMARKS, home_with, name_of
 
 if TYPE_CHECKING:
-    from tidelog.testing.directory_home import DataHome
+    from tests.machinery.directory_home import DataHome
 
 PATH = "/data/t-0"
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.stored_log import BATCHES, SIZE, home_with, index, name_of
 
 from tidelog.errors import KafkaStorageError
 from tidelog.readonly.held_files import MAX_HELD_FILES, SnapshotOutdated
 from tidelog.readonly.log_snapshot import MAX_LOOKS
 from tidelog.readonly.partition_files import PartitionFiles, overlapping
 from tidelog.readonly.read_files import ReadFiles
-from tidelog.testing.stored_log import BATCHES, SIZE, home_with, index, name_of
 
 if TYPE_CHECKING:
+    from tests.machinery.directory_home import DataHome
+
     from tidelog.env.files import OpenFile, OpenMode
-    from tidelog.testing.directory_home import DataHome
 
 
 def files_of(home: DataHome) -> PartitionFiles:

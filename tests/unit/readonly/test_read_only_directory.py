@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from tests.machinery.directory_home import DataHome, record
+from tests.machinery.stored_log import BATCHES, home_with
 
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.config.log_config import LogConfig
@@ -16,8 +18,6 @@ from tidelog.embedded.doors import open_briefly
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.read_only_directory import ReadOnlyDirectory, open_directory_read_only
-from tidelog.testing.directory_home import DataHome, record
-from tidelog.testing.stored_log import BATCHES, home_with
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,20 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from tidelog.codec.compression import Codec
-from tidelog.errors import (
-    InvalidArgument,
-    InvalidTopic,
-    KafkaStorageError,
-    OffsetOutOfRange,
-    UnknownTopicOrPartition,
-)
-from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
-from tidelog.records.builder import build_batch
-from tidelog.testing import stored_batches
-from tidelog.testing.directory_home import DataHome, record
-from tidelog.testing.stored_log import (
+from tests.machinery.directory_home import DataHome, record
+from tests.machinery.stored_log import (
     BATCHES,
     LOG_STARTS,
     SIZE,
@@ -33,9 +21,21 @@ from tidelog.testing.stored_log import (
     read,
     whole,
 )
+from tests.machinery.strategies import stored_batches
+
+from tidelog.codec.compression import Codec
+from tidelog.errors import (
+    InvalidArgument,
+    InvalidTopic,
+    KafkaStorageError,
+    OffsetOutOfRange,
+    UnknownTopicOrPartition,
+)
+from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
+from tidelog.records.builder import build_batch
 
 if TYPE_CHECKING:
-    from tidelog.testing.strategies import BatchSample
+    from tests.machinery.strategies import BatchSample
 
 
 # Offsets

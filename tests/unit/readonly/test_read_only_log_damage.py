@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from tidelog.errors import (
-    CorruptMessage,
-)
-from tidelog.readonly.read_only_log import open_read_only
-from tidelog.records.batch import BATCH_HEADER
-from tidelog.records.builder import build_batch, pack_batch
-from tidelog.testing.stored_log import (
+from tests.machinery.stored_log import (
     BATCHES,
     SIZE,
     VALUES,
@@ -23,6 +16,13 @@ from tidelog.testing.stored_log import (
     read,
     whole,
 )
+
+from tidelog.errors import (
+    CorruptMessage,
+)
+from tidelog.readonly.read_only_log import open_read_only
+from tidelog.records.batch import BATCH_HEADER
+from tidelog.records.builder import build_batch, pack_batch
 
 
 @pytest.mark.parametrize(

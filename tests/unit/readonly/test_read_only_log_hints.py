@@ -5,14 +5,8 @@ from __future__ import annotations
 import errno
 
 import pytest
-
-from tidelog.errors import (
-    KafkaStorageError,
-    OffsetOutOfRange,
-)
-from tidelog.records.builder import build_batch
-from tidelog.testing.directory_home import record
-from tidelog.testing.stored_log import (
+from tests.machinery.directory_home import record
+from tests.machinery.stored_log import (
     BATCHES,
     SIZE,
     VALUES,
@@ -23,6 +17,12 @@ from tidelog.testing.stored_log import (
     read,
     whole,
 )
+
+from tidelog.errors import (
+    KafkaStorageError,
+    OffsetOutOfRange,
+)
+from tidelog.records.builder import build_batch
 
 # Hints
 

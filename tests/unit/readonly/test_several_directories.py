@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import pytest
+from tests.machinery import metadata_log as made
+from tests.machinery.stored_log import BATCHES
 
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.datadir.catalogue import Catalogue, Topic, write_catalogue
@@ -22,9 +24,7 @@ from tidelog.errors import (
 )
 from tidelog.readonly.absent_partitions import BY_FLAG
 from tidelog.readonly.read_only_directory import ReadOnlyDirectory, open_directory_read_only
-from tidelog.testing import metadata_log as made
 from tidelog.testing.crash_files import CrashFileSystem
-from tidelog.testing.stored_log import BATCHES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

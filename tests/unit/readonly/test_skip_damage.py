@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.stored_log import BATCHES, SIZE, flipped, home_with, name_of
 
 from tidelog.errors import CorruptMessage
 from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import pack_batch
 from tidelog.testing import build_batch
-from tidelog.testing.stored_log import BATCHES, SIZE, flipped, home_with, name_of
 
 if TYPE_CHECKING:
+    from tests.machinery.directory_home import DataHome
+
     from tidelog.readonly.damaged_range import DamagedRange
-    from tidelog.testing.directory_home import DataHome
 
 PATH = "/data/t-0"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.machinery.directory_home import DataHome
 
 from tidelog.errors import CorruptMessage, InvalidArgument, KafkaStorageError
 from tidelog.log.offset_lookup import OffsetTarget, TimestampedOffset
 from tidelog.records.builder import build_batch
 from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
 from tidelog.segment.time_index import TIME_INDEX_ENTRY
-from tidelog.testing.directory_home import DataHome
 
 TIMES = [10, 30, 20, 40, 35, 50]
 """Of the records at offsets 0 to 5: a batch each, two segments of three."""

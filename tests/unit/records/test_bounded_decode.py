@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.machinery.old_batches import build_entry, build_old
 
 from tidelog.codec.compression import Codec, compress
 from tidelog.errors import CorruptMessage, InvalidRecord, MessageTooLarge
@@ -15,7 +16,6 @@ from tidelog.records.bounded_decode import decode_bounded
 from tidelog.records.builder import build_batch, pack_batch
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import decode_groups
-from tidelog.testing.old_batches import build_entry, build_old
 
 if TYPE_CHECKING:
     from tidelog.records.record import Record

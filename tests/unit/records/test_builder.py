@@ -15,7 +15,7 @@ from tidelog.records.memory import walk
 from tidelog.records.record_columns import iterate
 
 if TYPE_CHECKING:
-    from tidelog.testing.fields import SequenceFields
+    from tests.machinery.fields import SequenceFields
 
 
 GOLDEN = bytes.fromhex(

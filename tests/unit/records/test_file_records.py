@@ -6,13 +6,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tests.machinery.old_batches import build_old
 
 from tidelog.records.builder import build_batch
 from tidelog.records.file_records import FileRecords, FileSlice
 from tidelog.records.record_columns import decode
 from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.testing import CrashFileSystem
-from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
     from tidelog.env.files import OpenFile

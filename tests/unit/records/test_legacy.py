@@ -6,12 +6,12 @@ import tracemalloc
 from typing import Any
 
 import pytest
+from tests.machinery.old_batches import build_entry, build_old
 
 from tidelog.codec.compression import Codec, compress
 from tidelog.errors import CorruptMessage, InvalidRecord, MessageTooLarge
 from tidelog.records.batch import TimestampType
 from tidelog.records.legacy import base_offset, expand, scan_legacy
-from tidelog.testing.old_batches import build_entry, build_old
 
 RECORDS = [(10, b"k1", b"v1"), (30, None, b""), (20, b"k3", None)]
 OLD_CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4]

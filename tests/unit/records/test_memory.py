@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.machinery.old_batches import build_old
 
 from tidelog.codec.compression import Codec
 from tidelog.records import memory
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import build_batch
 from tidelog.records.memory import BatchColumns, walk
-from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
-    from tidelog.testing.fields import SequenceFields
+    from tests.machinery.fields import SequenceFields
 
 
 RECORDS = [(1000 + i, b"key", b"value", ()) for i in range(3)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.machinery.old_batches import build_old
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import (
@@ -20,10 +21,9 @@ from tidelog.records.builder import build_batch, empty_batch, pack_batch
 from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import decode, decode_groups, decode_to_damage, iterate
-from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
-    from tidelog.testing.fields import SequenceFields
+    from tests.machinery.fields import SequenceFields
 
 
 CREATE, APPEND = TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.machinery.old_batches import build_entry
 
 from tidelog.errors import CorruptMessage
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import build_batch
 from tidelog.records.scan import batch_row, crc_matches, header_of_row, whole_batch_size
-from tidelog.testing.old_batches import build_entry
 
 BATCH = build_batch([(10, b"k", b"v", ())], base_offset=2**63 - 1, leader_epoch=3)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pytest
+from tests.machinery.old_batches import build_old
 
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.kernels.runtime import gate
@@ -21,7 +22,6 @@ from tidelog.segment.checked_batches import (
     Helpers,
 )
 from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler, build_batch
-from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

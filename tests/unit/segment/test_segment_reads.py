@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.old_batches import build_old
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import CorruptMessage, InvalidArgument
@@ -12,13 +13,12 @@ from tidelog.records.batch import TimestampType
 from tidelog.records.control import build_marker
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.segment_reads import TimestampAndOffset
-from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
+    from tests.machinery.fields import MarkerFields
     from tests.unit.segment.conftest import Room
 
     from tidelog.segment.segment import LogSegment
-    from tidelog.testing.fields import MarkerFields
 
 
 def with_gaps(room: Room) -> LogSegment:

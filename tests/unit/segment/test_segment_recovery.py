@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+    from tests.machinery.fields import MarkerFields
     from tests.unit.segment.conftest import Room
 
     from tidelog.records.memory import BatchColumns
     from tidelog.segment.segment import LogSegment
     from tidelog.segment.segment_recovery import Cut
-    from tidelog.testing.fields import MarkerFields
 
 INT64_MAX = 2**63 - 1
 

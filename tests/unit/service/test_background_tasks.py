@@ -6,9 +6,9 @@ import os
 from errno import EIO
 
 import pytest
+from tests.machinery.manager_home import MAX_AGE_MS, ManagerHome, fill
 
 from tidelog.errors import OffsetOutOfRange
-from tidelog.testing.manager_home import MAX_AGE_MS, ManagerHome, fill
 
 DELAY_MS = 30_000
 RETENTION_MS = 300_000

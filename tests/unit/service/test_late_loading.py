@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from tests.machinery.manager_home import ManagerHome, copy_log, delete_log, fill, values
 
 from tidelog.codec.metadata_files import write_partition_metadata
 from tidelog.embedded.logs import Logs
 from tidelog.errors import CommitUnfinished, KafkaStorageError
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
 from tidelog.service.mover import PartitionMover
-from tidelog.testing.manager_home import ManagerHome, copy_log, delete_log, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,16 +6,16 @@ from errno import EDQUOT, EMFILE, ENFILE, ENOMEM, ENOSPC
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytest
-
-from tidelog.errors import KafkaStorageError, StartAborted
-from tidelog.manager.metrics.metrics_file import MetricsFiles
-from tidelog.testing.manager_home import (
+from tests.machinery.manager_home import (
     Loading,
     ManagerHome,
     fill,
     home_with_two_logs_of_a_partition,
     values,
 )
+
+from tidelog.errors import KafkaStorageError, StartAborted
+from tidelog.manager.metrics.metrics_file import MetricsFiles
 from tidelog.testing.manual_time import ManualScheduler
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from errno import EIO, EMFILE, ENOSPC
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.manager_home import ManagerHome, fill, values
 
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.manager.lifecycle.move_status import MoveState
 from tidelog.manager.log_manager import LogManager
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
 from tidelog.service import mover
-from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

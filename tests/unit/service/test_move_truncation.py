@@ -6,6 +6,8 @@ from errno import EIO, EMFILE, ENOSPC
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.held_lock import HeldLock
+from tests.machinery.manager_home import ManagerHome
 
 from tidelog.errors import KafkaStorageError
 from tidelog.records.builder import build_batch
@@ -13,8 +15,6 @@ from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
 from tidelog.service import mover
 from tidelog.service.requests.carry_out import Home, carry_out
-from tidelog.testing.held_lock import HeldLock
-from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log

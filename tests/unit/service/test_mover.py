@@ -8,6 +8,13 @@ from errno import EIO, EISDIR, EMFILE, ENOSPC
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
+from tests.machinery.manager_home import (
+    MAX_AGE_MS,
+    ManagerHome,
+    fill,
+    home_with_two_logs_of_a_partition,
+    values,
+)
 
 from tidelog.cleaner.states import IDLE, Phase
 from tidelog.errors import (
@@ -20,13 +27,6 @@ from tidelog.errors import (
 from tidelog.segment.filenames import TopicPartition
 from tidelog.service import mover
 from tidelog.testing import PowerCut
-from tidelog.testing.manager_home import (
-    MAX_AGE_MS,
-    ManagerHome,
-    fill,
-    home_with_two_logs_of_a_partition,
-    values,
-)
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
+from tests.machinery.manager_home import Loading, ManagerHome, copy_log, delete_log, fill, values
 
 from tidelog.codec.metadata_files import write_partition_metadata
 from tidelog.errors import KafkaStorageError
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
-from tidelog.testing.manager_home import Loading, ManagerHome, copy_log, delete_log, fill, values
 
 if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager

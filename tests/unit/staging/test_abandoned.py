@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.machinery.directory_home import DataHome
 
 from tidelog.errors import DirectoryNotShared
 from tidelog.staging.abandoned import abandoned_files
@@ -17,7 +18,6 @@ from tidelog.staging.marker import (
     visited_markers,
 )
 from tidelog.staging.staged_file import attempt_of, staged_name
-from tidelog.testing.directory_home import DataHome
 
 HOUR_MS = 3_600_000
 

@@ -6,6 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.log_home import LogHome, all_values
 
 from tidelog.config.log_config import LogConfig
 from tidelog.errors import KafkaStorageError
@@ -14,7 +15,6 @@ from tidelog.records.memory import walk
 from tidelog.staging.adopting import adopt_run, adopted_from, is_adoptable
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.staged_run import Placement
-from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig as Config

@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.directory_home import DataHome, record
 
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.records.builder import build_batch
@@ -15,7 +16,6 @@ from tidelog.records.memory import walk
 from tidelog.staging import bundle as bundle_module
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.staged_run import RunLimits, StagedRun, check_run
-from tidelog.testing.directory_home import DataHome, record
 from tidelog.testing.open_file import CrashFile
 
 if TYPE_CHECKING:

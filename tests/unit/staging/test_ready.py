@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 import pytest
+from tests.machinery.manager_home import ManagerHome, values
+from tests.machinery.staging import leave, stage
 
 from tidelog.errors import (
     CorruptFile,
@@ -30,8 +32,6 @@ from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.staging.transaction import Transaction
 from tidelog.testing import CrashFileSystem
-from tidelog.testing.manager_home import ManagerHome, values
-from tidelog.testing.staging import leave, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

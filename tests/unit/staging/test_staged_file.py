@@ -6,6 +6,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from tests.machinery.directory_home import DataHome, record
 
 from tidelog.errors import InvalidArgument, InvalidRecord, KafkaStorageError, MessageTooLarge
 from tidelog.records.builder import build_batch
@@ -13,7 +14,6 @@ from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.staged_file import check_txn, is_staged_name, list_staged, staged_name
 from tidelog.staging.staged_run import RunLimits, StagedRun, check_run
 from tidelog.staging.stream_batch import StreamBatch
-from tidelog.testing.directory_home import DataHome, record
 
 LIMIT = 1 << 20
 BATCHES = [build_batch([record(b"a"), record(b"b")]), build_batch([record(b"c" * 100)])]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.machinery.cleaning import CleanerHome, kept
+from tests.machinery.spread_workers import SerialWorkers
 
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.compaction import Spread, examine_log
@@ -19,8 +21,6 @@ from tidelog.errors import CleaningAborted, CorruptMessage
 from tidelog.kernels.runtime import gate
 from tidelog.segment.filenames import TopicPartition
 from tidelog.segment.segment import LogSegment
-from tidelog.testing.cleaning import CleanerHome, kept
-from tidelog.testing.spread_workers import SerialWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

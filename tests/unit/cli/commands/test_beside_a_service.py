@@ -12,9 +12,8 @@ import tidelog
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.machinery.outcome import Outcome
     from tests.unit.cli.conftest import Cli
-
-    from tidelog.testing.outcome import Outcome
 
 ID = re.compile(r"id \S{22}")
 SMALL = {"internal.segment.bytes": "600", "retention.ms": "-1", "segment.index.bytes": "4096"}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.machinery.manager_home import ManagerHome, as_service, fill, values
+
 import tidelog
 from tidelog.cli.commands.move import moving_config
 from tidelog.service.log_service import LogService
-from tidelog.testing.manager_home import ManagerHome, as_service, fill, values
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.staging import leave, stage
 
 from tidelog.cli.commands import run
 from tidelog.embedded.doors import open_briefly
@@ -15,7 +16,6 @@ from tidelog.errors import CommitUnfinished
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.manifest_names import new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
-from tidelog.testing.staging import leave, stage
 
 if TYPE_CHECKING:
     from pathlib import Path

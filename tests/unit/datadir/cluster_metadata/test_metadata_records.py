@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis.strategies import binary, integers
+from tests.machinery import metadata_log as made
 
 from tidelog.datadir.cluster_metadata.metadata_records import (
     ConfigRecord,
@@ -19,7 +20,6 @@ from tidelog.datadir.cluster_metadata.metadata_records import (
     unpack_metadata_record,
 )
 from tidelog.errors import InvalidRecord
-from tidelog.testing import metadata_log as made
 
 ID = UUID(int=7)
 

@@ -9,6 +9,7 @@ from xml.etree.ElementTree import fromstring
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machinery.picture_rules import check_page, check_picture, check_svg, check_text
 
 from tidelog.explain.describe import HoleFacts, LogFacts, SegmentFacts
 from tidelog.explain.pictures.log_picture import DamagedSpan, LogPicture, Mark, join_segments
@@ -22,7 +23,6 @@ from tidelog.explain.pictures.svg_elements import mono_width
 from tidelog.explain.pictures.svg_marks import draw_marks
 from tidelog.explain.pictures.take_picture import picture_of_facts
 from tidelog.explain.pictures.text_picture import TextStyle, draw_text
-from tidelog.testing.picture_rules import check_page, check_picture, check_svg, check_text
 
 HOSTILE = "a\"b<c>&'\x1b[31m\n\u202e\ud800\x00]]>-->"
 

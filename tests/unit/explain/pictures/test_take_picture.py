@@ -5,6 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.cleaning import CleanerHome
+from tests.machinery.directory_home import DataHome, record
+from tests.machinery.picture_rules import check_picture, check_svg, check_text
+from tests.machinery.stored_log import (
+    BATCHES,
+    LOG_STARTS,
+    SIZE,
+    VALUES,
+    flipped,
+    home_with,
+    name_of,
+)
 
 from tidelog.config.log_config import LogConfig
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange
@@ -16,23 +28,12 @@ from tidelog.manager.compaction_plan import CleanerLines
 from tidelog.readonly.holes import Hole
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.builder import build_batch
-from tidelog.testing.cleaning import CleanerHome
-from tidelog.testing.directory_home import DataHome, record
-from tidelog.testing.picture_rules import check_picture, check_svg, check_text
-from tidelog.testing.stored_log import (
-    BATCHES,
-    LOG_STARTS,
-    SIZE,
-    VALUES,
-    flipped,
-    home_with,
-    name_of,
-)
 
 if TYPE_CHECKING:
+    from tests.machinery.log_home import LogHome
+
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
-    from tidelog.testing.log_home import LogHome
     from tidelog.testing.manual_time import ManualClock
 
 PATH = "/data/t-0"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.old_batches import build_old
 
 from tidelog.explain.verify.findings import Finding, damage
 from tidelog.explain.verify.verify_batches import BatchChecks, search_behind
@@ -13,7 +14,6 @@ from tidelog.records.builder import build_batch, pack_batch
 from tidelog.records.file_records import FileRecords
 from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.testing import CrashFileSystem
-from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
     from tidelog.env.files import OpenFile

@@ -5,11 +5,11 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+from tests.machinery.directory_home import DataHome
 
 from tidelog.codec.metadata_files import format_uuid
 from tidelog.errors import KafkaStorageError
 from tidelog.explain.verify.verify_directory import check_directory
-from tidelog.testing.directory_home import DataHome
 
 WATERMARKS = "replication-offset-checkpoint"
 CATALOGUE = "tidelog.topics.json"

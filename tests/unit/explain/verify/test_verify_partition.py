@@ -6,15 +6,15 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.log_home import LogHome
 
 from tidelog.explain.verify.verify_partition import LogVerifier, verify_if_there, verify_partition
 from tidelog.log.producers.producer_snapshot import pack_snapshot, unpack_snapshot
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
-from tidelog.testing.log_home import LogHome
 
 if TYPE_CHECKING:
-    from tidelog.testing.fields import ProducerFields
+    from tests.machinery.fields import ProducerFields
 
 
 LOG = "00000000000000000000"

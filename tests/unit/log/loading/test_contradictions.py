@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.log_home import LogHome
 
 from tidelog.errors import CorruptMessage, DamagedLog
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.records.isolation import Isolation
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable

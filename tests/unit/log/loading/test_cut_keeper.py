@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
+from tests.machinery.log_home import LogHome, all_values
 
 from tidelog.codec.metadata_files import format_uuid, write_partition_metadata
 from tidelog.errors import CorruptFile, KafkaStorageError
@@ -16,7 +17,6 @@ from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.salvage import CutFile, find_cut_files
 from tidelog.records.past_damage import BadBytes
 from tidelog.testing import PowerCut, build_batch
-from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from tidelog.testing.crash_files import CrashFileSystem

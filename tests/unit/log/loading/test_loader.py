@@ -7,20 +7,21 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
+from tests.machinery.log_home import LogHome, all_values
 
 from tidelog.errors import InvalidTxnState, KafkaStorageError
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.loading.load_watch import LoadWatcher, Loss, RecoveryProgress
 from tidelog.records.isolation import Isolation
 from tidelog.testing import PowerCut, build_batch
-from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.machinery.fields import ProducerFields
+
     from tidelog.records.builder import BatchFields
     from tidelog.testing.disk import Kept
-    from tidelog.testing.fields import ProducerFields
 
 NOW_MS = 1_700_000_000_000
 FIRST = "00000000000000000000"

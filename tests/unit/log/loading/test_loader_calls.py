@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.machinery.log_home import LogHome, all_values
+
 from tidelog.log.loading.load_watch import LoadWatcher
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome, all_values
 
 if TYPE_CHECKING:
     from tidelog.env.files import OpenFile, OpenMode

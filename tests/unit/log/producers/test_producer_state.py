@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.machinery.log_home import LogHome
 
 from tidelog.errors import InvalidProducerEpoch
 from tidelog.log.producers.producer_append import ProducerBatch
@@ -13,7 +14,6 @@ from tidelog.log.producers.producer_state import (
 )
 from tidelog.records.control import EndTxnMarker
 from tidelog.records.validation.append_origin import AppendOrigin
-from tidelog.testing.log_home import LogHome
 
 NOW_MS = 1_700_000_000_000
 CONFIG = ProducerStateConfig(producer_id_expiration_ms=1000, transaction_max_timeout_ms=500)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.log_home import LogHome
 
 from tidelog.errors import CorruptMessage, OffsetOutOfRange
 from tidelog.readonly.read_only_log import ReadOnlyLog, ReadUpTo, open_read_only
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
-from tidelog.testing.log_home import LogHome
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log

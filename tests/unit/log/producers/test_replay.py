@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machinery.log_home import LogHome
+from tests.machinery.old_batches import build_old
 
 from tidelog.log.leader_epoch import EpochEntry
 from tidelog.log.producers.producer_state import ProducerStateConfig, ProducerStateManager
@@ -14,8 +16,6 @@ from tidelog.records.control import build_marker
 from tidelog.records.memory import walk
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome
-from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
     from tidelog.segment.txn_index import AbortedTxn

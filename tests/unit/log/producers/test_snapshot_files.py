@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tests.machinery.log_home import LogHome
+
 from tidelog.log.producers.snapshot_files import SnapshotFiles
-from tidelog.testing.log_home import LogHome
 
 
 def test_a_snapshot_is_renamed_before_it_is_deleted() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 
 import pytest
+from tests.machinery.manager_home import ManagerHome, fill
 
 from tidelog.datadir.log_dir_description import ReplicaInfo
-from tidelog.testing.manager_home import ManagerHome, fill
 
 
 def test_each_directory_has_its_logs_and_its_room() -> None:

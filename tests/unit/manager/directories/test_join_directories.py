@@ -8,12 +8,12 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.directory_home import DataHome
 
 from tidelog.datadir.catalogue import read_catalogue, write_catalogue
 from tidelog.errors import DirectoryLocked, InvalidArgument
 from tidelog.manager.directories.join_directories import join_directories
 from tidelog.testing import PowerCut
-from tidelog.testing.directory_home import DataHome
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated

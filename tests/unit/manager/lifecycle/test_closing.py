@@ -6,16 +6,16 @@ from errno import EIO
 from typing import TYPE_CHECKING
 
 import pytest
-
-from tidelog.embedded.logs import Logs
-from tidelog.errors import KafkaStorageError
-from tidelog.testing.manager_home import (
+from tests.machinery.manager_home import (
     Loading,
     ManagerHome,
     fill,
     home_with_two_logs_of_a_partition,
     values,
 )
+
+from tidelog.embedded.logs import Logs
+from tidelog.errors import KafkaStorageError
 
 if TYPE_CHECKING:
     from tidelog.service.log_service import LogService

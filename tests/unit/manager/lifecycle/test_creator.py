@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
+from tests.machinery.manager_home import Loading, ManagerHome, fill, values
 
 from tidelog.embedded.logs import Logs
 from tidelog.errors import (
@@ -17,7 +18,6 @@ from tidelog.errors import (
 )
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.directory import CommitPoint
-from tidelog.testing.manager_home import Loading, ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,6 +6,7 @@ from errno import EIO, EMFILE, ENOSPC
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.manager_home import ManagerHome, fill, values
 
 from tidelog.errors import (
     DirectoryFull,
@@ -14,7 +15,6 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.manager.partition import Hold
-from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

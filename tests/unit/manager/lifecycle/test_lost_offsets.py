@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.machinery.manager_home import ManagerHome, fill
+
 from tidelog.log.loading.cut_files import CUT_FILE_END, CutFileEnd
-from tidelog.testing.manager_home import ManagerHome, fill
 
 if TYPE_CHECKING:
     import pytest

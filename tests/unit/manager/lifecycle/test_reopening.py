@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.manager_home import ManagerHome
 
 from tidelog.embedded.logs import Logs
 from tidelog.testing import ManualClock
-from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.manager_home import Loading, ManagerHome, as_service, fill, values
 
 from tidelog.cleaner.log_cleaner import Machine
 from tidelog.config.broker_config import BrokerConfig
@@ -15,7 +16,6 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.service.log_service import LogService
 from tidelog.testing import ManualClock, ManualScheduler, PowerCut
-from tidelog.testing.manager_home import Loading, ManagerHome, as_service, fill, values
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from tests.machinery.manager_home import ManagerHome, fill
 
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.lifecycle.load_progress import LoadProgress
 from tidelog.staging.finished import CommittedTransaction, write_finished
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing import build_batch
-from tidelog.testing.manager_home import ManagerHome, fill
 
 if TYPE_CHECKING:
     from tidelog.service.log_service import LogService

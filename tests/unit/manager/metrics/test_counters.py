@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.log_home import LogHome
+from tests.machinery.manager_home import ManagerHome, fill
+from tests.machinery.old_batches import build_entry
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import KafkaError
 from tidelog.manager.metrics.counters import Counters
 from tidelog.manager.partition import Partition
 from tidelog.testing import build_batch
-from tidelog.testing.log_home import LogHome
-from tidelog.testing.manager_home import ManagerHome, fill
-from tidelog.testing.old_batches import build_entry
 
 if TYPE_CHECKING:
-    from tidelog.testing.fields import SequenceFields
+    from tests.machinery.fields import SequenceFields
 
 
 NOW_MS = 1_700_000_000_000

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.machinery.manager_home import ManagerHome
+
 from tidelog.manager.metrics.metrics_file import METRICS_FILE, MetricsFiles
-from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,6 +8,7 @@ from errno import ENOSPC
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.manager_home import ManagerHome, values
 
 from tidelog.codec.compression import Codec
 from tidelog.config.log_config import LogConfig
@@ -16,7 +17,6 @@ from tidelog.datadir.birth import BIRTH_SETTINGS, birth_values
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.logs import Logs
 from tidelog.errors import CommitUnfinished, InvalidConfig
-from tidelog.testing.manager_home import ManagerHome, values
 
 if TYPE_CHECKING:
     from tidelog.service.log_service import LogService

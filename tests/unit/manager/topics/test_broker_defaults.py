@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
+from tests.machinery import metadata_log as made
+from tests.machinery.manager_home import ManagerHome
 
 from tidelog.codec.metadata_files import write_partition_metadata
 from tidelog.errors import InvalidConfig
-from tidelog.testing import metadata_log as made
-from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from tidelog.service.log_service import LogService

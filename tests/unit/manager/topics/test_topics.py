@@ -7,10 +7,10 @@ from errno import EIO, EMFILE
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.manager_home import Loading, ManagerHome, fill, values
 
 from tidelog.errors import InvalidConfig, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.manager.log_manager import LogManager
-from tidelog.testing.manager_home import Loading, ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

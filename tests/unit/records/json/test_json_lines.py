@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.machinery.old_batches import build_old
 
 from tidelog.codec.compression import Codec
 from tidelog.kernels.json import json_text
@@ -14,7 +15,6 @@ from tidelog.records.json.json_lines import JsonLines
 from tidelog.records.json.json_record import Encoding, record_as_json
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import RecordColumns, decode
-from tidelog.testing.old_batches import build_old
 
 RECORDS = [
     (1_700_000_000_000, b"k", b'say "hi"\\\n\x00\x7f', (("h", b"1"), ("", None))),

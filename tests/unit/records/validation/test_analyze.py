@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
+from tests.machinery.old_batches import build_old
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import (
@@ -20,7 +21,6 @@ from tidelog.records.builder import BatchSpec, build_batch, pack_batch
 from tidelog.records.validation.analyze import Analyzed, analyze
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.rejection import Rejection
-from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
     from tidelog.records.builder import BatchFields

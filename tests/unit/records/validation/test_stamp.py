@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.machinery.old_batches import build_old
 
 from tidelog.errors import InvalidArgument
 from tidelog.records.batch import BATCH_HEADER, BatchFlags, TimestampType
 from tidelog.records.builder import build_batch, pack_batch
 from tidelog.records.memory import walk
 from tidelog.records.validation.stamp import stamp_append_time, stamp_in_place, stamp_offsets
-from tidelog.testing.old_batches import build_old
 
 BATCH = build_batch([(10, b"k", b"v", ()), (20, b"k", b"v", ())])
 PAIR = BATCH + build_batch([(30, b"k", b"v", ())], last_offset=4)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.machinery.old_batches import build_entry, build_old
 
 from tidelog.codec.compression import Codec, compress
 from tidelog.config.log_config import LogConfig
@@ -27,11 +28,11 @@ from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.records.validation.rejection import Rejection
 from tidelog.records.validation.validate import ValidatedRecords, validate_for_leader
-from tidelog.testing.old_batches import build_entry, build_old
 
 if TYPE_CHECKING:
+    from tests.machinery.fields import SequenceFields
+
     from tidelog.codec.layout import Buffer
-    from tidelog.testing.fields import SequenceFields
 
 
 NOW = 1_700_000_000_000

@@ -8,10 +8,10 @@ from errno import EACCES, EMFILE, ENOENT, ENOSPC
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.manager_home import ManagerHome, fill
 
 from tidelog.codec.checkpoint_file import MAX_FILE_BYTES
 from tidelog.manager.directories.log_dirs import parent_of
-from tidelog.testing.manager_home import ManagerHome, fill
 
 if TYPE_CHECKING:
     from tidelog.segment.filenames import TopicPartition

@@ -6,6 +6,7 @@ import os
 from typing import NoReturn
 
 import pytest
+from tests.machinery.requesting import Requesting, ServiceDied
 
 from tidelog.errors import (
     DirectoryLocked,
@@ -15,7 +16,6 @@ from tidelog.errors import (
     RequestNotTaken,
 )
 from tidelog.service.requests.request_client import WAIT_MS
-from tidelog.testing.requesting import Requesting, ServiceDied
 
 
 def test_without_a_holder_nothing_is_asked() -> None:

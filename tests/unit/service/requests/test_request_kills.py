@@ -13,11 +13,11 @@ from os import strerror
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
+from tests.machinery.requesting import Requesting
 
 from tidelog.errors import OutcomeUnknown, RequestFailed, RequestNotTaken
 from tidelog.service.requests.request_service import KEPT_MS
 from tidelog.testing.faults import PowerCut
-from tidelog.testing.requesting import Requesting
 
 if TYPE_CHECKING:
     from tidelog.env.files import FileSystem

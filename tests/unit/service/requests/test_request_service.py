@@ -8,6 +8,7 @@ from errno import EACCES, EIO, EISDIR, EMFILE, ENOSPC
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.manager_home import ManagerHome, fill, values
 
 from tidelog.codec.checkpoint_file import MAX_FILE_BYTES
 from tidelog.mailbox.answer import Answer
@@ -15,7 +16,6 @@ from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.service.requests.arguments import ARGUMENTS
 from tidelog.service.requests.request import MAX_REQUEST_BYTES, Request
 from tidelog.service.requests.request_service import KEPT_MS, MAX_CLAIMED
-from tidelog.testing.manager_home import ManagerHome, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

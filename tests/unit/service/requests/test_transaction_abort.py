@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.manager_home import ManagerHome
 
 from tidelog.errors import CannotUndo, InvalidArgument
 from tidelog.records.builder import build_batch
@@ -12,7 +13,6 @@ from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
 from tidelog.service.requests.carry_out import Home, carry_out
 from tidelog.service.requests.transaction_abort import path_of
-from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

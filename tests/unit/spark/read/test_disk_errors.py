@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from tests.machinery.directory_home import DataHome, record
 
 from tidelog.errors import TidelogError
 from tidelog.readonly.log_follower import LogFollower
@@ -18,7 +19,6 @@ from tidelog.spark.options.source_options import ReadOptions
 from tidelog.spark.read.live_batches import RangeReader
 from tidelog.spark.read.read_plan import plan
 from tidelog.spark.read.stream_plan import StreamPlan
-from tidelog.testing.directory_home import DataHome, record
 from tidelog.testing.manual_time import ManualClock
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import errno
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.stored_log import BATCHES, flipped, home_with, name_of
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import CorruptMessage, DataLoss
@@ -15,12 +16,11 @@ from tidelog.records.record_columns import decode_groups
 from tidelog.spark.options.source_options import ReadOptions, TopicChoice
 from tidelog.spark.read.live_batches import RangeReader
 from tidelog.spark.read.read_plan import OffsetRange
-from tidelog.testing.stored_log import BATCHES, flipped, home_with, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidelog.testing.directory_home import DataHome
+    from tests.machinery.directory_home import DataHome
 
 ID = "AAAAAAAAAAAAAAAAAAAAAg"
 OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAw"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machinery.stored_log import BATCHES, LOG_STARTS, home_with, name_of
 
 from tidelog.errors import DataLoss, InvalidArgument
 from tidelog.records.builder import build_batch
@@ -13,11 +14,10 @@ from tidelog.spark.options.offset_choice import EARLIEST, LATEST, OffsetChoice
 from tidelog.spark.options.source_options import ReadOptions, TopicChoice
 from tidelog.spark.read.data_loss import DataLossPolicy
 from tidelog.spark.read.offset_bounds import bounds, check_complete
-from tidelog.testing.stored_log import BATCHES, LOG_STARTS, home_with, name_of
 
 if TYPE_CHECKING:
-    from tidelog.testing.directory_home import DataHome
-    from tidelog.testing.fields import ProducerFields
+    from tests.machinery.directory_home import DataHome
+    from tests.machinery.fields import ProducerFields
 
 STRICT = DataLossPolicy(fail_on_data_loss=True)
 LENIENT = DataLossPolicy(fail_on_data_loss=False)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machinery.stored_log import BATCHES, SIZE, home_with, index, name_of
 
 from tidelog.segment.filenames import TopicPartition
 from tidelog.spark.options.source_options import TriggerLimits
 from tidelog.spark.read.read_limits import RateLimit, limit_bytes, limit_offsets
 from tidelog.spark.read.stream_offsets import StreamOffset
 from tidelog.testing.manual_time import ManualClock
-from tidelog.testing.stored_log import BATCHES, SIZE, home_with, index, name_of
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 RANGES = st.dictionaries(

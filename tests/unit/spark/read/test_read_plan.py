@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.machinery.directory_home import DataHome, record
 
 from tidelog.errors import DataLoss, InvalidArgument
 from tidelog.spark.options.source_options import MEGABYTE, ReadOptions, TopicChoice
@@ -21,7 +22,6 @@ from tidelog.spark.read.read_plan import (
     task_count,
 )
 from tidelog.spark.read.topic_partitions import PartitionDirectories
-from tidelog.testing.directory_home import DataHome, record
 
 
 def options(**others: Any) -> ReadOptions:

@@ -6,6 +6,7 @@ import errno
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.directory_home import DataHome, record
 
 from tidelog.errors import (
     DataLoss,
@@ -17,7 +18,6 @@ from tidelog.records.record_columns import decode_groups
 from tidelog.spark.options.source_options import ReadOptions
 from tidelog.spark.read.live_batches import RangeReader
 from tidelog.spark.read.stream_plan import StreamPlan
-from tidelog.testing.directory_home import DataHome, record
 from tidelog.testing.manual_time import ManualClock
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
+from tests.machinery.directory_home import DataHome
 
 from tidelog.errors import UnknownTopicOrPartition
 from tidelog.segment.filenames import TopicPartition
 from tidelog.spark.options.source_options import TopicChoice
 from tidelog.spark.read.topic_partitions import PartitionDirectories, choose
-from tidelog.testing.directory_home import DataHome
 
 FOUND = [
     TopicPartition("__consumer_offsets", 0),

@@ -13,6 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
+from tests.machinery.staging import leave
 
 import tidelog
 from tidelog.env.clock import SYSTEM_CLOCK
@@ -37,7 +38,6 @@ from tidelog.staging.ready import ReadyFiles, ReadyManifest
 from tidelog.staging.staged_file import list_staged
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing import PowerCut
-from tidelog.testing.staging import leave
 
 if TYPE_CHECKING:
     from pathlib import Path

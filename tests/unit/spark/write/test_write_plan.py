@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
+from tests.machinery import metadata_log as made
 
 import tidelog
 from tidelog.codec.compression import Codec
@@ -29,7 +30,6 @@ from tidelog.spark.write.staged_commit import abort_write, delete_attempts
 from tidelog.spark.write.task_write import stage_rows
 from tidelog.spark.write.write_plan import WritePlan, check_not_busy, known_topics, make_plan
 from tidelog.staging.staged_file import is_staged_name, list_staged
-from tidelog.testing import metadata_log as made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.testing.model.exactly_once import ExactlyOnce, without_idle_deadlines
-from tidelog.testing.model.staged_state import KAFKA, SERVICE, Log, Scenario, State, is_over
+from tests.machinery.model.exactly_once import ExactlyOnce, without_idle_deadlines
+from tests.machinery.model.staged_state import KAFKA, SERVICE, Log, Scenario, State, is_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tidelog.testing.model.directory import Directory, Names
-    from tidelog.testing.model.explorer import Step
+    from tests.machinery.model.directory import Directory, Names
+    from tests.machinery.model.explorer import Step
 
 _MOST_STEPS = 4
 """Visible steps of the model that one operation of the code may take, as an append of batches."""

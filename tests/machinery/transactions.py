@@ -9,9 +9,10 @@ from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
 
 if TYPE_CHECKING:
+    from tests.machinery.fields import ProducerFields
+
     from tidelog.log.log import Log
     from tidelog.manager.partition import Partition
-    from tidelog.testing.fields import ProducerFields
 
 
 def append_transaction(partition: Partition, *values: bytes, is_commit: bool = True) -> None:

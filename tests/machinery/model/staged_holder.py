@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tidelog.testing.model.explorer import Step
-from tidelog.testing.model.staged_state import (
+from tests.machinery.model.explorer import Step
+from tests.machinery.model.staged_state import (
     FOREIGN,
     FULL,
     KAFKA,
@@ -30,12 +30,12 @@ from tidelog.testing.model.staged_state import (
     journals,
     manifests,
 )
-from tidelog.testing.model.staged_waiter import DATA
+from tests.machinery.model.staged_waiter import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidelog.testing.model.staged_state import Attempt, Log, Scenario
+    from tests.machinery.model.staged_state import Attempt, Log, Scenario
 
 
 class HolderSteps:

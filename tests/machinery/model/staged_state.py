@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tidelog.testing.model.directory import Directory
+    from tests.machinery.model.directory import Directory
 
 SERVICE: Final = -1
 KAFKA: Final = -2

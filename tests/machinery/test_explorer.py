@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from tidelog.testing.model.explorer import Step, explore
+from tests.machinery.model.explorer import Step, explore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,13 +6,14 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tests.machinery.manager_home import ManagerHome
+
 from tidelog.errors import DirectoryLocked
 from tidelog.mailbox.wait import Desk
 from tidelog.manager.log_manager import LogManager
 from tidelog.service.requests.carry_out import Home, carry_out
 from tidelog.service.requests.request_client import Asker, here_or_there
 from tidelog.testing.faults import PowerCut
-from tidelog.testing.manager_home import ManagerHome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, Phase, given, settings
+from tests.machinery.strategies import batch_samples, batches, stored_batches
 
-import tidelog.testing
 from tidelog.codec.compression import Codec
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.memory import walk
 from tidelog.records.record_columns import iterate
-from tidelog.testing import batches, stored_batches
-from tidelog.testing.strategies import batch_samples
 
 if TYPE_CHECKING:
-    from tidelog.testing.strategies import BatchSample
+    from tests.machinery.strategies import BatchSample
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -90,28 +86,3 @@ def test_samples_of_every_kind_occur() -> None:
     assert {key is None for _, key, _, _ in records} == {False, True}
     assert {value is None for _, _, value, _ in records} == {False, True}
     assert {bool(headers) for *_, headers in records} == {False, True}
-
-
-def test_the_package_loads_only_the_names_in_use() -> None:
-    """Clocks and disks work without hypothesis installed."""
-    code = "import sys; from tidelog.testing import CrashFileSystem; print(*sys.modules)"
-    source = tidelog.testing.__file__.removesuffix("/tidelog/testing/__init__.py")
-
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PYTHONPATH": source},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert "hypothesis" not in result.stdout.split()
-
-
-def test_the_package_lists_its_names() -> None:
-    """Each listed name can be loaded, and no other."""
-    names = dir(tidelog.testing)
-
-    assert [name for name in names if not hasattr(tidelog.testing, name)] == []
-    assert {"CrashFileSystem", "ManualClock", "batches", "build_batch"} < set(names)
-    assert not hasattr(tidelog.testing, "nothing")

@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.testing.model.explorer import Step
-from tidelog.testing.model.request_asker import AskerSteps
-from tidelog.testing.model.staged_state import Holder, Rule, State, is_over, manifests
+from tests.machinery.model.explorer import Step
+from tests.machinery.model.request_asker import AskerSteps
+from tests.machinery.model.staged_state import Holder, Rule, State, is_over, manifests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidelog.testing.model.staged_state import Scenario
+    from tests.machinery.model.staged_state import Scenario
 
 DATA = "data"
 _MANIFESTS = ("claimed", "ready")

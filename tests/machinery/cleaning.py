@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.machinery.log_home import LogHome, all_records
+
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.throttle import CleanerIo
@@ -13,7 +15,6 @@ from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
-from tidelog.testing.log_home import LogHome, all_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

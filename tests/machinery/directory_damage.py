@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.machinery.damage import apply_damage, batch_positions
+
 from tidelog.codec.crc32c import crc32c
-from tidelog.testing.damage import apply_damage, batch_positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

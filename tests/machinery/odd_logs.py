@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from tests.machinery.log_home import LogHome
+from tests.machinery.old_batches import build_old
+
 from tidelog.codec.compression import Codec
 from tidelog.errors import KafkaError
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
-from tidelog.testing.log_home import LogHome
-from tidelog.testing.old_batches import build_old
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,10 +10,10 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from tidelog.testing.model.directory import Directory
-from tidelog.testing.model.explorer import Step
-from tidelog.testing.model.staged_holder import HolderSteps
-from tidelog.testing.model.staged_state import (
+from tests.machinery.model.directory import Directory
+from tests.machinery.model.explorer import Step
+from tests.machinery.model.staged_holder import HolderSteps
+from tests.machinery.model.staged_state import (
     CUTS,
     KILLS,
     Log,
@@ -23,12 +23,12 @@ from tidelog.testing.model.staged_state import (
     journaled,
     journals,
 )
-from tidelog.testing.model.staged_waiter import DATA, WaiterSteps
+from tests.machinery.model.staged_waiter import DATA, WaiterSteps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidelog.testing.model.staged_state import Scenario
+    from tests.machinery.model.staged_state import Scenario
 
 _LASTING = {"finished", "watermarks"}
 """The files that stay when all transactions have ended."""

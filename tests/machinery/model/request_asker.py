@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.testing.model.explorer import Step
-from tidelog.testing.model.staged_state import SERVICE, Holder, Rule, State, manifests
+from tests.machinery.model.explorer import Step
+from tests.machinery.model.staged_state import SERVICE, Holder, Rule, State, manifests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.machinery.scale import scaled
 
 from tidelog.errors import InvalidArgument
-from tidelog.testing.scale import scaled
 
 
 def test_a_count_is_multiplied_by_the_scale() -> None:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from tests.machinery.damage import apply_damage, bases, name_of
+from tests.machinery.odd_logs import StoredLog, write_log
+
 from tidelog.records.builder import build_batch
 from tidelog.records.memory import BatchColumns, walk
-from tidelog.testing.damage import apply_damage, bases, name_of
-from tidelog.testing.odd_logs import StoredLog, write_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

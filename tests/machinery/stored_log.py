@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from tests.machinery.directory_home import DataHome, record
 
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
 from tidelog.records.builder import build_batch
 from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
-from tidelog.testing.directory_home import DataHome, record
 
 if TYPE_CHECKING:
     from tidelog.readonly.read_only_log import ReadOnlyLog

@@ -1,1 +1,0 @@
-"""Models of protocols, separate from their code, and an explorer that checks every state."""
