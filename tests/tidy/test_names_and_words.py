@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 VAGUE_NAMES = {"common", "helper", "helpers", "misc", "util", "utils"}
 # Besides codec: the operating system's own structures, and the plain twins of word loads.
-BYTE_WORKERS = ("codec/", "env/", "testing/", "kernels/runtime/intrinsics.py")
+BYTE_WORKERS = ("codec/", "env/", "kernels/runtime/intrinsics.py")
 DOORS = {"tidelog", "tidelog/arrow", "tidelog/spark", "tidelog/testing", "pyspark_tidelog"}
 # Spelled in parts, so that this file does not hold what it looks for.
 MACHINE_PATHS = ("/wor" + "k/", "../sha" + "red", "/ro" + "ot/", "/ho" + "me/")

@@ -64,10 +64,26 @@ def test_unit_tests_mirror_the_source(sources: list[Source]) -> None:
 
 
 def test_test_folders_are_no_packages(sources: list[Source]) -> None:
-    """Tests share code through tidelog.testing and conftest.py, never through imports."""
+    """Every test is found by its path from the top of the checkout, as ``tests.crash.test_log``."""
     inits = [s.name for s in sources if s.name.startswith("tests/") and s.name.endswith("__.py")]
 
     assert inits == []
+
+
+def test_what_tests_share_knows_none_of_them(sources: list[Source]) -> None:
+    """``tests/machinery`` can be read, and imported, without any test."""
+    shared = [source for source in sources if source.name.startswith("tests/machinery/")]
+    found = {
+        source.name: [name for name in imported(source.tree) if name.startswith("tests.")]
+        for source in shared
+    }
+
+    assert len(shared) > 20
+    assert {
+        file: names
+        for file, names in found.items()
+        if any(not name.startswith("tests.machinery") for name in names)
+    } == {}
 
 
 def test_no_test_passes_for_want_of_cases(sources: list[Source]) -> None:
