@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import NativeReads, OpenFile
     from tidelog.readonly.read_files import ReadFiles
-    from tidelog.readonly.read_only_segment import ReadOnlySegment
 
 MAX_HELD_FILES: Final = 64
 """Files that one snapshot keeps open; those read longest ago are closed and opened again."""
@@ -36,13 +35,9 @@ class HeldFiles:
         self._held[base_offset] = file
         self.close(but=MAX_HELD_FILES)
 
-    def of(self, segment: ReadOnlySegment) -> OpenFile:
-        """Return the file of a segment, opened again if it was closed.
-
-        Raises SnapshotOutdated where it is no longer there.
-        """
-        base_offset = segment.base_offset
-        file = self._held[base_offset] if base_offset in self._held else self._open_again(segment)
+    def of(self, base_offset: int, open_again: Callable[[], OpenFile]) -> OpenFile:
+        """Return the file of a segment, opened again if it was closed; errors as ``open_again``."""
+        file = self._held[base_offset] if base_offset in self._held else open_again()
         self._held.pop(base_offset, None)  # it is put back as the last one to be closed
         self.add(base_offset, file)
         return file
@@ -51,16 +46,6 @@ class HeldFiles:
         """Close files, those opened or read first, until only ``but`` are left."""
         while len(self._held) > but:
             self._held.pop(next(iter(self._held))).close()
-
-    def _open_again(self, segment: ReadOnlySegment) -> OpenFile:
-        try:
-            file = segment.open(self.fs)
-        except FileNotFoundError:
-            raise SnapshotOutdated(f"{segment.path} was deleted") from None
-        if file.size() < segment.size_bytes:
-            file.close()
-            raise SnapshotOutdated(f"{segment.path} was cut or replaced")
-        return file
 
 
 class MeasuredFile(ReadOnlyFile):

@@ -204,7 +204,18 @@ class ReadOnlySegment(SegmentSearch):
     def file(self) -> MeasuredFile:
         """The records as they were measured; opened when they are read."""
         # Not kept: a circle of references would keep files open until the next collection.
-        return MeasuredFile(partial(self.held.of, self), self.path, self.size_bytes)
+        below = partial(self.held.of, self.base_offset, self._open_again)
+        return MeasuredFile(below, self.path, self.size_bytes)
+
+    def _open_again(self) -> OpenFile:
+        try:
+            file = self.open(self.fs)
+        except FileNotFoundError:
+            raise SnapshotOutdated(f"{self.path} was deleted") from None
+        if file.size() < self.size_bytes:
+            file.close()
+            raise SnapshotOutdated(f"{self.path} was cut or replaced")
+        return file
 
     def open(self, fs: FileSystem) -> OpenFile:
         """Open the records under the name that they have by now.
