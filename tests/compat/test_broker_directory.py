@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.machinery.coarse_scheduler import CoarseScheduler
 
-from tidelog.cleaner.log_cleaner import Machine
 from tidelog.config.sources import broker_config
 from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.machine import Machine
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.service.log_service import LogService

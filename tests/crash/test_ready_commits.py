@@ -25,8 +25,8 @@ from tests.machinery.scale import scaled
 from tests.machinery.staging import stage
 
 import tidelog
-from tidelog.cleaner.log_cleaner import Machine
 from tidelog.embedded.commits import commit_when_possible
+from tidelog.env.machine import Machine
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import CommitUnfinished, KafkaStorageError, TidelogError
 from tidelog.mailbox.letter import State

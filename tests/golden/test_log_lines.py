@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidelog.cleaner.log_cleaner import Machine
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.env.machine import Machine
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.service.log_service import LogService
 from tidelog.testing import ManualClock, ManualScheduler

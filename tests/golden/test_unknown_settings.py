@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.cleaner.log_cleaner import Machine
 from tidelog.cli.main import main
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import DELETION_SETTINGS
+from tidelog.env.machine import Machine
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidRecord
 from tidelog.service.log_service import LogService

@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cleaner.log_cleaner import Machine
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.embedded.logs import Logs
+from tidelog.env.machine import Machine
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.manager.log_manager import LogManager
 from tidelog.readonly.read_only_log import open_read_only

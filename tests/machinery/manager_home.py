@@ -7,9 +7,9 @@ from enum import Enum
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cleaner.log_cleaner import Machine
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
+from tidelog.env.machine import Machine
 from tidelog.manager.log_manager import LogManager
 from tidelog.service.log_service import LogService
 from tidelog.testing.crash_files import CrashFileSystem

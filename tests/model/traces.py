@@ -20,12 +20,12 @@ from tests.machinery.model.staged_state import FOREIGN, KAFKA, SERVICE
 from tests.model.abstraction import TOPIC, WATERMARKS, Abstraction, value_of
 from tests.model.processes import MachineClock, Processes, ProcessFiles
 
-from tidelog.cleaner.log_cleaner import Machine
 from tidelog.codec.checkpoint_file import write_checkpoint
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.lock_file import LOCK_FILE
 from tidelog.embedded.commits import commit_when_possible
+from tidelog.env.machine import Machine
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import (
     CommitTimeout,

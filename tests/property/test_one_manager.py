@@ -10,9 +10,9 @@ import pytest
 from tests.machinery.manager_home import Loading
 from tests.machinery.scale import scaled
 
-from tidelog.cleaner.log_cleaner import Machine
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
+from tidelog.env.machine import Machine
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.log.producers.producer_snapshot import SNAPSHOT_HEADER
 from tidelog.manager.log_manager import LogManager

@@ -20,14 +20,12 @@ from tidelog.errors import CleaningAborted, InvalidConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from random import Random
 
     from tidelog.cleaner.cleaner_manager import GrabbedLog, Key, Logs
     from tidelog.cleaner.stats import CleanerStats
     from tidelog.config.broker_config import BrokerConfig
-    from tidelog.env.clock import Clock
-    from tidelog.env.files import FileSystem
-    from tidelog.env.scheduler import Handle, OwnThreads, Scheduler
+    from tidelog.env.machine import Machine
+    from tidelog.env.scheduler import Handle, OwnThreads
     from tidelog.log.log import Log
 
 MIN_PIECE_BYTES: Final = 1 << 16
@@ -36,21 +34,6 @@ MAX_STOP_MS: Final = 30_000
 """How long ``shutdown`` waits at most; cleanings stop before their next piece or step of sleep."""
 
 _logger = logging.getLogger(__name__)
-
-
-class Machine(NamedTuple):
-    """Disk, time, threads and random numbers; ``sleep_ms`` sleeps for a number of milliseconds.
-
-    ``start_threads`` starts a number of further threads under a name, with a scheduler of their
-    own; None if there is only ``scheduler``.
-    """
-
-    fs: FileSystem
-    clock: Clock
-    scheduler: Scheduler
-    rng: Random
-    sleep_ms: Callable[[int], None]
-    start_threads: Callable[[int, str], OwnThreads] | None = None
 
 
 class CleanerMetrics(NamedTuple):

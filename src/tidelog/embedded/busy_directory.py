@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from typing import Self
     from uuid import UUID
 
-    from tidelog.cleaner.log_cleaner import Machine
     from tidelog.codec.compression import Codec
     from tidelog.config.log_config import LogConfig
+    from tidelog.env.machine import Machine
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.records.new_record import NewRecord
     from tidelog.staging.finished import CommittedTransaction

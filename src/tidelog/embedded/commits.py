@@ -21,7 +21,7 @@ from tidelog.staging.commit_wait import CommitWait
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.env.machine import Machine
     from tidelog.staging.commit_wait import Commit
     from tidelog.staging.directory import CommitPoint
     from tidelog.staging.finished import CommittedTransaction

@@ -9,7 +9,6 @@ import os
 import random
 from typing import TYPE_CHECKING, TypeAlias
 
-from tidelog.cleaner.log_cleaner import Machine
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.config.sources import broker_config, from_keywords, from_mapping
@@ -20,6 +19,7 @@ from tidelog.embedded.logs import Logs
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.descriptors import raise_descriptor_limit
+from tidelog.env.machine import Machine
 from tidelog.env.scheduler import InlineScheduler, ThreadScheduler, start_threads
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms

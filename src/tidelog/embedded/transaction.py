@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from typing import Self
     from uuid import UUID
 
-    from tidelog.cleaner.log_cleaner import Machine
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
     from tidelog.config.sources import SettingValue
+    from tidelog.env.machine import Machine
     from tidelog.env.moments import Moment
     from tidelog.readonly.group_positions import Position
     from tidelog.records.builder import RecordFields

@@ -57,11 +57,11 @@ if TYPE_CHECKING:
     from typing import Self
     from uuid import UUID
 
-    from tidelog.cleaner.log_cleaner import Machine
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.datadir.log_dir_description import LogDirDescription
+    from tidelog.env.machine import Machine
     from tidelog.env.waiting import Bell
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.log import Log

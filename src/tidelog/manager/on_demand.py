@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tidelog.cleaner.compaction import CompactionFacts, CompactionProgress, Spread
-    from tidelog.cleaner.log_cleaner import Machine
     from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
+    from tidelog.env.machine import Machine
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
     from tidelog.log.retention import DeletedSegment

@@ -19,8 +19,8 @@ from tidelog.service.ready_commits import ReadyCommits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidelog.cleaner.log_cleaner import Machine
     from tidelog.config.broker_config import BrokerConfig
+    from tidelog.env.machine import Machine
     from tidelog.env.scheduler import Handle
     from tidelog.log.log import Log
     from tidelog.manager.cleaning import Cleaning

@@ -16,7 +16,7 @@ from tidelog.manager.directories.log_dirs import parent_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.env.machine import Machine
     from tidelog.log.loading.load_watch import RecoveryProgress
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.first_use import FirstUseLoader

@@ -24,9 +24,9 @@ from tidelog.service.requests.request_service import RequestService
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from tidelog.cleaner.log_cleaner import Machine
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.datadir.catalogue import Topic
+    from tidelog.env.machine import Machine
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.log import Log
     from tidelog.manager.directories.log_dir import LogDir

@@ -36,7 +36,7 @@ from tidelog.service.move_pace import MoveRates, MoveThrottle
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.env.machine import Machine
     from tidelog.log.log import Log
     from tidelog.manager.cleaning import Cleaning
     from tidelog.manager.directories.log_dir import LogDir

@@ -10,10 +10,11 @@ import pytest
 from tests.machinery.cleaning import CleanerHome, kept
 
 from tidelog.cleaner.background_writers import TASK_NAME, Job
-from tidelog.cleaner.log_cleaner import LogCleaner, Machine
+from tidelog.cleaner.log_cleaner import LogCleaner
 from tidelog.cleaner.states import Event, Phase
 from tidelog.cleaner.throttle import STOP_POLL_MS
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.env.machine import Machine
 from tidelog.errors import InvalidConfig
 from tidelog.log.log import Log
 from tidelog.testing.manual_time import ManualScheduler

@@ -13,10 +13,10 @@ import pytest
 from tests.machinery.manager_home import ManagerHome, values
 from tests.machinery.staging import leave, stage
 
-from tidelog.cleaner.log_cleaner import Machine
 from tidelog.codec.compression import Codec
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.commits import commit_when_possible
+from tidelog.env.machine import Machine
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import (
     CommitOutcomeUnknown,

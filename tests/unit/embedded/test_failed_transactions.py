@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.machinery.directory_home import DataHome
 
-from tidelog.cleaner.log_cleaner import Machine
 from tidelog.codec.compression import Codec
 from tidelog.embedded.busy_directory import BusyDirectory, BusyWriter
+from tidelog.env.machine import Machine
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.records.builder import build_batch

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.machinery.manager_home import ManagerHome
 
-from tidelog.cleaner.log_cleaner import Machine
 from tidelog.codec.compression import Codec
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.logs import Logs
+from tidelog.env.machine import Machine
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import (
     CommitUnfinished,

@@ -33,8 +33,8 @@ from tidelog.segment.filenames import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from tidelog.cleaner.log_cleaner import Machine
     from tidelog.datadir.catalogue import Topic
+    from tidelog.env.machine import Machine
     from tidelog.log.log import Log
     from tidelog.manager.cleaning import Cleaning
     from tidelog.manager.directories.log_dir import LogDir

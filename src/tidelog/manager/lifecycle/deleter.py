@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from tidelog.cleaner.log_cleaner import Machine
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.files import FileSystem
+    from tidelog.env.machine import Machine
     from tidelog.log.log import Log
     from tidelog.mailbox.letter import State
     from tidelog.manager.cleaning import Cleaning

@@ -19,8 +19,8 @@ from tidelog.log.directory_guard import PASSING, may_pass
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidelog.cleaner.log_cleaner import Machine
     from tidelog.env.files import FileSystem
+    from tidelog.env.machine import Machine
     from tidelog.env.scheduler import Handle
     from tidelog.log.log import Log
 

@@ -19,8 +19,8 @@ from tidelog.segment.filenames import TopicPartition, log_directory_name
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from tidelog.cleaner.log_cleaner import Machine
     from tidelog.datadir.catalogue import Topic
+    from tidelog.env.machine import Machine
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.log import Log
     from tidelog.manager.directories.log_dir import LogDir

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from uuid import UUID
 
-    from tidelog.cleaner.log_cleaner import Machine
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
+    from tidelog.env.machine import Machine
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.directories.log_dirs import LogDirs

@@ -29,9 +29,9 @@ from tidelog.service.requests.transaction_abort import abort_transaction, undo_a
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tidelog.cleaner.log_cleaner import Machine
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.files import FileSystem
+    from tidelog.env.machine import Machine
     from tidelog.env.scheduler import Scheduler
     from tidelog.manager.log_manager import LogManager
 

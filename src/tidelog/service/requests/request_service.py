@@ -29,7 +29,7 @@ from tidelog.service.requests.request import REQUESTS, RequestFiles
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidelog.cleaner.log_cleaner import Machine
+    from tidelog.env.machine import Machine
     from tidelog.env.scheduler import OwnThreads, Scheduler
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.log_manager import LogManager

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.machinery.manager_home import Loading, ManagerHome, as_service, fill, values
 
-from tidelog.cleaner.log_cleaner import Machine
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.env.machine import Machine
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.service.log_service import LogService
