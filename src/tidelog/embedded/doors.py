@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tidelog.config.sources import SettingValue
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
+    from tidelog.env.machine import ControlledClock
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.manager.mirror import MirroredPartition
     from tidelog.manager.mirror_ranges import StageRanges
@@ -54,6 +55,8 @@ def open_logs(
     config: Mapping[str, SettingValue] = NO_SETTINGS,
     overrides: Mapping[str, SettingValue] = NO_SETTINGS,
     server_properties: str | os.PathLike[str] | None = None,
+    clock: ControlledClock | None = None,
+    files: FileSystem = SYSTEM_FILES,
     **settings: object,
 ) -> Logs:
     """Open a data directory, or several, with all logs in it, for reading and writing.
@@ -73,6 +76,9 @@ def open_logs(
         overrides: topic settings that take precedence over a topic's own, until this is closed.
         server_properties: the file of the broker that wrote the directories; it gives settings to
             the topics that the broker wrote, and to no others.
+        clock: for tests: a clock that they advance, as ``tidelog.testing.ManualClock``; background
+            work runs as it does, on the thread that advances it.
+        files: for tests: a disk that they control, as ``tidelog.testing.CrashFileSystem``.
         settings: as ``config``, with underscores for dots: ``retention_ms=3_600_000``.
 
     Raises:
@@ -90,7 +96,7 @@ def open_logs(
     if server_properties is not None:
         properties = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
         broker = broker.with_server_properties(properties)
-    return start_logs(broker, overrides=from_mapping(overrides))
+    return start_logs(broker, overrides=from_mapping(overrides), clock=clock, files=files)
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:
@@ -117,6 +123,8 @@ def start_logs(
     config: BrokerConfig,
     *,
     overrides: Mapping[str, str] = NO_SETTINGS,
+    clock: ControlledClock | None = None,
+    files: FileSystem = SYSTEM_FILES,
     on_halt: Callable[[], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     on_locked: Callable[[LogManager], None] | None = None,
@@ -128,20 +136,26 @@ def start_logs(
     ``should_stop``, which is called on any thread, has returned True.
     """
     raise_descriptor_limit()
-    scheduler = ThreadScheduler(config.background_threads)
-    machine = Machine(
-        *(SYSTEM_FILES, SYSTEM_CLOCK, scheduler, random.SystemRandom(), sleep_ms, start_threads)
-    )
+    rng = random.SystemRandom()
+    threads: ThreadScheduler | None = None
+    if clock is None:
+        threads = ThreadScheduler(config.background_threads)
+        machine = Machine(files, SYSTEM_CLOCK, threads, rng, sleep_ms, start_threads)
+    else:
+        scheduler = clock.scheduler()
+        machine = Machine(files, clock, scheduler, rng, clock.advance, new_bell=clock.bell)
     manager = LogService(config, machine, overrides=overrides, on_halt=on_halt)
     try:
-        scheduler.start()
+        if threads is not None:
+            threads.start()
         if on_locked is not None:
             on_locked(manager)
         manager.startup(should_stop)
-        return Logs(manager, scheduler)
+        return Logs(manager, threads)
     except BaseException:
         try:
-            scheduler.shutdown()
+            if threads is not None:
+                threads.shutdown()
         finally:
             manager.abandon()
         raise

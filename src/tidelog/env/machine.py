@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from tidelog.env.clock import Clock
+from tidelog.env.waiting import ThreadBell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import OwnThreads, Scheduler
+    from tidelog.env.waiting import Bell
 
 
 class Machine(NamedTuple):
     """Disk, time, threads and random numbers; ``sleep_ms`` sleeps for a number of milliseconds.
 
     ``start_threads`` starts a number of further threads under a name, with a scheduler of their
-    own; None if there is only ``scheduler``.
+    own; None if there is only ``scheduler``. ``new_bell`` makes what wakes readers that wait.
     """
 
     fs: FileSystem
@@ -26,3 +29,17 @@ class Machine(NamedTuple):
     rng: Random
     sleep_ms: Callable[[int], None]
     start_threads: Callable[[int, str], OwnThreads] | None = None
+    new_bell: Callable[[], Bell] = ThreadBell
+
+
+class ControlledClock(Clock, Protocol):
+    """A clock that its owner moves; background tasks run, and waits end, as it moves."""
+
+    def advance(self, ms: int) -> None:
+        """Advance by ``ms``, and run the tasks that become due."""
+
+    def scheduler(self) -> Scheduler:
+        """Return a scheduler that follows this clock."""
+
+    def bell(self) -> Bell:
+        """Return a bell whose waiters do not stop this clock."""

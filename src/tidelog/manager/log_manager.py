@@ -15,7 +15,6 @@ from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.partition_directories import random_id
 from tidelog.env.forks import OfOneProcess
 from tidelog.env.scheduler import InlineScheduler
-from tidelog.env.waiting import ThreadBell
 from tidelog.errors import (
     InvalidArgument,
     InvalidPartitions,
@@ -144,7 +143,7 @@ class LogManager(OfOneProcess):
         self._reserve = DiskReserve(
             log_dirs, machine.fs.free_bytes, lambda: self._config.tidelog_reserve_bytes
         )
-        registry = LogRegistry(self._counters, self._reserve, ThreadBell())
+        registry = LogRegistry(self._counters, self._reserve, machine.new_bell())
         self._registry = registry
         self.cleaning = Cleaning(machine)
         self._opener = LogOpener(

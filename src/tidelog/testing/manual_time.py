@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from tidelog.env.waiting import ThreadBell
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -65,6 +66,14 @@ class ManualClock:
         """Make ``scheduler`` run its tasks as this clock advances."""
         self._schedulers.append(scheduler)
 
+    def scheduler(self) -> ManualScheduler:
+        """Return a scheduler that follows this clock."""
+        return ManualScheduler(self)
+
+    def bell(self) -> ManualBell:
+        """Return a bell whose waiters advance this clock."""
+        return ManualBell(self)
+
     def elapsed_ms(self) -> int:
         """Return the milliseconds advanced so far."""
         return self._elapsed_ms
@@ -78,6 +87,20 @@ class ManualClock:
         step = max(elapsed_ms - self._elapsed_ms, 0)
         self._elapsed_ms += step
         self._wall_ms += step
+
+
+class ManualBell(ThreadBell):
+    """Wakes waiting readers. To wait is to advance the clock, as no other thread may do so."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def wait(self, seen: int, timeout_ms: int) -> bool:
+        """Advance the clock by ``timeout_ms`` unless the bell has rung; tasks run meanwhile."""
+        if self.rings == seen:
+            self._clock.advance(timeout_ms)
+        return self.rings != seen
 
 
 @dataclass(order=True, slots=True)
