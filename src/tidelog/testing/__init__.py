@@ -1,6 +1,7 @@
-"""What a program that uses tidelog calls in its own tests: a clock and a disk that tests control.
+"""For the tests of programs that use tidelog: a clock and a disk that they control, and damage.
 
-No other room imports it. Names are loaded on first use.
+``tidelog.open`` takes the clock as ``clock`` and the disk as ``files``. No other room imports this
+one. Names are loaded on first use.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from tidelog.lazy import lazy_door
 if TYPE_CHECKING:
     from tidelog.records.builder import build_batch
     from tidelog.testing.crash_files import CrashFileSystem
+    from tidelog.testing.damaged_batch import damage_batch
     from tidelog.testing.faults import Operation, PowerCut
     from tidelog.testing.manual_time import ManualClock, ManualScheduler
 
@@ -22,6 +24,7 @@ __all__ = [
     "Operation",
     "PowerCut",
     "build_batch",
+    "damage_batch",
 ]
 
 __getattr__, __dir__ = lazy_door(
@@ -33,5 +36,6 @@ __getattr__, __dir__ = lazy_door(
         "Operation": "tidelog.testing.faults",
         "PowerCut": "tidelog.testing.faults",
         "build_batch": "tidelog.records.builder",
+        "damage_batch": "tidelog.testing.damaged_batch",
     },
 )
