@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
+import pkgutil
 import subprocess
 import sys
 
 import tidelog.testing
 
 
-def test_the_package_loads_only_the_names_in_use() -> None:
-    """A program's tests need neither hypothesis nor pytest for a clock and a disk."""
-    code = "import sys; from tidelog.testing import CrashFileSystem; print(*sys.modules)"
+def loaded_by(code: str) -> set[str]:
+    """Return the modules that a process has loaded after ``code``."""
     source = tidelog.testing.__file__.removesuffix("/tidelog/testing/__init__.py")
-
     result = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", f"import sys, tidelog.testing as t; {code}; print(*sys.modules)"],
         env={"PYTHONPATH": source},
         capture_output=True,
         text=True,
         check=True,
     )
+    return set(result.stdout.split())
 
-    assert {"hypothesis", "pytest", "tidelog.testing.manual_time"} & set(result.stdout.split()) == {
-        "tidelog.testing.manual_time"
+
+def test_the_package_loads_only_the_names_in_use() -> None:
+    """A clock brings no disk."""
+    found = loaded_by("t.ManualClock")
+
+    assert "tidelog.testing.manual_time" in found
+    assert {"tidelog.testing.crash_files", "numpy", "pytest"} & found == set()
+
+
+def test_every_module_serves_a_name_that_is_public() -> None:
+    """What only tidelog's own tests use lies beside them, in ``tests/machinery``."""
+    modules = {
+        f"tidelog.testing.{one.name}" for one in pkgutil.iter_modules(tidelog.testing.__path__)
     }
+
+    found = loaded_by("[getattr(t, name) for name in dir(t)]")
+
+    assert modules - found == set()
+    assert {"hypothesis", "pytest", "tests"} & found == set()
 
 
 def test_the_package_lists_its_names() -> None:
@@ -31,5 +47,5 @@ def test_the_package_lists_its_names() -> None:
     names = dir(tidelog.testing)
 
     assert [name for name in names if not hasattr(tidelog.testing, name)] == []
-    assert {"CrashFileSystem", "ManualClock", "build_batch"} < set(names)
+    assert {"CrashFileSystem", "ManualClock", "damage_batch"} < set(names)
     assert not hasattr(tidelog.testing, "nothing")
