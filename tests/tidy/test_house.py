@@ -58,3 +58,11 @@ def test_a_house_is_measured(house: ModuleType, tmp_path: Path) -> None:
         ["log.parts.Calls: 1 attributes"],
         ["log.parts:11"],
     ]
+
+
+def test_the_house_stays_where_it_has_come(house: ModuleType) -> None:
+    """Two layers need no flag that says which of them a manager is."""
+    modules = house.read_modules()
+
+    assert len(modules) > 500
+    assert house.names_used(modules, "is_service") == []
