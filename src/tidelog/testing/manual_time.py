@@ -66,6 +66,10 @@ class ManualClock:
         """Make ``scheduler`` run its tasks as this clock advances."""
         self._schedulers.append(scheduler)
 
+    def forget_tasks(self) -> None:
+        """Run no task of the schedulers so far any more, as when their process ends."""
+        self._schedulers.clear()
+
     def scheduler(self) -> ManualScheduler:
         """Return a scheduler that follows this clock."""
         return ManualScheduler(self)

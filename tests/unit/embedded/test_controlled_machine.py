@@ -71,6 +71,25 @@ def test_nothing_runs_after_the_close() -> None:
     assert len(disk.operations) == done
 
 
+def test_a_process_that_lost_power_does_nothing_more(caplog: pytest.LogCaptureFixture) -> None:
+    """Its tasks would change the files of the process after it."""
+    clock = ManualClock()
+    disk = CrashFileSystem(clock=clock)
+    lost = tidelog.open("/data", clock=clock, files=disk, retention_ms=HOUR_MS)
+    lost.create_topic("t")
+    lost.append("t", b"a")
+    lost.flush()
+    disk.power_cut()
+    clock.forget_tasks()
+    with tidelog.open("/data", clock=clock, files=disk) as logs:
+        clock.advance(2 * HOUR_MS)
+        logs.append("t", b"b")
+        found = [record.value for record in logs.read("t")]
+
+    assert found == [b"b"]
+    assert "offline" not in caplog.text
+
+
 def test_a_full_disk_refuses_appends_until_there_is_space() -> None:
     """The error is the one of a real disk; reads continue."""
     clock = ManualClock()
