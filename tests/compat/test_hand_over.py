@@ -10,7 +10,7 @@ from tests.compat.conftest import SMALL_SEGMENTS, Kafka, append_all, free_ports
 
 import tidelog
 from tidelog.cli.main import main
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.birth import birth_values
 from tidelog.datadir.effective_config import is_about_tiers

@@ -16,7 +16,7 @@ from tests.unit.codec.messages.test_message_reader import message_of, parsed
 import tidelog
 from tidelog.cli.main import main
 from tidelog.codec.messages.message_reader import read_message
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 
 if TYPE_CHECKING:
     from tests.compat.conftest import Java

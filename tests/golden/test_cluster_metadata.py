@@ -13,10 +13,10 @@ from tests.machinery import metadata_log as made
 from tests.machinery.coarse_scheduler import CoarseScheduler
 
 from tidelog.cli.main import main
-from tidelog.codec.metadata_files import read_partition_metadata
 from tidelog.config.sources import broker_config
 from tidelog.env.machine import Machine
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.log.topic_id import read_partition_metadata
 from tidelog.readonly.cluster_metadata import read_cluster_metadata
 from tidelog.records.builder import build_batch
 from tidelog.service.log_service import LogService

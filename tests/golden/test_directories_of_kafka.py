@@ -14,7 +14,7 @@ import pytest
 
 import tidelog
 from tidelog.cli.main import main
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.errors import PartitionsElsewhere
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from tidelog.codec import varint
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
 from tidelog.codec.compression import Codec, compress, decompress
 from tidelog.codec.java_properties import format_properties, parse_properties
-from tidelog.codec.metadata_files import MetaProperties, format_uuid, parse_uuid
+from tidelog.codec.uuid_text import format_uuid, parse_uuid
+from tidelog.datadir.metadata_files import MetaProperties
 from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord, MessageTooLarge
 from tidelog.testing import CrashFileSystem
 

@@ -21,13 +21,13 @@ from tests.machinery.scale import scaled
 
 import tidelog
 from tidelog.cli.main import main
-from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.datadir.catalogue import CATALOGUE_FILE
 from tidelog.embedded.spread_compaction import SpreadTerms, plan_spread
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import PartitionsElsewhere
 from tidelog.exit_codes import ExitCode
+from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:

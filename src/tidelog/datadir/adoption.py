@@ -10,11 +10,7 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from tidelog.codec.metadata_files import (
-    PARTITION_METADATA_FILE,
-    format_uuid,
-    read_partition_metadata,
-)
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.catalogue import (
     INTERNAL_SETTINGS,
     METADATA_TOPIC,
@@ -23,6 +19,7 @@ from tidelog.datadir.catalogue import (
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.partition_directories import live_partitions, random_id, survey
 from tidelog.errors import KafkaStorageError
+from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import read_small_file, replace_file
-from tidelog.codec.metadata_files import format_uuid, parse_uuid
+from tidelog.codec.uuid_text import format_uuid, parse_uuid
 from tidelog.config.option import INT32_MAX
 from tidelog.datadir.birth import read_birth
 from tidelog.datadir.effective_config import TopicSettings

@@ -11,15 +11,11 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.codec.metadata_files import (
-    META_PROPERTIES_FILE,
-    PARTITION_METADATA_FILE,
-    RESERVED_DIRECTORY_IDS,
-    format_uuid,
-    write_partition_metadata,
-)
+from tidelog.codec.uuid_text import format_uuid
+from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, RESERVED_DIRECTORY_IDS
 from tidelog.env.files import WRONG_KIND, is_gone
 from tidelog.errors import InvalidTopic, KafkaStorageError
+from tidelog.log.topic_id import PARTITION_METADATA_FILE, write_partition_metadata
 from tidelog.segment.filenames import (
     LOG_SUFFIX,
     REMOTE_INDEX_CACHE,

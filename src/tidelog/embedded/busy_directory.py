@@ -10,10 +10,10 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from tidelog.codec.metadata_files import META_PROPERTIES_FILE, read_meta_properties
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.datadir.catalogue import Topic, read_catalogue
 from tidelog.datadir.effective_config import NO_SETTINGS
+from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
 from tidelog.embedded.commits import DEFAULT_TIMEOUT_MS, commit_when_possible
 from tidelog.embedded.transaction import Transaction
 from tidelog.errors import CommitPending, KafkaStorageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.log_config import DELETION_SETTINGS
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.errors import CorruptMessage, TidelogError

@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tidelog.codec.checkpoint_file import read_checkpoint, read_leader_epochs
-from tidelog.codec.metadata_files import (
+from tidelog.codec.uuid_text import format_uuid
+from tidelog.datadir.catalogue import CATALOGUE_FILE, read_catalogue
+from tidelog.datadir.metadata_files import (
     CLEAN_SHUTDOWN_FILE,
     META_PROPERTIES_FILE,
-    PARTITION_METADATA_FILE,
-    format_uuid,
     read_clean_shutdown,
     read_meta_properties,
-    read_partition_metadata,
 )
-from tidelog.datadir.catalogue import CATALOGUE_FILE, read_catalogue
 from tidelog.errors import CorruptFile, CorruptIndex, InvalidArgument
 from tidelog.log.producers.producer_snapshot import read_snapshot
+from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.records.record import advance_sequence
 from tidelog.segment.filenames import offset_from_file_name
 from tidelog.segment.index_file import read_index_file, read_whole_index

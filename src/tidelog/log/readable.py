@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.committed import AbortedTransaction

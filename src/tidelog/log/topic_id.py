@@ -5,20 +5,29 @@ Kafka: ``PartitionMetadataFile`` and ``UnifiedLog.assignTopicId``.
 
 from __future__ import annotations
 
+import re
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tidelog.codec.metadata_files import (
-    PARTITION_METADATA_FILE,
-    read_partition_metadata,
-    write_partition_metadata,
+from tidelog.codec.checkpoint_file import (
+    parse_java_integer,
+    read_small_file,
+    replace_file,
+    split_lines,
 )
-from tidelog.errors import InconsistentTopicId
+from tidelog.codec.uuid_text import ZERO_ID, format_uuid, parse_uuid
+from tidelog.env.files import WRONG_KIND
+from tidelog.errors import CorruptFile, InconsistentTopicId, InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from tidelog.env.files import FileSystem
     from tidelog.log.context import LogContext
+
+PARTITION_METADATA_FILE: Final = "partition.metadata"
+_METADATA_VERSION: Final = 0
+_FIELD_SEPARATOR: Final = re.compile(r":[ \t\n\x0b\f\r]+")
 
 
 class TopicIdFile:
@@ -61,3 +70,48 @@ class TopicIdFile:
             if self._is_dirty and self.topic_id is not None:
                 write_partition_metadata(self._context.fs, self._path, self.topic_id)
                 self._is_dirty = False
+
+
+def read_partition_metadata(fs: FileSystem, path: str) -> UUID | None:
+    """Return the topic id in ``partition.metadata``; None if the file does not exist.
+
+    Raises:
+        KafkaStorageError: the content is wrong, the id is zero, or this is not a regular file.
+
+    Source: Kafka PartitionMetadataReadBuffer.
+    """
+    try:
+        data = read_small_file(fs, path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno not in WRONG_KIND:
+            raise
+        raise CorruptFile(f"{path} is not a regular file") from error
+    try:
+        lines = split_lines(data.decode())
+        version = parse_java_integer(_field(lines, 0), bits=32)
+        if version < _METADATA_VERSION:
+            raise KafkaStorageError(f"{path} has unknown version {version}")
+        topic_id = parse_uuid(_field(lines, 1))
+    except ValueError as error:
+        raise CorruptFile(f"{path} is malformed: {error}") from error
+    if topic_id == ZERO_ID:
+        raise CorruptFile(f"{path} holds the zero id, which is not a topic id")
+    return topic_id
+
+
+def write_partition_metadata(fs: FileSystem, path: str, topic_id: UUID) -> None:
+    """Replace ``partition.metadata`` durably; InvalidArgument for the zero id."""
+    if topic_id == ZERO_ID:
+        raise InvalidArgument("the zero id is not a topic id")
+    text = f"version: {_METADATA_VERSION}\ntopic_id: {format_uuid(topic_id)}"
+    replace_file(fs, path, text.encode())
+
+
+def _field(lines: list[str], number: int) -> str:
+    line = lines[number] if number < len(lines) else ""
+    parts = _FIELD_SEPARATOR.split(line)
+    if len(parts) != 2:
+        raise InvalidArgument(f"unexpected line {number + 1}: {line[:80]!r}")
+    return parts[1]

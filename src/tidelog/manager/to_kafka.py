@@ -15,11 +15,7 @@ from tidelog.codec.checkpoint_file import replace_file
 from tidelog.codec.java_properties import format_properties, parse_properties
 from tidelog.codec.messages.message_reader import read_message, split_version
 from tidelog.codec.messages.message_table import messages_of
-from tidelog.codec.metadata_files import (
-    META_PROPERTIES_FILE,
-    format_uuid,
-    read_meta_properties,
-)
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.birth import birth_values
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.cluster_metadata.bootstrap import (
@@ -32,6 +28,7 @@ from tidelog.datadir.cluster_metadata.bootstrap import (
 )
 from tidelog.datadir.cluster_metadata.broker_settings import ConfigSource, formatted, is_default
 from tidelog.datadir.effective_config import is_about_tiers
+from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
 from tidelog.datadir.partition_directories import PartitionLinks, random_id, survey
 from tidelog.errors import CommitPending, KafkaStorageError
 from tidelog.readonly.cluster_metadata import (
@@ -46,10 +43,10 @@ from tidelog.staging.ready import waiting
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tidelog.codec.metadata_files import MetaProperties
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
+    from tidelog.datadir.metadata_files import MetaProperties
     from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
 

@@ -10,12 +10,9 @@ from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from tidelog.codec.metadata_files import (
-    META_PROPERTIES_FILE,
-    format_uuid,
-    read_meta_properties,
-)
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.catalogue import CATALOGUE_FILE
+from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
 from tidelog.errors import InvalidArgument, KafkaStorageError, PartitionsElsewhere
 
 if TYPE_CHECKING:

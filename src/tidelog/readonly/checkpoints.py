@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.codec.metadata_files import CLEAN_SHUTDOWN_FILE
+from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.datadir.offset_checkpoints import (
     HIGH_WATERMARK_FILE,
     LOG_START_OFFSET_FILE,

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tidelog.codec.checkpoint_file import read_small_file
-from tidelog.codec.metadata_files import META_PROPERTIES_FILE, read_meta_properties
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
 from tidelog.datadir.cluster_metadata.metadata_image import MetadataImage
@@ -26,6 +25,7 @@ from tidelog.datadir.cluster_metadata.metadata_records import (
     record_type,
     unpack_metadata_record,
 )
+from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
 from tidelog.datadir.partition_directories import is_directory
 from tidelog.errors import CorruptFile, InvalidArgument, KafkaError, KafkaStorageError
 from tidelog.readonly.read_files import reading
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from uuid import UUID
 
-    from tidelog.codec.metadata_files import MetaProperties
+    from tidelog.datadir.metadata_files import MetaProperties
     from tidelog.env.files import FileSystem
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.records.array_rows import Bools

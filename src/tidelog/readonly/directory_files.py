@@ -9,12 +9,6 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.codec.metadata_files import (
-    META_PROPERTIES_FILE,
-    PARTITION_METADATA_FILE,
-    read_meta_properties,
-    read_partition_metadata,
-)
 from tidelog.datadir.catalogue import (
     CATALOGUE_FILE,
     Catalogue,
@@ -23,9 +17,11 @@ from tidelog.datadir.catalogue import (
     read_catalogue_bytes,
 )
 from tidelog.datadir.deletion_marks import marks_among
+from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
 from tidelog.datadir.partition_directories import survey
 from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.readonly.checkpoints import Checkpoints
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import log_directory_name
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
     from uuid import UUID
 
-    from tidelog.codec.metadata_files import MetaProperties
+    from tidelog.datadir.metadata_files import MetaProperties
     from tidelog.datadir.partition_directories import PartitionLinks
     from tidelog.readonly.damaged_range import OnDamage
     from tidelog.readonly.read_files import ReadFiles

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.codec.messages.message_reader import read_message, split_version
 from tidelog.codec.messages.message_table import KEY, messages_of
 from tidelog.codec.messages.message_writer import with_version, write_message
-from tidelog.codec.metadata_files import ZERO_ID, format_uuid, parse_uuid
+from tidelog.codec.uuid_text import ZERO_ID, format_uuid, parse_uuid
 from tidelog.errors import InvalidRecord
 from tidelog.segment.filenames import TopicPartition
 

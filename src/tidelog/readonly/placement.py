@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.catalogue import Catalogue
 from tidelog.datadir.deletion_marks import without_marked
 from tidelog.datadir.partition_directories import PartitionLinks

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from tidelog.codec.checkpoint_file import read_leader_epochs
-from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.env.moments import time_ms
 from tidelog.errors import (
     CorruptMessage,
@@ -26,6 +25,7 @@ from tidelog.log.committed import AbortedFilter
 from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
 from tidelog.log.offset_lookup import OffsetTarget, SearchedLog, fetch_offset
 from tidelog.log.record_count import check_range, count_records
+from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.readonly.batch_walk import walk_range
 from tidelog.readonly.checkpoints import NO_LINES, Checkpoints, Lines
 from tidelog.readonly.damaged_range import DamagedRange, ignore_damage

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.codec.metadata_files import ZERO_ID
+from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
 from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
 from tidelog.datadir.effective_config import NO_SETTINGS, TopicSettings

@@ -11,7 +11,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tidelog.codec.metadata_files import CLEAN_SHUTDOWN_FILE
+from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.errors import CorruptIndex, KafkaStorageError
 from tidelog.log.producers.producer_state import ProducerStateConfig, ProducerStateManager
 from tidelog.log.producers.replay import replay_producers

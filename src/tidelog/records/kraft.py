@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 from tidelog.codec.flexible import FlexibleReader
 from tidelog.codec.layout import Layout, Wire
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.errors import InvalidRecord
 from tidelog.records.control import ControlType
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import MAX_FILE_BYTES, replace_file
-from tidelog.codec.metadata_files import format_uuid, parse_uuid
+from tidelog.codec.uuid_text import format_uuid, parse_uuid
 from tidelog.datadir.versioned_file import read_versioned
 from tidelog.errors import (
     KafkaStorageError,

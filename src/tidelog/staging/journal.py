@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import replace_file
-from tidelog.codec.metadata_files import format_uuid, parse_uuid
+from tidelog.codec.uuid_text import format_uuid, parse_uuid
 from tidelog.datadir.birth import OF_OLDER_TOPICS, read_birth
 from tidelog.datadir.versioned_file import read_versioned
 from tidelog.errors import CorruptFile, KafkaStorageError

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidelog.codec.metadata_files import format_uuid, parse_uuid
+from tidelog.codec.uuid_text import format_uuid, parse_uuid
 from tidelog.datadir.renamed_files import delete_if_there
 from tidelog.errors import (
     CommitUnfinished,

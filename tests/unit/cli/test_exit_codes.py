@@ -20,7 +20,7 @@ from tidelog.__main__ import _INTERRUPTED
 from tidelog.cli.main import main
 from tidelog.cli.options import EXIT_CODES
 from tidelog.cli.parser import COMMAND_MODULES
-from tidelog.codec.metadata_files import parse_uuid
+from tidelog.codec.uuid_text import parse_uuid
 from tidelog.env.system_files import SystemFile, SystemFiles
 from tidelog.exit_codes import ExitCode
 

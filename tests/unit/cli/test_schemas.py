@@ -14,7 +14,7 @@ from tests.unit.cli.commands.test_txns import begin
 import tidelog
 from tidelog.cli.parser import make_parser
 from tidelog.cli.schemas.outputs import OUTPUTS, all_outputs
-from tidelog.codec.metadata_files import parse_uuid
+from tidelog.codec.uuid_text import parse_uuid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from tests.machinery.directory_home import DataHome
 
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.adoption import adopt
 from tidelog.datadir.catalogue import Catalogue, Topic
 

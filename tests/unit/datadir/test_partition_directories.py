@@ -11,7 +11,7 @@ from tidelog.datadir.partition_directories import live_partitions, random_id
 
 def test_no_id_begins_with_a_dash() -> None:
     """The text of an id can be given on a command line."""
-    from tidelog.codec.metadata_files import format_uuid
+    from tidelog.codec.uuid_text import format_uuid
 
     rng = Random(5)
     texts = [format_uuid(random_id(rng)) for _ in range(2000)]

@@ -11,11 +11,11 @@ import pytest
 from tests.machinery.log_home import LogHome, all_records, all_values
 from tests.machinery.old_batches import build_old
 
-from tidelog.codec.metadata_files import read_partition_metadata
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvariantError, KafkaStorageError
 from tidelog.log.leader_epoch import EpochEntry
 from tidelog.log.offset_lookup import OffsetTarget
+from tidelog.log.topic_id import read_partition_metadata
 from tidelog.records.isolation import Isolation
 from tidelog.testing import build_batch
 

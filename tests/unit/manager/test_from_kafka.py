@@ -11,11 +11,11 @@ import pytest
 from tests.machinery import metadata_log as made
 from tests.machinery.directory_home import SMALL_INDEXES, DataHome, record
 
-from tidelog.codec.metadata_files import write_partition_metadata
 from tidelog.datadir.birth import birth_values
 from tidelog.datadir.catalogue import read_catalogue
 from tidelog.datadir.cluster_metadata.metadata_records import ResourceType
 from tidelog.errors import KafkaStorageError
+from tidelog.log.topic_id import write_partition_metadata
 from tidelog.manager.directories.log_dirs import LogDirs
 from tidelog.manager.from_kafka import take_over
 

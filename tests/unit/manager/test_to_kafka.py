@@ -9,10 +9,10 @@ import pytest
 from tests.machinery import metadata_log as made
 from tests.machinery.directory_home import DataHome, record
 
-from tidelog.codec.metadata_files import MetaProperties, read_meta_properties
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.birth import birth_values
 from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE, FEATURES
+from tidelog.datadir.metadata_files import MetaProperties, read_meta_properties
 from tidelog.errors import CommitPending, CorruptFile, KafkaStorageError
 from tidelog.manager.to_kafka import PROPERTIES_FILE, plan_hand_over, write_hand_over
 from tidelog.readonly.cluster_metadata import read_bootstrap_types, read_cluster_metadata

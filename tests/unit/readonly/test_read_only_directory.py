@@ -11,7 +11,7 @@ import pytest
 from tests.machinery.directory_home import DataHome, record
 from tests.machinery.stored_log import BATCHES, home_with
 
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.catalogue import Catalogue, Topic, read_catalogue, write_catalogue
 from tidelog.embedded.doors import open_briefly

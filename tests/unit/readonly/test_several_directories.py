@@ -13,7 +13,7 @@ import pytest
 from tests.machinery import metadata_log as made
 from tests.machinery.stored_log import BATCHES
 
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.catalogue import Catalogue, Topic, write_catalogue
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (

@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 from tests.machinery.manager_home import ManagerHome, copy_log, delete_log, fill, values
 
-from tidelog.codec.metadata_files import write_partition_metadata
 from tidelog.embedded.logs import Logs
 from tidelog.errors import CommitUnfinished, KafkaStorageError
+from tidelog.log.topic_id import write_partition_metadata
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
 from tidelog.service.mover import PartitionMover
 

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 from tests.machinery.manager_home import Loading, ManagerHome, copy_log, delete_log, fill, values
 
-from tidelog.codec.metadata_files import write_partition_metadata
 from tidelog.errors import KafkaStorageError
+from tidelog.log.topic_id import write_partition_metadata
 from tidelog.segment.filenames import TopicPartition, log_future_directory_name
 
 if TYPE_CHECKING:

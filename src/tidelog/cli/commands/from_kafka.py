@@ -57,7 +57,7 @@ def _take_over(args: Namespace, paths: list[str], fs: FileSystem) -> list[TakenO
 
 
 def _row(one: TakenOver) -> dict[str, Any]:
-    from tidelog.codec.metadata_files import format_uuid
+    from tidelog.codec.uuid_text import format_uuid
 
     topic, before = one.topic, one.before
     kept = topic or before

@@ -49,7 +49,7 @@ def _hand_over(args: Namespace, paths: list[str], fs: FileSystem) -> HandOver:
 
 
 def _rows(plan: HandOver) -> list[dict[str, Any]]:
-    from tidelog.codec.metadata_files import format_uuid
+    from tidelog.codec.uuid_text import format_uuid
 
     return [
         {

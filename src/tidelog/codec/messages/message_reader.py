@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from tidelog.codec.messages.message_table import Type
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.codec.varint import read_unsigned_varint
 from tidelog.errors import InvalidRecord
 

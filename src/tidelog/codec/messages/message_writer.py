@@ -7,7 +7,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from tidelog.codec.messages.message_reader import NUMBERS, SIZE, SIZE_OF_TEXT
-from tidelog.codec.metadata_files import parse_uuid
+from tidelog.codec.uuid_text import parse_uuid
 from tidelog.codec.varint import write_unsigned_varint
 from tidelog.errors import InvalidArgument
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from tidelog.codec.layout import Layout, Wire
 from tidelog.codec.messages.message_table import messages_of
 from tidelog.codec.messages.message_writer import write_message
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.codec.varint import write_unsigned_varint
 from tidelog.datadir.cluster_metadata.metadata_records import FRAME_VERSION, ResourceType
 from tidelog.records.builder import build_batch

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from tidelog.codec.flexible import FlexibleReader
 from tidelog.codec.layout import Layout, Wire
-from tidelog.codec.metadata_files import ZERO_ID
+from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.errors import InvalidRecord
 
 if TYPE_CHECKING:

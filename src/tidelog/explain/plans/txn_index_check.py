@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from tidelog.codec.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.datadir.lock_file import has_writer
+from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.errors import CorruptIndex, KafkaStorageError
 from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.segment.filenames import transaction_index_file

@@ -6,7 +6,7 @@ import os
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES, read_offsets
 from tidelog.explain.groups import group_positions
 from tidelog.explain.tables.system_table import (

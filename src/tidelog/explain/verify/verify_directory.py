@@ -12,21 +12,21 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.codec.checkpoint_file import TEMPORARY_SUFFIX, read_checkpoint
-from tidelog.codec.metadata_files import (
-    CLEAN_SHUTDOWN_FILE,
-    META_PROPERTIES_FILE,
-    PARTITION_METADATA_FILE,
-    format_uuid,
-    read_clean_shutdown,
-    read_meta_properties,
-)
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.catalogue import CATALOGUE_FILE
 from tidelog.datadir.lock_file import LOCK_FILE
+from tidelog.datadir.metadata_files import (
+    CLEAN_SHUTDOWN_FILE,
+    META_PROPERTIES_FILE,
+    read_clean_shutdown,
+    read_meta_properties,
+)
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES, HIGH_WATERMARK_FILE
 from tidelog.errors import InvalidArgument, InvalidConfig, KafkaStorageError
 from tidelog.explain.verify.confirmed import confirmed
 from tidelog.explain.verify.findings import Finding, Severity, damage, unusual
+from tidelog.log.topic_id import PARTITION_METADATA_FILE
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.finished import FINISHED_FILE, read_finished

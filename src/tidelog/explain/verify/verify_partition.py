@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from tidelog.codec.metadata_files import CLEAN_SHUTDOWN_FILE
+from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
 from tidelog.env.files import is_gone
 from tidelog.errors import InvariantError, KafkaStorageError, TidelogError, UnknownTopicOrPartition

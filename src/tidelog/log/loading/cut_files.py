@@ -16,7 +16,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 from tidelog.codec.layout import Layout, Wire
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.errors import CorruptFile, KafkaStorageError
 from tidelog.records.batch import INT32_MAX
 

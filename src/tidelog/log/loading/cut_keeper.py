@@ -11,11 +11,11 @@ from contextlib import closing, suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.env.sparse import end_of_data
 from tidelog.errors import InvalidArgument, InvariantError, KafkaStorageError
 from tidelog.log.directory_guard import NO_SPACE
 from tidelog.log.loading.cut_files import MAX_NUMBER, CutDescription, CutName, topic_part
+from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.segment.filenames import is_future_directory
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.codec.metadata_files import META_PROPERTIES_FILE, read_meta_properties
 from tidelog.datadir.catalogue import (
     CATALOGUE_FILE,
     METADATA_TOPIC,
     check_new_names,
     read_catalogue,
 )
+from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
 from tidelog.errors import InvalidArgument, InvalidTopic
 from tidelog.manager.directories.log_dir import LogDir
 from tidelog.readonly.read_only_directory import ReadOnlyDirectory

@@ -11,18 +11,18 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidelog.codec.metadata_files import (
+from tidelog.codec.uuid_text import format_uuid
+from tidelog.datadir.lock_file import LOCK_FILE
+from tidelog.datadir.metadata_files import (
     CLEAN_SHUTDOWN_FILE,
     META_PROPERTIES_FILE,
     CleanShutdown,
     MetaProperties,
-    format_uuid,
     read_clean_shutdown,
     read_meta_properties,
     write_clean_shutdown,
     write_meta_properties,
 )
-from tidelog.datadir.lock_file import LOCK_FILE
 from tidelog.datadir.offset_checkpoints import DirectoryCheckpoints
 from tidelog.datadir.partition_directories import (
     is_directory,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.cleaner.background_writers import MAX_WRITERS
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.log_config import DELETION_SETTINGS, LogConfig
 from tidelog.errors import (
     CorruptMessage,

@@ -16,7 +16,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import read_small_file, replace_file
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.renamed_files import delete_if_there
 from tidelog.errors import (
     CannotUndo,

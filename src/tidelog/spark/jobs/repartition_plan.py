@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.arrow.encode import BatchForm
 from tidelog.codec.compression import Codec, compress
-from tidelog.codec.metadata_files import META_PROPERTIES_FILE, format_uuid, read_meta_properties
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.lock_file import LOCK_FILE, writer_of
+from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.signals import program_of
 from tidelog.env.system_files import SYSTEM_FILES

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def test_a_topic_is_created_with_its_directory(cli: Cli) -> None:
     """Its name, number of partitions and id are printed."""
     import tidelog
-    from tidelog.codec.metadata_files import format_uuid
+    from tidelog.codec.uuid_text import format_uuid
 
     outcome = cli.on("create", "flights", "-p", 3, "-o", "retention.ms=-1", "-o", "segment.ms=5")
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from tests.machinery.directory_home import DataHome
 
-from tidelog.codec.metadata_files import format_uuid
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.errors import KafkaStorageError
 from tidelog.explain.verify.verify_directory import check_directory
 

@@ -9,10 +9,11 @@ from uuid import UUID
 import pytest
 from tests.machinery.log_home import LogHome, all_values
 
-from tidelog.codec.metadata_files import format_uuid, write_partition_metadata
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.errors import CorruptFile, KafkaStorageError
 from tidelog.log.loading.cut_files import CutName, is_newer, read_content
 from tidelog.log.loading.cut_keeper import KeepCuts
+from tidelog.log.topic_id import write_partition_metadata
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.salvage import CutFile, find_cut_files
 from tidelog.records.past_damage import BadBytes

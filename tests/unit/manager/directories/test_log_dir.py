@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from tests.machinery.directory_home import DataHome
 
-from tidelog.codec.metadata_files import read_meta_properties
+from tidelog.datadir.metadata_files import read_meta_properties
 from tidelog.errors import DirectoryLocked, InvalidArgument, KafkaStorageError
 from tidelog.manager.directories.log_dir import LogDir
 

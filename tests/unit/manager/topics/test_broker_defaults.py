@@ -10,8 +10,8 @@ import pytest
 from tests.machinery import metadata_log as made
 from tests.machinery.manager_home import ManagerHome
 
-from tidelog.codec.metadata_files import write_partition_metadata
 from tidelog.errors import InvalidConfig
+from tidelog.log.topic_id import write_partition_metadata
 
 if TYPE_CHECKING:
     from tidelog.service.log_service import LogService

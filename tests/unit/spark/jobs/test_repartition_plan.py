@@ -9,7 +9,6 @@ from uuid import UUID
 import pytest
 
 import tidelog
-from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, write_partition_metadata
 from tidelog.config.log_config import NEVER_DELETED
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
@@ -18,6 +17,7 @@ from tidelog.errors import (
     PartitionsElsewhere,
     UnknownTopicOrPartition,
 )
+from tidelog.log.topic_id import PARTITION_METADATA_FILE, write_partition_metadata
 from tidelog.readonly.read_only_topic import ReadOnlyTopic
 from tidelog.records.isolation import Isolation
 from tidelog.spark.jobs.repartition_plan import (

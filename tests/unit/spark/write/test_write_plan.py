@@ -14,7 +14,6 @@ from tests.machinery import metadata_log as made
 
 import tidelog
 from tidelog.codec.compression import Codec
-from tidelog.codec.metadata_files import PARTITION_METADATA_FILE, write_partition_metadata
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
     DirectoryLocked,
@@ -24,6 +23,7 @@ from tidelog.errors import (
     InvalidTopic,
     TransactionMismatch,
 )
+from tidelog.log.topic_id import PARTITION_METADATA_FILE, write_partition_metadata
 from tidelog.spark.options.source_options import WriteOptions
 from tidelog.spark.write import write_plan
 from tidelog.spark.write.staged_commit import abort_write, delete_attempts

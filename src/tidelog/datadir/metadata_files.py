@@ -1,41 +1,28 @@
-"""The text of ``partition.metadata``, ``meta.properties`` and ``.kafka_cleanshutdown``.
+"""The text of ``meta.properties`` and ``.kafka_cleanshutdown``, which describe a data directory.
 
-These small files describe a directory, by ids in Kafka's base64 form. Wrong content raises a
-KafkaStorageError that names the file; as in Kafka, the caller takes the directory offline.
-
-Kafka: ``PartitionMetadataFile``, ``MetaProperties``, ``CleanShutdownFileHandler`` and ``Uuid``.
+Wrong content raises a KafkaStorageError that names the file; as in Kafka, the caller takes the
+directory offline. Kafka: ``MetaProperties`` and ``CleanShutdownFileHandler``.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from tidelog.codec.checkpoint_file import (
-    parse_java_integer,
-    read_small_file,
-    replace_file,
-    split_lines,
-)
+from tidelog.codec.checkpoint_file import parse_java_integer, read_small_file, replace_file
 from tidelog.codec.java_properties import comments_of, format_properties, parse_properties
-from tidelog.env.files import WRONG_KIND
-from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError
+from tidelog.codec.uuid_text import format_uuid, parse_uuid
+from tidelog.errors import CorruptFile, InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidelog.env.files import FileSystem
 
-PARTITION_METADATA_FILE: Final = "partition.metadata"
 META_PROPERTIES_FILE: Final = "meta.properties"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
-
-ZERO_ID: Final = UUID(int=0)
-"""The zero id; no topic has it."""
 
 DIRECTORY_MIGRATING: Final = UUID(int=0)
 DIRECTORY_UNASSIGNED: Final = UUID(int=1)
@@ -46,67 +33,7 @@ RESERVED_DIRECTORY_IDS: Final = frozenset(
 """Ids reserved by Kafka's protocol; no directory has one of them. Source: Kafka DirectoryId."""
 
 UNKNOWN_BROKER_EPOCH: Final = -1
-_METADATA_VERSION: Final = 0
 _CLEAN_SHUTDOWN_VERSION: Final = 0
-_ID_TEXT: Final = re.compile(r"[A-Za-z0-9_-]{22}(?:==)?", re.ASCII)
-_FIELD_SEPARATOR: Final = re.compile(r":[ \t\n\x0b\f\r]+")
-
-
-def format_uuid(value: UUID) -> str:
-    """Format an id as Kafka does: 22 characters of URL-safe base64. Source: Kafka Uuid."""
-    return urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
-
-
-def parse_uuid(text: str) -> UUID:
-    """Parse an id in Kafka's form, padding optional; InvalidArgument if it is not valid."""
-    if not _ID_TEXT.fullmatch(text):
-        raise InvalidArgument(f"{text!r} is not a 16-byte id in URL-safe base64")
-    return UUID(bytes=urlsafe_b64decode(text[:22] + "=="))
-
-
-def read_partition_metadata(fs: FileSystem, path: str) -> UUID | None:
-    """Return the topic id in ``partition.metadata``; None if the file does not exist.
-
-    Raises:
-        KafkaStorageError: the content is wrong, the id is zero, or this is not a regular file.
-
-    Source: Kafka PartitionMetadataReadBuffer.
-    """
-    try:
-        data = _read(fs, path)
-    except OSError as error:
-        if error.errno not in WRONG_KIND:
-            raise
-        raise CorruptFile(f"{path} is not a regular file") from error
-    if data is None:
-        return None
-    try:
-        lines = split_lines(data.decode())
-        version = parse_java_integer(_field(lines, 0), bits=32)
-        if version < _METADATA_VERSION:
-            raise KafkaStorageError(f"{path} has unknown version {version}")
-        topic_id = parse_uuid(_field(lines, 1))
-    except ValueError as error:
-        raise CorruptFile(f"{path} is malformed: {error}") from error
-    if topic_id == ZERO_ID:
-        raise CorruptFile(f"{path} holds the zero id, which is not a topic id")
-    return topic_id
-
-
-def write_partition_metadata(fs: FileSystem, path: str, topic_id: UUID) -> None:
-    """Replace ``partition.metadata`` durably; InvalidArgument for the zero id."""
-    if topic_id == ZERO_ID:
-        raise InvalidArgument("the zero id is not a topic id")
-    text = f"version: {_METADATA_VERSION}\ntopic_id: {format_uuid(topic_id)}"
-    replace_file(fs, path, text.encode())
-
-
-def _field(lines: list[str], number: int) -> str:
-    line = lines[number] if number < len(lines) else ""
-    parts = _FIELD_SEPARATOR.split(line)
-    if len(parts) != 2:
-        raise InvalidArgument(f"unexpected line {number + 1}: {line[:80]!r}")
-    return parts[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

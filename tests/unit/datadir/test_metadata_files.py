@@ -6,24 +6,20 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.codec.metadata_files import (
+from tidelog.codec.uuid_text import format_uuid, parse_uuid
+from tidelog.datadir.metadata_files import (
     DIRECTORY_LOST,
     DIRECTORY_MIGRATING,
     DIRECTORY_UNASSIGNED,
     RESERVED_DIRECTORY_IDS,
-    ZERO_ID,
     CleanShutdown,
     MetaProperties,
-    format_uuid,
-    parse_uuid,
     read_clean_shutdown,
     read_meta_properties,
-    read_partition_metadata,
     write_clean_shutdown,
     write_meta_properties,
-    write_partition_metadata,
 )
-from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.errors import KafkaStorageError
 from tidelog.testing import CrashFileSystem
 
 PATH = "/data/file"
@@ -47,23 +43,6 @@ def fs() -> CrashFileSystem:
     return fs
 
 
-def test_an_id_is_22_characters_of_url_safe_base64() -> None:
-    """It is written without padding; the padded form is accepted too."""
-    assert format_uuid(ID) == ID_TEXT
-    assert parse_uuid(ID_TEXT) == ID
-    assert parse_uuid(ID_TEXT + "==") == ID
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "g5S6UgNZQ02EQmjPLVErW", ID_TEXT + "=", ID_TEXT + "A", "+" * 22, f" {ID_TEXT}", str(ID)],
-)
-def test_other_text_is_not_an_id(text: str) -> None:
-    """Another length, alphabet or form is rejected."""
-    with pytest.raises(InvalidArgument):
-        parse_uuid(text)
-
-
 def test_reserved_directory_ids_are_the_first_three_numbers() -> None:
     """Kafka's protocol gives them a meaning."""
     assert [
@@ -71,55 +50,6 @@ def test_reserved_directory_ids_are_the_first_three_numbers() -> None:
         for directory_id in (DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, DIRECTORY_LOST)
     ] == [0, 1, 2]
     assert len(RESERVED_DIRECTORY_IDS) == 3
-
-
-def test_partition_metadata_is_two_lines_without_a_final_line_end(fs: CrashFileSystem) -> None:
-    """The bytes are Kafka's."""
-    write_partition_metadata(fs, PATH, ID)
-
-    assert fs.read(PATH) == f"version: 0\ntopic_id: {ID_TEXT}".encode()
-    assert read_partition_metadata(fs, PATH) == ID
-
-
-@pytest.mark.parametrize("version", [0, 1, 2**31 - 1])
-def test_partition_metadata_of_a_later_version_is_read(fs: CrashFileSystem, version: int) -> None:
-    """A downgrade must not lose the topic's id; what follows the second line is ignored."""
-    fs.write(PATH, f"version: {version}\ntopic_id: {ID_TEXT}\nmore: 1\n".encode())
-
-    assert read_partition_metadata(fs, PATH) == ID
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "version: 0",
-        "version: 0\n",
-        f"version:0\ntopic_id: {ID_TEXT}",
-        f"version 0\ntopic_id: {ID_TEXT}",
-        f"version: 0: 1\ntopic_id: {ID_TEXT}",
-        f"version: -1\ntopic_id: {ID_TEXT}",
-        f"version: x\ntopic_id: {ID_TEXT}",
-        "version: 0\ntopic_id: short",
-        "version: 0\ntopic_id: \xff",
-        f"vers\xefon: 0\ntopic_id: {ID_TEXT}",
-        f"version: 0\ntopic_id: {format_uuid(ZERO_ID)}",
-    ],
-)
-def test_malformed_partition_metadata_is_a_storage_error(fs: CrashFileSystem, text: str) -> None:
-    """Kafka takes the directory offline; the error names the file."""
-    fs.write(PATH, text.encode("latin-1"))
-
-    with pytest.raises(KafkaStorageError, match=PATH):
-        read_partition_metadata(fs, PATH)
-
-
-def test_the_zero_id_is_never_written(fs: CrashFileSystem) -> None:
-    """It means that the topic has no id."""
-    with pytest.raises(InvalidArgument):
-        write_partition_metadata(fs, PATH, ZERO_ID)
-
-    assert read_partition_metadata(fs, PATH) is None
 
 
 def test_meta_properties_are_read_and_written_back_to_the_byte(fs: CrashFileSystem) -> None:
@@ -179,9 +109,8 @@ def test_malformed_meta_properties_are_a_storage_error(fs: CrashFileSystem, text
 
 def test_missing_files_are_none(fs: CrashFileSystem) -> None:
     """The caller decides what a missing file means."""
-    read = (read_partition_metadata, read_meta_properties, read_clean_shutdown)
-
-    assert [read_file(fs, PATH) for read_file in read] == [None] * 3
+    assert read_meta_properties(fs, PATH) is None
+    assert read_clean_shutdown(fs, PATH) is None
 
 
 def test_the_clean_shutdown_mark_is_one_line_of_json(fs: CrashFileSystem) -> None:
