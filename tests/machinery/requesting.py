@@ -11,7 +11,8 @@ from tests.machinery.manager_home import ManagerHome
 from tidelog.errors import DirectoryLocked
 from tidelog.mailbox.wait import Desk
 from tidelog.manager.log_manager import LogManager
-from tidelog.service.requests.carry_out import Home, carry_out
+from tidelog.service.requests.carry_out import carry_out
+from tidelog.service.requests.home import Home
 from tidelog.service.requests.request_client import Asker, here_or_there
 from tidelog.testing.faults import PowerCut
 

@@ -40,7 +40,8 @@ from tidelog.mailbox.wait import Desk
 from tidelog.manager.log_manager import LogManager
 from tidelog.records.builder import build_batch
 from tidelog.service.log_service import LogService
-from tidelog.service.requests.carry_out import Home, carry_out
+from tidelog.service.requests.carry_out import carry_out
+from tidelog.service.requests.home import Home
 from tidelog.service.requests.request_client import Asker, here_or_there
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.finished import FINISHED_FILE

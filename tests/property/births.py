@@ -39,7 +39,8 @@ from tidelog.manager.mirror import Mirror
 from tidelog.manager.to_kafka import plan_hand_over, write_hand_over
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.service.log_service import LogService
-from tidelog.service.requests.carry_out import Home, carry_out
+from tidelog.service.requests.carry_out import carry_out
+from tidelog.service.requests.home import Home
 from tidelog.service.requests.request import Request
 from tidelog.spark.jobs.repartition_plan import config_of_copy
 from tidelog.spark.options.source_options import WriteOptions

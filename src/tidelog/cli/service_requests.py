@@ -18,7 +18,8 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import RequestFailed
 from tidelog.mailbox.wait import Desk
-from tidelog.service.requests.carry_out import Home, carry_out, ignore
+from tidelog.service.requests.carry_out import carry_out
+from tidelog.service.requests.home import Home, ignore
 from tidelog.service.requests.request_client import Asker, here_or_there
 
 if TYPE_CHECKING:

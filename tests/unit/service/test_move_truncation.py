@@ -14,7 +14,8 @@ from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
 from tidelog.service import mover
-from tidelog.service.requests.carry_out import Home, carry_out
+from tidelog.service.requests.carry_out import carry_out
+from tidelog.service.requests.home import Home
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log

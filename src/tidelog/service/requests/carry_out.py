@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cleaner.background_writers import MAX_WRITERS
 from tidelog.codec.uuid_text import format_uuid
@@ -33,23 +33,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.env.machine import Machine
     from tidelog.env.scheduler import Scheduler
-    from tidelog.manager.log_manager import LogManager
-
-
-def ignore(_part: object) -> None:
-    """Do nothing with a part of a result: the whole is enough."""
-
-
-class Home(NamedTuple):
-    """Where a command is carried out: on which manager, and for which of its directories.
-
-    ``report`` is called with what a long command has done so far, part by part.
-    """
-
-    manager: LogManager
-    machine: Machine
-    path: str
-    report: Callable[[Any], None] = ignore
+    from tidelog.service.requests.home import Home
 
 
 def carry_out(home: Home, command: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON

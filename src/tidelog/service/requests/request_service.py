@@ -22,7 +22,8 @@ from tidelog.mailbox.answer import Answer
 from tidelog.mailbox.letter import State
 from tidelog.mailbox.look import Look
 from tidelog.service.requests.arguments import check_arguments, partitions_of
-from tidelog.service.requests.carry_out import Home, carry_out
+from tidelog.service.requests.carry_out import carry_out
+from tidelog.service.requests.home import Home
 from tidelog.service.requests.move_files import MoveFiles
 from tidelog.service.requests.request import REQUESTS, RequestFiles
 

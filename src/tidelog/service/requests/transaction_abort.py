@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
     from tidelog.segment.filenames import TopicPartition
-    from tidelog.service.requests.carry_out import Home
+    from tidelog.service.requests.home import Home
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,8 @@ from tidelog.errors import CannotUndo, InvalidArgument
 from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
-from tidelog.service.requests.carry_out import Home, carry_out
+from tidelog.service.requests.carry_out import carry_out
+from tidelog.service.requests.home import Home
 from tidelog.service.requests.transaction_abort import path_of
 
 if TYPE_CHECKING:
