@@ -114,7 +114,8 @@ def owners_records(logs: Logs) -> dict[str, Callable[[], Iterable[Record_]]]:
 
 
 def _fetched(log: Log, max_bytes: int) -> Iterator[Record]:
-    return iterate(lambda offset: log.read(offset, max_bytes), log.log_start_offset)
+    for columns in iterate(lambda offset: log.read(offset, max_bytes), log.log_start_offset):
+        yield from columns.records()
 
 
 def _of_group(logs: Logs, group: str, **how: Any) -> Iterator[Record_]:

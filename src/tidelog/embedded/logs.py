@@ -460,7 +460,7 @@ class Logs(OfOneProcess):
             for number in numbers_to_read(topic, there, partition, start_offset)
         ]
         return itertools.chain.from_iterable(
-            all_consumed(topic, number, log.records(start_offset, isolation=level))
+            all_consumed(topic, number, log.columns(start_offset, isolation=level))
             for number, log in logs
         )
 

@@ -149,8 +149,8 @@ class ReadOnlyLogs:
                 if start_offset is not None and start_offset > log.log_end_offset:
                     raise log.out_of_range(start_offset)
                 end = log.last_stable_offset(up_to) if is_committed else log.end_offset(up_to)
-                records = log.records(start_offset, end, committed=is_committed)
-                yield from all_consumed(topic, number, records)
+                columns = log.columns(start_offset, end, committed=is_committed)
+                yield from all_consumed(topic, number, columns)
 
     def follow(
         self,

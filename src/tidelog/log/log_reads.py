@@ -17,7 +17,7 @@ from tidelog.log.record_count import check_range, count_records
 from tidelog.log.segments import segments_from
 from tidelog.records.file_records import FileRecords
 from tidelog.records.isolation import Isolation
-from tidelog.records.record_columns import iterate_ascending
+from tidelog.records.record_columns import ascending
 from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tidelog.log.offsets import LogOffsets
     from tidelog.log.record_count import RecordCount
     from tidelog.records.file_records import FileSlice, Piece
-    from tidelog.records.record import Record
+    from tidelog.records.record_columns import RecordColumns
     from tidelog.segment.segment import LogSegment
     from tidelog.segment.txn_index import AbortedTxn
 
@@ -225,7 +225,7 @@ def resolve(view: LogView, place: LogOffsetMetadata) -> LogOffsetMetadata:
     return LogOffsetMetadata(place.offset, log_end.segment_base_offset, log_end.position)
 
 
-def iterate(read: Callable[[int], FetchData], start_offset: int) -> Iterator[Record]:
+def iterate(read: Callable[[int], FetchData], start_offset: int) -> Iterator[RecordColumns]:
     """Yield the records from ``start_offset`` on, in order, until ``read`` finds nothing more.
 
     Control batches, and the transactions that ``read`` returns as aborted, are left out. Raises
@@ -237,7 +237,7 @@ def iterate(read: Callable[[int], FetchData], start_offset: int) -> Iterator[Rec
             piece, error = found.batches()
         if piece is not None:
             shown = without_aborted(piece.batches_in_data, found.aborted or ())
-            next_offset = yield from iterate_ascending(piece.data, shown, next_offset)
+            next_offset = yield from ascending(piece.data, shown, next_offset)
             offset = int(piece.batches.last_offset[-1]) + 1
         if error is not None:
             raise error

@@ -6,6 +6,7 @@ Kafka: ``UnifiedLog``.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from tidelog.codec.uuid_text import format_uuid
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from tidelog.log.segments import LogSegments
     from tidelog.log.state import LogState
     from tidelog.records.record import Record
+    from tidelog.records.record_columns import RecordColumns
     from tidelog.segment.txn_index import AbortedTxn
 
 
@@ -218,6 +220,16 @@ class ReadableLog(OfOneProcess):
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> Iterator[Record]:
         """Yield the records from ``start_offset`` (the log start if None) on, as of when read."""
+        found = self.columns(start_offset, isolation=isolation)
+        return chain.from_iterable(columns.records() for columns in found)
+
+    def columns(
+        self,
+        start_offset: int | None = None,
+        *,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> Iterator[RecordColumns]:
+        """Yield what ``records`` yields, many records at a time."""
         start = self.log_start_offset if start_offset is None else start_offset
         level = Isolation.of(isolation)
         return iterate(lambda offset: self.read(offset, isolation=level), start)
@@ -240,10 +252,11 @@ class ReadableLog(OfOneProcess):
             aborted = [AbortedTransaction(txn.producer_id, txn.first_offset) for txn in ended]
             return replace(self.read(offset), aborted=(*aborted, *opened))
 
-        for record in iterate(read, start_offset):
-            if record.offset >= end:
-                return
-            yield record
+        for columns in iterate(read, start_offset):
+            for record in columns.records():
+                if record.offset >= end:
+                    return
+                yield record
 
     def fetch_offset_by_timestamp(self, target: int) -> TimestampedOffset | None:
         """Return the offset for a time in ms, or for an ``OffsetTarget``; None if there is none."""

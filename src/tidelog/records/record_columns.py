@@ -109,12 +109,16 @@ class RecordColumns:
 
     def records(self) -> Iterator[Record]:
         """Yield every record as a value, control records included."""
+        return map(_new_record, zip(*self.fields(), strict=True))
+
+    def fields(self) -> tuple[Iterable[object], ...]:
+        """Return the fields of every record, each as a column of values, in ``Record``'s order."""
         batches, batch = self.batches, self.batch
         epochs = [None if epoch < 0 else epoch for epoch in batches.leader_epoch.tolist()]
         sequences = advance_sequences(
             batches.base_sequence[batch], self.offset - batches.base_offset[batch]
         )
-        fields = zip(
+        return (
             self.offset.tolist(),
             self.timestamp.tolist(),
             map(_TYPES.__getitem__, self.timestamp_type.tolist()),
@@ -123,9 +127,7 @@ class RecordColumns:
             self._headers(),
             map(epochs.__getitem__, batch.tolist()),
             sequences.tolist(),
-            strict=True,
         )
-        return map(_new_record, fields)
 
     def _parts(self, at: Ints, size: Ints) -> Iterable[bytes | None]:
         """Return a copy of the key or value of each record."""
@@ -245,9 +247,9 @@ def iterate(
     return chain.from_iterable(group.records() for group in groups)
 
 
-def iterate_ascending(
+def ascending(
     data: Buffer, batches: BatchColumns, next_offset: int
-) -> Generator[Record, None, int]:
+) -> Generator[RecordColumns, None, int]:
     """Yield the records that applications see, from ``next_offset`` on; return the next one's.
 
     A record at or below an offset that was yielded is left out. Errors are those of ``iterate``.
@@ -257,7 +259,7 @@ def iterate_ascending(
         seen = np.maximum.accumulate(np.concatenate(([next_offset - 1], group.offset)))
         next_offset = int(seen[-1]) + 1
         is_new = group.offset > seen[:-1]
-        yield from (group if is_new.all() else group.select(is_new)).records()
+        yield group if is_new.all() else group.select(is_new)
     return next_offset
 
 
