@@ -215,7 +215,8 @@ class AsyncLogs(Twin[Logs]):
         No more than a megabyte is read ahead of the consumer.
         """
         level, idle = Isolation.of(isolation), IdleTime(idle_ms)
-        begin = partial(TopicFollower, self.logs, topic, partition, start_offset, isolation=level)
+        manager = self.logs.manager
+        begin = partial(TopicFollower, manager, topic, partition, start_offset, isolation=level)
         follower = await in_thread(begin)
         with LoopBell(self.logs.manager.bell) as bell:
             while True:
@@ -241,7 +242,8 @@ class AsyncLogs(Twin[Logs]):
     ) -> AsyncIterator[AsyncGroupReader]:
         """Open a reader of topics that continues where its group has committed."""
         level = Isolation.of(isolation)
-        join = partial(AsyncGroupReader, self.logs, self.logs.groups, topics, group)
+        logs = self.logs
+        join = partial(AsyncGroupReader, logs.manager, logs.groups, topics, group)
         opened = await in_thread(
             partial(join, partitions=partitions, start=start, isolation=level),
             undo=AsyncGroupReader.close,
@@ -264,7 +266,7 @@ class AsyncGroupReader(GroupMember):
     async def read(self, *, idle_ms: int | None = 0) -> AsyncGenerator[ConsumedRecord, None]:
         """Yield records until nothing has come for ``idle_ms``; see ``GroupReader.read``."""
         idle = IdleTime(idle_ms)
-        with LoopBell(self._logs.manager.bell) as bell:
+        with LoopBell(self._manager.bell) as bell:
             while True:
                 seen, found = bell.rings, False
                 for key in await in_thread(self._begin_round):

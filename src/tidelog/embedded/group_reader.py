@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Final
 from tidelog.codec.text import check_group
 from tidelog.embedded.topic_reads import consumed, end_of
 from tidelog.env.forks import OfOneProcess
-from tidelog.errors import InvalidArgument, OffsetOutOfRange, UnknownTopicOrPartition
+from tidelog.errors import (
+    InvalidArgument,
+    OffsetOutOfRange,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
 from tidelog.readonly.group_positions import (
     OFFSETS_CONFIG,
     OFFSETS_TOPIC,
@@ -28,11 +33,11 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.datadir.catalogue import Topic
-    from tidelog.embedded.logs import Logs
     from tidelog.embedded.topic_reads import ConsumedRecord
     from tidelog.embedded.transaction import Transaction
     from tidelog.log.log import Log
     from tidelog.manager.groups import Groups
+    from tidelog.manager.log_manager import LogManager
     from tidelog.records.isolation import Isolation
     from tidelog.records.record import Record
 
@@ -53,7 +58,7 @@ class GroupMember(OfOneProcess):
 
     def __init__(
         self,
-        logs: Logs,
+        manager: LogManager,
         groups: Groups,
         topics: Collection[str],
         group: str,
@@ -75,7 +80,7 @@ class GroupMember(OfOneProcess):
             raise InvalidArgument(f"{start!r} is not one of {', '.join(STARTS)}")
         self.group: Final = group
         self.topics: Final = tuple(dict.fromkeys(topics))
-        self._logs = logs
+        self._manager = manager
         self._groups = groups
         self.partitions: Final = None if partitions is None else frozenset(partitions)
         self._start = start
@@ -151,11 +156,11 @@ class GroupMember(OfOneProcess):
 
     def _log_of(self, key: TopicPartition) -> Log:
         self._checked_topic(key.topic)
-        return self._logs.partition(*key).log
+        return self._manager.partition(*key).log
 
     def _checked_topic(self, name: str) -> Topic:
         """Return a topic; raise UnknownTopicOrPartition if it is not the one that was taken up."""
-        topic = self._logs.topic(name)
+        topic = self._manager.topic(name)
         if self._topic_ids.setdefault(name, topic.topic_id) != topic.topic_id:
             raise UnknownTopicOrPartition(f"topic {name} was deleted, and is another one now")
         return topic
@@ -163,7 +168,7 @@ class GroupMember(OfOneProcess):
     def _reset(self, key: TopicPartition, error: OffsetOutOfRange) -> int:
         if self._start == "none":
             raise error
-        log = self._logs.partition(*key).log
+        log = self._manager.partition(*key).log
         text = "position-reset directory=%s group=%s offset=%d reason=%s"
         _log.warning(text, log.directory, self.group, self._next[key], error)
         return self._first_of(log.log_start_offset, log.high_watermark)
@@ -199,7 +204,7 @@ class GroupMember(OfOneProcess):
         self._jumps += 1
 
     def _rewind(self) -> None:
-        ids = {name: self._logs.topic(name).topic_id for name in self._topic_ids}
+        ids = {name: self._manager.topic(name).topic_id for name in self._topic_ids}
         # The offsets of a topic that was created again are those of another log.
         again = {name for name, topic_id in self._topic_ids.items() if ids[name] != topic_id}
         self._taken_up = {key: at for key, at in self._taken_up.items() if key.topic not in again}
@@ -216,7 +221,7 @@ class GroupMember(OfOneProcess):
                     f"transaction {txn.txn!r}, which was given positions of group {self.group!r},"
                     " has not ended with a commit: rewind, and read again what belonged to it"
                 )
-        now_ms = self._logs.manager.machine.clock.now_ms()
+        now_ms = self._manager.machine.clock.now_ms()
         moved = {key: offset for key, offset in self._next.items() if self._is_moved(key, offset)}
         if not moved:
             return
@@ -231,11 +236,14 @@ class GroupMember(OfOneProcess):
             within.add_positions(self.group, positions, before)
             self._within.update({key: (within, offset) for key, offset in moved.items()})
             return
-        home = self._logs.topics().get(OFFSETS_TOPIC)  # with as many partitions as Kafka made
+        home = self._manager.topics().get(OFFSETS_TOPIC)  # with as many partitions as Kafka made
         if home is None:
-            home = self._logs.create_topic(OFFSETS_TOPIC, config=OFFSETS_CONFIG, exist_ok=True)
+            try:
+                home = self._manager.create_topic(OFFSETS_TOPIC, config=OFFSETS_CONFIG)
+            except TopicAlreadyExists:  # by the first commit of another group, just now
+                home = self._manager.topic(OFFSETS_TOPIC)
         number = partition_of_group(self.group, len(home.partitions))
-        partition = self._logs.partition(OFFSETS_TOPIC, number)
+        partition = self._manager.partition(OFFSETS_TOPIC, number)
         self._before.update(self._groups.commit(partition, self.group, positions, before))
 
     def _is_moved(self, key: TopicPartition, offset: int) -> bool:
@@ -275,7 +283,7 @@ class GroupMember(OfOneProcess):
                 offset = committed[key].position.offset
             self._before[key] = None if key not in committed else committed[key].at
             if offset is None:
-                log = self._logs.partition(*key).log
+                log = self._manager.partition(*key).log
                 start, end = log.log_start_offset, log.high_watermark
                 offset = self._first_of(start, end) if is_first else start
             self._next[key] = self._taken_up[key] = offset
@@ -334,7 +342,7 @@ class GroupReader(GroupMember):
             InvalidArgument: this is closed.
             KafkaStorageError: the disk failed, or the directories were closed.
         """
-        bell, clock = self._logs.manager.bell, self._logs.manager.machine.clock
+        bell, clock = self._manager.bell, self._manager.machine.clock
         last_ns = clock.monotonic_ns()
         while True:
             seen, found = bell.rings, False

@@ -489,7 +489,7 @@ class Logs(OfOneProcess):
         UnknownTopicOrPartition once the topic is deleted, KafkaStorageError once this is closed.
         """
         level, bell = Isolation.of(isolation), self.manager.bell
-        follower = TopicFollower(self, topic, partition, start_offset, isolation=level)
+        follower = TopicFollower(self.manager, topic, partition, start_offset, isolation=level)
         seen = bell.rings
 
         def records() -> Iterator[ConsumedRecord]:
@@ -528,7 +528,7 @@ class Logs(OfOneProcess):
         """
         level = Isolation.of(isolation)
         return GroupReader(
-            *(self, self.groups, topics, group),
+            *(self.manager, self.groups, topics, group),
             partitions=partitions,
             start=start,
             isolation=level,

@@ -21,10 +21,10 @@ from tidelog.records.record import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 
-    from tidelog.embedded.logs import Logs
     from tidelog.env.clock import Clock
     from tidelog.env.moments import Moment
     from tidelog.log.log import Log
+    from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
     from tidelog.readonly.log_follower import LogFollower
     from tidelog.records.record import Header
@@ -163,18 +163,18 @@ class TopicFollower:
 
     def __init__(
         self,
-        logs: Logs,
+        manager: LogManager,
         topic: str,
         partition: int | None,
         start_offset: int | None,
         *,
         isolation: Isolation,
     ) -> None:
-        self._logs = logs
+        self._manager = manager
         self._topic = topic
         self._partition = partition
         self._isolation = isolation
-        there = logs.topic(topic).partitions
+        there = manager.topic(topic).partitions
         chosen = numbers_to_read(topic, there, partition, start_offset)
         self._followed = {number: self._follow(number, start_offset) for number in chosen}
 
@@ -208,10 +208,10 @@ class TopicFollower:
     def _new_numbers(self) -> list[int]:
         if self._partition is not None:
             return []
-        return sorted(set(self._logs.topic(self._topic).partitions) - set(self._followed))
+        return sorted(set(self._manager.topic(self._topic).partitions) - set(self._followed))
 
     def _follow(self, number: int, start_offset: int | None) -> _Followed:
-        partition = self._logs.partition(self._topic, number)
+        partition = self._manager.partition(self._topic, number)
         start = partition.log.log_start_offset if start_offset is None else start_offset
         return _Followed(partition, start)
 
