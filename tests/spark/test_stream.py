@@ -230,7 +230,7 @@ def _positions(path: str) -> dict[int, int]:
         found = group_positions(directory, ["watchers"])
     except UnknownTopicOrPartition:
         return {}
-    return {one.key.partition: one.position.offset for one in found}
+    return {one.key.partition: one.offset for one in found}
 
 
 def _wait_for(look: Callable[[], Any], expected: object) -> Any:

@@ -6,13 +6,15 @@ Such a cleaning ignores ``min.cleanable.dirty.ratio``. Kafka has none: its clean
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.offset_map import usable_entries
 from tidelog.cleaner.pick import examine
 from tidelog.cleaner.spread.spread_cleaner import SpreadCleaner
+from tidelog.cleaner.stats import DropCause
 from tidelog.cleaner.throttle import CleanerIo
+from tidelog.codec.rows import AnyTime, PartitionNumber, Range, TopicName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +44,48 @@ class CompactionProgress(NamedTuple):
     partition: int
     done_bytes: int
     total_bytes: int
+
+
+class CompactionRow(NamedTuple):
+    """One partition.
+
+    What only a cleaning knows is None where nothing was cleaned.
+    """
+
+    topic: TopicName
+    partition: PartitionNumber
+    is_compacted: Annotated[bool, "Whether its `cleanup.policy` is known and has `compact`."]
+    first_dirty_offset: Annotated[int, "First offset that is not cleaned yet."]
+    first_uncleanable_offset: Annotated[int, "Offset at which a cleaning has to end, exclusive."]
+    held_by: Annotated[str, "What keeps the rest from being cleaned."]
+    clean_bytes: Annotated[int, "Size of what is clean, in bytes."]
+    cleanable_bytes: Annotated[int, "Size of what is dirty and may be cleaned, in bytes."]
+    dirty_ratio: Annotated[
+        float, Range(0, 1), "Share of `cleanableBytes` in the bytes that are clean or cleanable."
+    ]
+    size_bytes: Annotated[int, "Size of the `.log` files before, in bytes."]
+    failure: Annotated[str | None, "Error of its last cleaning; null: it has not failed."]
+    end_offset: Annotated[
+        int | None, "Offset up to which it is clean afterwards; null: nothing is cleaned."
+    ] = None
+    true_dirty_ratio: Annotated[
+        float | None,
+        Range(None),
+        "Share of the bytes read that is dropped; null: nothing was read.",
+    ] = None
+    records_read: Annotated[int | None, "Records that the cleaning reads; null: none."] = None
+    records_kept: Annotated[int | None, "Records that it keeps; null: nothing is cleaned."] = None
+    bytes_read: Annotated[int | None, "Bytes that it reads; null: none."] = None
+    bytes_kept: Annotated[int | None, "Bytes that it writes; null: nothing is cleaned."] = None
+    oldest_tombstone: Annotated[
+        AnyTime | None,
+        "Least timestamp of the tombstones that stay; null: there is none, or it was not looked"
+        " for.",
+    ] = None
+    dropped: Annotated[
+        dict[DropCause, Annotated[int, "Number of records."]],
+        "Records that it drops, by their cause.",
+    ] = {}  # noqa: RUF012 - it is not changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,35 +131,26 @@ class CompactionFacts:
         """Return the facts with what a cleaning did."""
         return replace(self, end_offset=cleaned.end_offset, stats=cleaned.stats)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the facts under the names that every command uses in JSON.
-
-        What only a cleaning knows is None where nothing was cleaned.
-        """
+    def as_row(self) -> CompactionRow:
+        """Return the facts as every command shows them."""
         found, stats = self.to_clean, self.stats
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "isCompacted": self.is_compacted,
-            "firstDirtyOffset": found.offsets.first_dirty_offset,
-            "firstUncleanableOffset": found.offsets.first_uncleanable_offset,
-            "heldBy": found.held_by,
-            "cleanBytes": found.clean_bytes,
-            "cleanableBytes": found.cleanable_bytes,
-            "dirtyRatio": found.dirty_ratio,
-            "sizeBytes": self.size_bytes,
-            "failure": None if self.failure is None else self.failure.error,
-            "endOffset": None if stats is None else self.end_offset,
-            "trueDirtyRatio": self.true_dirty_ratio,
-            "recordsRead": None if stats is None else stats.records_read,
-            "recordsKept": None if stats is None else stats.records_written,
-            "bytesRead": None if stats is None else stats.bytes_read,
-            "bytesKept": None if stats is None else stats.bytes_written,
-            "oldestTombstone": None if stats is None else stats.oldest_tombstone_ms,
-            "dropped": {}
-            if stats is None
-            else {cause.value: count for cause, count in stats.dropped.items()},
-        }
+        row = CompactionRow(
+            *(self.topic, self.partition, self.is_compacted, *found.offsets, found.held_by),
+            *(found.clean_bytes, found.cleanable_bytes, found.dirty_ratio, self.size_bytes),
+            None if self.failure is None else self.failure.error,
+        )
+        if stats is None:
+            return row
+        return row._replace(
+            end_offset=self.end_offset,
+            true_dirty_ratio=self.true_dirty_ratio,
+            records_read=stats.records_read,
+            records_kept=stats.records_written,
+            bytes_read=stats.bytes_read,
+            bytes_kept=stats.bytes_written,
+            oldest_tombstone=stats.oldest_tombstone_ms,
+            dropped=stats.dropped,
+        )
 
 
 def examine_log(

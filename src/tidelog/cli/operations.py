@@ -137,17 +137,7 @@ def changes_in(fs: FileSystem, directory: str) -> list[FileChange]:
     """Return the files under ``directory`` that a plan would change; empty if ``fs`` is real."""
     if not isinstance(fs, OverlayFiles):
         return []
-    return [change for change in fs.changes() if change.path.startswith(directory + "/")]
-
-
-def change_as_json(change: FileChange) -> dict[str, Any]:
-    """Return a change under the names that every command uses in JSON."""
-    return {
-        "file": change.path,
-        "bytesBefore": change.size_before,
-        "bytesAfter": change.size_after,
-        "movedFrom": change.moved_from,
-    }
+    return [change for change in fs.changes() if change.file.startswith(directory + "/")]
 
 
 def print_shrunk(log: Mapping[str, Any], verb: str) -> None:

@@ -11,6 +11,7 @@ from tidelog.cli.partition_choice import choose_partitions
 from tidelog.cli.progress import ShownWork
 from tidelog.cli.service_requests import perform
 from tidelog.cli.terminal import counted, format_time, print_line
+from tidelog.codec.rows import as_json
 from tidelog.config.log_config import LogConfig
 from tidelog.embedded.doors import open_to_change
 from tidelog.env.clock import SYSTEM_CLOCK
@@ -49,7 +50,7 @@ def run_abort(args: Namespace) -> int:
         lambda log: _plan(log, args.producer_id),
     )
     records = _count_records(chosen, place, plan)
-    row: Mapping[str, Any] = plan.as_json()
+    row: Mapping[str, Any] = as_json(plan)
     if args.execute:
         row = _perform(
             "abort-transaction",

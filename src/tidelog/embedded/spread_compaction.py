@@ -21,6 +21,7 @@ from tidelog.cleaner.spread.stages import (
     merge_bucket,
     rewrite_group,
 )
+from tidelog.codec.rows import as_json
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.partition_directories import is_partition_directory
@@ -70,7 +71,7 @@ class CompactedLog(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Return it under the names that every command uses in JSON."""
-        return {**self.facts.as_json(), "whyLocal": self.why_local}
+        return {**as_json(self.facts), "whyLocal": self.why_local}
 
 
 class SpreadTerms(NamedTuple):

@@ -11,7 +11,7 @@ import io
 import os
 from dataclasses import dataclass, field
 from threading import RLock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from tidelog.env.files import FileStat, WholeFiles
 from tidelog.errors import DirectoryLocked
@@ -27,15 +27,12 @@ _COMPARED_BYTES: Final = 1 << 20
 
 
 class FileChange(NamedTuple):
-    """A change to one file: sizes in bytes, None where the file does not exist.
+    """A file that would be changed."""
 
-    ``moved_from`` is the file's previous name, if it was renamed.
-    """
-
-    path: str
-    size_before: int | None
-    size_after: int | None
-    moved_from: str | None = None
+    file: Annotated[str, "Its path."]
+    bytes_before: Annotated[int | None, "Its size, in bytes; null: it is created."]
+    bytes_after: Annotated[int | None, "Its size afterwards, in bytes; null: it is deleted."]
+    moved_from: Annotated[str | None, "Its path before; null: it is not renamed."] = None
 
 
 @dataclass(eq=False, slots=True)
@@ -214,7 +211,7 @@ class OverlayFiles(WholeFiles):
             found = [self._change(path, node) for path, node in sorted(self._nodes.items())]
         changed = [change for change in found if change is not None]
         moved = {change.moved_from for change in changed}
-        return [c for c in changed if c.size_after is not None or c.path not in moved]
+        return [c for c in changed if c.bytes_after is not None or c.file not in moved]
 
     def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
         """Open a file, with the caller as its first holder."""

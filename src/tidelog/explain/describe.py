@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
+from tidelog.codec.rows import (
+    BaseOffset,
+    Damage,
+    EndOffset,
+    HighWatermark,
+    LastStable,
+    LogBytes,
+    LogEnd,
+    LogStart,
+    PartitionNumber,
+    TopicName,
+)
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.log_config import DELETION_SETTINGS
+from tidelog.datadir.cluster_metadata.broker_settings import KnownSetting
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.errors import CorruptMessage, TidelogError
 from tidelog.explain.segment_contents import SegmentContents, contents_of
+from tidelog.readonly.holes import Hole
+from tidelog.readonly.replayed_transactions import OpenTransaction
 from tidelog.segment.filenames import (
     offset_index_file,
     time_index_file,
@@ -20,86 +35,65 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tidelog.env.files import FileSystem
-    from tidelog.readonly.holes import Hole
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """One segment: offsets ``[base_offset, end_offset)``; sizes in bytes, 0 without a file."""
+    """One segment."""
 
-    base_offset: int
-    end_offset: int
-    log_bytes: int
-    index_bytes: int
-    time_index_bytes: int
-    txn_index_bytes: int
-    is_active: bool
-    contents: SegmentContents | None = None
-    """What its batches hold; None unless asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class HolderFacts:
-    """The open transaction that holds the last stable offset; epoch and time -1 if not known.
-
-    ``first_timestamp`` is that of its first record, in ms.
-    """
-
-    producer_id: int
-    producer_epoch: int
-    first_offset: int
-    first_timestamp: int
-
-
-@dataclass(frozen=True, slots=True)
-class HoleFacts:
-    """Offsets ``[start_offset, end_offset)`` that no segment holds: a file seems to be lost.
-
-    ``may_be_compacted``: unless the topic is compacted, which is not known.
-    """
-
-    start_offset: int
-    end_offset: int
-    may_be_compacted: bool
+    base_offset: BaseOffset
+    end_offset: EndOffset
+    log_bytes: Annotated[int, "Size of the `.log` file, in bytes."]
+    index_bytes: Annotated[int, "Size of the `.index` file, in bytes; 0: there is none."]
+    time_index_bytes: Annotated[int, "Size of the `.timeindex` file, in bytes; 0: there is none."]
+    txn_index_bytes: Annotated[int, "Size of the `.txnindex` file, in bytes; 0: there is none."]
+    is_active: Annotated[bool, "Whether it is the last one, to which records are appended."]
+    contents: Annotated[SegmentContents | None, "What it holds; null: not asked for."] = None
 
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """One partition's log as a reader without a lock sees it; ends exclusive, sizes in bytes."""
+    """One partition.
 
-    topic: str
-    partition: int
-    directory: str
-    topic_id: str | None
-    config: Mapping[str, str]
-    """The topic's own settings that are known from the data directory."""
-    unknown_settings: tuple[str, ...]
-    """Settings about deletion that are not known: nothing is deleted by them."""
-    inherited_settings: Mapping[str, Mapping[str, str]]
-    """Settings of the broker that wrote the topic: ``value`` and ``source``, in Kafka's words."""
-    log_start_offset: int
-    high_watermark: int
-    last_stable_offset: int
-    log_end_offset: int
-    size_bytes: int
-    segments: tuple[SegmentFacts, ...]
-    damage: str | None
-    last_stable_offset_held_by: HolderFacts | None
-    """None unless an open transaction keeps the last stable offset below the high watermark."""
-    holes: tuple[HoleFacts, ...] = ()
-    """Holes between segments that compaction does not explain."""
+    It is as a reader without a lock sees it.
+    """
+
+    topic: TopicName
+    partition: PartitionNumber
+    directory: Annotated[str, "Path of the partition directory."]
+    topic_id: Annotated[str | None, "Id of the topic, in Kafka's base64 form; null: not known."]
+    config: Annotated[dict[str, Annotated[str, "Value."]], "The topic's own settings, by name."]
+    unknown_settings: Annotated[
+        tuple[Annotated[str, "Name of a setting."], ...],
+        "Settings that decide what is deleted and are not known: nothing is deleted by them.",
+    ]
+    inherited_settings: Annotated[
+        dict[str, KnownSetting],
+        "Settings that the topic has since its creation, or those of the broker that wrote it, by"
+        " name.",
+    ]
+    log_start_offset: LogStart
+    high_watermark: HighWatermark
+    last_stable_offset: LastStable
+    log_end_offset: LogEnd
+    size_bytes: LogBytes
+    segments: Annotated[tuple[SegmentFacts, ...], "The segments, oldest first."]
+    damage: Damage
+    last_stable_offset_held_by: Annotated[
+        OpenTransaction | None,
+        "The open transaction that keeps the last stable offset below the high watermark; null:"
+        " none does.",
+    ]
+    holes: Annotated[
+        tuple[Hole, ...], "Offsets that no segment holds: a file seems to be lost."
+    ] = ()
 
     @property
     def has_loss(self) -> bool:
         """Whether there is damage, or a hole."""
         return self.damage is not None or bool(self.holes)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the facts under camel-case names, as every command prints them."""
-        facts: dict[str, Any] = _camel(asdict(self))
-        return facts
 
 
 def describe_log(
@@ -126,10 +120,7 @@ def describe_log(
         topic_id=_topic_id(log),
         config=dict(config),
         unknown_settings=unknown,
-        inherited_settings={
-            name: {"value": setting.value, "source": str(setting.source)}
-            for name, setting in sorted(inherited.items())
-        },
+        inherited_settings=dict(sorted(inherited.items())),
         log_start_offset=log.log_start_offset,
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset(),
@@ -137,12 +128,12 @@ def describe_log(
         size_bytes=log.size_bytes,
         segments=tuple(_segments(log.fs, log, contents_of(log) if with_contents else {})),
         damage=None if log.damage is None else str(log.damage),
-        holes=tuple(HoleFacts(*hole) for hole in holes),
+        holes=tuple(holes),
         last_stable_offset_held_by=_holder(log),
     )
 
 
-def _holder(log: ReadOnlyLog) -> HolderFacts | None:
+def _holder(log: ReadOnlyLog) -> OpenTransaction | None:
     """Return the open transaction at the last stable offset; None if none holds it there."""
     stable = log.last_stable_offset()
     if stable == log.high_watermark:
@@ -151,7 +142,7 @@ def _holder(log: ReadOnlyLog) -> HolderFacts | None:
         found = log.transactions(aborted=False).open
     except CorruptMessage:
         return None  # verify reports the damage
-    return next((HolderFacts(*txn) for txn in found if txn.first_offset == stable), None)
+    return next((txn for txn in found if txn.first_offset == stable), None)
 
 
 def _topic_id(log: ReadOnlyLog) -> str | None:
@@ -190,14 +181,3 @@ def _size(fs: FileSystem, path: str) -> int:
         return fs.stat(path).size_bytes
     except FileNotFoundError:
         return 0
-
-
-def _camel(value: Any) -> Any:  # noqa: ANN401 - JSON is any nesting of these
-    if isinstance(value, dict):
-        return {_camel_name(name): _camel(member) for name, member in value.items()}
-    return [_camel(member) for member in value] if isinstance(value, (list, tuple)) else value
-
-
-def _camel_name(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(word.capitalize() for word in others)

@@ -6,53 +6,62 @@ Kafka: ``kafka-consumer-groups --describe``, which asks a broker.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from tidelog.codec.rows import (
+    Named,
+    OrMinus1,
+    PartitionNumber,
+    Stored,
+    TimeOrMinus1,
+    TopicName,
+    shown,
+)
 from tidelog.errors import InvalidRecord, UnknownTopicOrPartition
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, read_committed_position
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
     from tidelog.readonly.group_positions import Position
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
-    from tidelog.segment.filenames import TopicPartition
 
 _log = logging.getLogger(__name__)
 
 
 class GroupPosition(NamedTuple):
-    """Where a group is in a partition.
+    """A position of a group in a partition.
 
-    ``high_watermark`` None: the partition is not in the directories, or its topic is another one
-    than when the position was committed. ``lag`` is the number of offsets up to the high watermark.
+    The high watermark is not known either if the topic is another one than when the position was
+    committed.
     """
 
-    group: str
-    key: TopicPartition
-    position: Position
-    high_watermark: int | None
+    group: Annotated[str, "Name of the group."]
+    topic: TopicName
+    partition: PartitionNumber
+    offset: Annotated[int, "Offset of the next record that it reads."]
+    high_watermark: Annotated[
+        int | None, "High watermark of the partition; null: it is not in the directory."
+    ]
+    leader_epoch: Annotated[
+        OrMinus1, Stored.INT32, "Leader epoch of the last record that it has read; -1: not known."
+    ]
+    commit_time_ms: Annotated[
+        TimeOrMinus1, Named("commitTimestamp"), "When the position was committed."
+    ]
+    metadata: Annotated[str, "Text that the reader has committed with it."]
 
     @property
-    def lag(self) -> int | None:
-        """Offsets between the position and the high watermark."""
-        if self.high_watermark is None:
-            return None
-        return max(self.high_watermark - self.position.offset, 0)
+    def key(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the facts under camel-case names, as every command prints them."""
-        return {
-            "group": self.group,
-            "topic": self.key.topic,
-            "partition": self.key.partition,
-            "offset": self.position.offset,
-            "highWatermark": self.high_watermark,
-            "lag": self.lag,
-            "leaderEpoch": self.position.leader_epoch,
-            "commitTimestamp": self.position.commit_time_ms,
-            "metadata": self.position.metadata,
-        }
+    @property
+    @shown(after="high_watermark")
+    def lag(self) -> int | None:
+        """Offsets from the position to the high watermark; null: not known."""
+        return None if self.high_watermark is None else max(self.high_watermark - self.offset, 0)
 
 
 def group_positions(
@@ -88,7 +97,13 @@ def group_positions(
         if key not in ends:
             ends[key] = _high_watermark(directory, key)
     return [
-        GroupPosition(group, key, position, ends[key] if _is_of(directory, key, position) else None)
+        GroupPosition(
+            *(group, *key, position.offset),
+            ends[key] if _is_of(directory, key, position) else None,
+            position.leader_epoch,
+            position.commit_time_ms,
+            position.metadata,
+        )
         for (group, key), position in sorted(found.items(), key=lambda item: item[0])
     ]
 

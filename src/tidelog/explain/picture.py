@@ -12,10 +12,7 @@ The facts to draw are those of ``describe``.
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from typing import TYPE_CHECKING, Final
-
-from tidelog.readonly.holes import Hole
 
 if TYPE_CHECKING:
     from tidelog.explain.describe import LogFacts
@@ -42,7 +39,7 @@ def draw_log(facts: LogFacts, width: int = DEFAULT_WIDTH) -> str:
     lines += [_pointer(name, offset, facts, width) for name, offset in _offsets(facts)]
     if facts.damage is not None:
         lines.append(f"DAMAGED: {facts.damage}")
-    lines += [f"LOST: {Hole(*astuple(hole))}" for hole in facts.holes]
+    lines += [f"LOST: {hole}" for hole in facts.holes]
     return "\n".join(line.rstrip() for line in lines if line) + "\n"
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
 from tidelog.codec.compression import codec_name
+from tidelog.codec.rows import Batches, TimeOrMinus1
 from tidelog.errors import CorruptMessage
 from tidelog.records.batch import NO_TIMESTAMP
 
@@ -19,22 +20,23 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class SegmentContents:
-    """The batches of one segment, between the log start and the log end.
+    """What the batches hold, by their headers.
 
-    ``records`` are those that the headers state, without markers; a compressed batch of an old
-    format counts as one. ``min_timestamp`` is the least of the batches' base timestamps and
-    ``max_timestamp`` the greatest timestamp, in ms, -1 if there is none. ``codecs`` counts batches
-    by Kafka's name of their codec. ``is_whole``: no damage ended the count.
+    Batches between the log start and the log end are counted.
     """
 
-    batches: int = 0
-    records: int = 0
-    control_batches: int = 0
-    transactional_batches: int = 0
-    min_timestamp: int = NO_TIMESTAMP
-    max_timestamp: int = NO_TIMESTAMP
-    codecs: dict[str, int] = field(default_factory=dict)
-    is_whole: bool = True
+    batches: Annotated[int, "Number of batches, control batches included."] = 0
+    records: Annotated[
+        int, "Number of records without markers; a compressed batch of an old format counts as one."
+    ] = 0
+    control_batches: Annotated[int, "Number of batches of markers."] = 0
+    transactional_batches: Annotated[int, "Number of batches of transactions, without markers."] = 0
+    min_timestamp: Annotated[TimeOrMinus1, "Least base timestamp of a batch; -1: none."] = (
+        NO_TIMESTAMP
+    )
+    max_timestamp: Annotated[TimeOrMinus1, "Greatest timestamp; -1: none."] = NO_TIMESTAMP
+    codecs: Annotated[Batches, "Batches by codec."] = field(default_factory=dict)
+    is_whole: Annotated[bool, "Whether all batches were counted: false behind damage."] = True
 
     def add(self, batches: BatchColumns) -> None:
         """Count some batches of the segment."""

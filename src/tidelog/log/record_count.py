@@ -5,7 +5,7 @@ Kafka reports lags in offsets, which compaction and transactions make too large.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import numpy as np
 
@@ -23,17 +23,12 @@ _COUNTED_MAGIC: Final = 2
 
 
 class RecordCount(NamedTuple):
-    """What the offsets of a range hold; the four numbers add up to its length.
+    """What the offsets of a range hold; the four numbers add up to its length."""
 
-    ``records`` are those that a reader of committed records gets, and those of transactions that
-    are still open; ``aborted`` those of aborted transactions; ``control`` markers and the like;
-    ``gaps`` offsets that hold nothing (any more).
-    """
-
-    records: int
-    aborted: int
-    control: int
-    gaps: int
+    records: Annotated[int, "Records, those of open transactions included."]
+    aborted: Annotated[int, "Records of aborted transactions."]
+    control: Annotated[int, "Control records, such as markers."]
+    gaps: Annotated[int, "Offsets without a record."]
 
 
 def check_range(start: int, end: int, log_start_offset: int, log_end_offset: int) -> None:

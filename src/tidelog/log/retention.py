@@ -5,9 +5,11 @@ Kafka: ``UnifiedLog.deletableSegments`` and the ``deleteRetention…`` methods.
 
 from __future__ import annotations
 
+from enum import Enum
 from numbers import Integral
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
+from tidelog.codec.rows import BaseOffset, EndOffset, SegmentBytes, shown
 from tidelog.errors import InvalidArgument, OffsetOutOfRange, PolicyViolation
 
 if TYPE_CHECKING:
@@ -35,13 +37,38 @@ class SegmentFacts(NamedTuple):
     first_timestamp: Callable[[], int]
 
 
-class DeletedSegment(NamedTuple):
-    """A segment that retention deleted: offsets ``[base, end)``, bytes of records, and why."""
+class Rule(Enum):
+    """The rule by which retention deletes a segment; the first one that will, if several do."""
 
-    base_offset: int
-    end_offset: int
-    size_bytes: int
-    reason: str
+    LOG_START = "log start offset"
+    SIZE = "size"
+    TIME = "time"
+    DISK = "share of the disk"
+    """``tidelog.retention.disk.percent``, of all logs of a directory together."""
+
+    @classmethod
+    def of_reason(cls, reason: str) -> Rule:
+        """Return the rule that a deletion is logged with; see ``retention_pass``."""
+        if reason.startswith("log start offset"):
+            return cls.LOG_START
+        if reason.startswith("share of the disk"):
+            return cls.DISK
+        return cls.SIZE if reason.startswith("log retention size") else cls.TIME
+
+
+class DeletedSegment(NamedTuple):
+    """One segment."""
+
+    base_offset: BaseOffset
+    end_offset: EndOffset
+    size_bytes: SegmentBytes
+    reason: Annotated[str, "Why it is deleted."]
+
+    @property
+    @shown(after="reason")
+    def rule(self) -> Rule:
+        """The rule that deletes it."""
+        return Rule.of_reason(self.reason)
 
 
 def deletion_end(before_offset: int | str) -> int:

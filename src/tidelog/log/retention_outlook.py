@@ -5,8 +5,10 @@ The prediction uses the facts and rules by which retention acts. Kafka has no su
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from tidelog.codec.rows import AnyInt, AnyTime, BaseOffset, EndOffset, SegmentBytes, TextOrEmpty
+from tidelog.log.retention import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,69 +18,38 @@ if TYPE_CHECKING:
     from tidelog.log.retention import SegmentFacts
 
 
-class Rule(Enum):
-    """The rule by which retention deletes a segment; the first one that will, if several do."""
-
-    LOG_START = "log start offset"
-    SIZE = "size"
-    TIME = "time"
-    DISK = "share of the disk"
-    """``tidelog.retention.disk.percent``, of all logs of a directory together."""
-
-    @classmethod
-    def of_reason(cls, reason: str) -> Rule:
-        """Return the rule that a deletion is logged with; see ``retention_pass``."""
-        if reason.startswith("log start offset"):
-            return cls.LOG_START
-        if reason.startswith("share of the disk"):
-            return cls.DISK
-        return cls.SIZE if reason.startswith("log retention size") else cls.TIME
-
-
 class SegmentOutlook(NamedTuple):
-    """One segment that stays for now.
+    """One segment.
 
-    ``due_ms`` is the moment from which retention by time deletes it, if nothing holds it; None:
-    never. ``more_bytes`` is how much the log has to grow until retention by size deletes it; None:
-    never. ``held_by`` names what else prevents it, empty if nothing. ``rule``: by which it will be
-    deleted, if that is known; None: by none. Retention looks each
-    ``log.retention.check.interval.ms``, so it deletes a segment up to that much later.
-    ``largest_timestamp`` in ms is looked up on request only.
+    It stays for now. Retention looks each ``log.retention.check.interval.ms``, so it deletes a
+    segment up to that much later than it could. ``largest_timestamp`` in ms is looked up on request
+    only.
     """
 
-    base_offset: int
-    end_offset: int
-    size_bytes: int
-    due_ms: int | None
-    more_bytes: int | None
-    held_by: str
-    rule: Rule | None = None
+    base_offset: BaseOffset
+    end_offset: EndOffset
+    size_bytes: SegmentBytes
+    due_ms: Annotated[AnyTime | None, "When retention by time deletes it; null: never."]
+    more_bytes: Annotated[
+        AnyInt | None,
+        "Bytes by which the log has to grow until retention by size deletes it; null: never.",
+    ]
+    held_by: Annotated[TextOrEmpty, "What else prevents that it is deleted; null: nothing."]
+    rule: Annotated[Rule | None, "The first rule that will delete it; null: none."] = None
     largest_timestamp: int | None = None
 
 
 class LateSegment(NamedTuple):
-    """The oldest segment, some of whose records are past ``retention.ms`` while others are not.
+    """The oldest segment, some of whose records are past ``retention.ms`` while others are not."""
 
-    Times are in ms since the epoch. ``oldest_ms`` is that of its first batch. ``due_ms``: from
-    then on retention deletes the segment, if nothing more is appended to it. An append after
-    ``closing_ms`` closes it, for ``segment.ms``, if it is not full before; None: it is closed.
-    """
-
-    base_offset: int
-    end_offset: int
-    oldest_ms: int
-    due_ms: int
-    closing_ms: int | None
-
-    def as_json(self) -> dict[str, int | None]:
-        """Return it under the names that every command uses in JSON."""
-        return {
-            "baseOffset": self.base_offset,
-            "endOffset": self.end_offset,
-            "oldestMs": self.oldest_ms,
-            "dueMs": self.due_ms,
-            "closingMs": self.closing_ms,
-        }
+    base_offset: BaseOffset
+    end_offset: EndOffset
+    oldest_ms: Annotated[AnyTime, "Timestamp of its first batch."]
+    due_ms: Annotated[AnyTime, "When it can be deleted, if nothing is appended to it."]
+    closing_ms: Annotated[
+        AnyInt | None,
+        "An append after this time, in ms since 1970-01-01, closes it; null: it is closed.",
+    ]
 
 
 def late_segment(

@@ -3,66 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
-from tidelog.log.retention_outlook import Rule
-
-if TYPE_CHECKING:
-    from tidelog.log.retention import DeletedSegment
-    from tidelog.log.retention_outlook import LateSegment, SegmentOutlook
+from tidelog.codec.rows import LogEnd, PartitionNumber, TopicName, shown
+from tidelog.log.retention import DeletedSegment
+from tidelog.log.retention_outlook import LateSegment, SegmentOutlook
 
 
 @dataclass(frozen=True, slots=True)
 class ShrunkLog:
-    """One log after some of its segments were deleted; ``size_bytes`` is what is left.
+    """One partition."""
 
-    ``late``: the segment that keeps records past ``retention.ms``, if one does.
-    """
-
-    topic: str
-    partition: int
-    log_start_offset: int
-    log_end_offset: int
-    size_bytes: int
-    deleted: tuple[DeletedSegment, ...]
-    kept: tuple[SegmentOutlook, ...] = ()
-    late: LateSegment | None = None
+    topic: TopicName
+    partition: PartitionNumber
+    log_start_offset: Annotated[int, "First offset that readers may read, afterwards."]
+    log_end_offset: LogEnd
+    size_bytes: Annotated[int, "Size of the `.log` files afterwards, in bytes."]
+    deleted: Annotated[tuple[DeletedSegment, ...], "The segments that are deleted, oldest first."]
+    kept: Annotated[
+        tuple[SegmentOutlook, ...],
+        "The segments that stay, oldest first; empty if not asked for.",
+    ] = ()
+    late: Annotated[
+        LateSegment | None,
+        "A segment that keeps records past `retention.ms`, as its newest record is not; null:"
+        " none.",
+    ] = None
 
     @property
+    @shown(after="size_bytes")
     def freed_bytes(self) -> int:
-        """Bytes of records in the deleted segments."""
+        """Size of the `.log` files that are deleted, in bytes."""
         return sum(segment.size_bytes for segment in self.deleted)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it under the names that every command uses in JSON."""
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "logStartOffset": self.log_start_offset,
-            "logEndOffset": self.log_end_offset,
-            "sizeBytes": self.size_bytes,
-            "freedBytes": self.freed_bytes,
-            "deleted": [
-                {
-                    "baseOffset": segment.base_offset,
-                    "endOffset": segment.end_offset,
-                    "sizeBytes": segment.size_bytes,
-                    "reason": segment.reason,
-                    "rule": Rule.of_reason(segment.reason).value,
-                }
-                for segment in self.deleted
-            ],
-            "kept": [
-                {
-                    "baseOffset": segment.base_offset,
-                    "endOffset": segment.end_offset,
-                    "sizeBytes": segment.size_bytes,
-                    "dueMs": segment.due_ms,
-                    "moreBytes": segment.more_bytes,
-                    "heldBy": segment.held_by or None,
-                    "rule": None if segment.rule is None else segment.rule.value,
-                }
-                for segment in self.kept
-            ],
-            "late": None if self.late is None else self.late.as_json(),
-        }

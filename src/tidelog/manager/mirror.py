@@ -12,8 +12,9 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from tidelog.codec.rows import Named, PartitionNumber, TopicName
 from tidelog.datadir.partition_directories import is_partition_directory, random_id
 from tidelog.datadir.renamed_files import delete_if_there
 from tidelog.errors import (
@@ -58,22 +59,25 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class MirroredPartition:
-    """What a run copies of a partition: the batches with offsets ``[start_offset, end_offset)``.
+    """What is copied of one partition, or with `--dry-run` would be.
 
-    ``end_offset`` is the log end of the mirror afterwards, ``log_start_offset`` its log start.
-    ``settings_left_out``: settings of the source's topic that the new topic does not get, since
-    there is no tiered storage here; records that only remote storage has are not copied.
+    There is no tiered storage here; records that only remote storage has are not copied.
     """
 
-    topic: str
-    partition: int
-    is_new_topic: bool
-    start_offset: int
-    end_offset: int
-    log_start_offset: int
-    batches: int = 0
-    size_bytes: int = 0
-    settings_left_out: tuple[str, ...] = ()
+    topic: TopicName
+    partition: PartitionNumber
+    is_new_topic: Annotated[
+        bool, Named("newTopic"), "Whether the mirror gets the topic by this run."
+    ]
+    start_offset: Annotated[int, "First offset that is copied."]
+    end_offset: Annotated[int, "Log end of the mirror afterwards."]
+    log_start_offset: Annotated[int, "Log start of the mirror afterwards."]
+    batches: Annotated[int, "Batches that are copied."] = 0
+    size_bytes: Annotated[int, "Their size, in bytes."] = 0
+    settings_left_out: Annotated[
+        tuple[Annotated[str, "Name."], ...],
+        "Settings of tiered storage that the new topic does not get.",
+    ] = ()
 
     def add(self, copied: CopiedBatches) -> None:
         """Count what was copied, all of it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from tidelog.errors import CorruptMessage
 
@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 
 
 class Hole(NamedTuple):
-    """Offsets ``[start_offset, end_offset)`` that no segment holds, though others lie around them.
+    """Offsets that no segment holds.
 
-    ``may_be_compacted``: nothing shows whether the topic is compacted, which would explain it.
+    Segments lie before and after them.
     """
 
-    start_offset: int
-    end_offset: int
-    may_be_compacted: bool = False
+    start_offset: Annotated[int, "First offset that is missing."]
+    end_offset: Annotated[int, "Next offset that is there."]
+    may_be_compacted: Annotated[
+        bool, "Whether compaction may have removed them: the cleanup policy is unknown."
+    ] = False
 
     def __str__(self) -> str:
         first, last = self.start_offset, self.end_offset - 1

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from tidelog.codec.checkpoint_file import read_leader_epochs
+from tidelog.codec.rows import HighWatermark, LastStable, LogEnd, LogStart
 from tidelog.env.moments import time_ms
 from tidelog.errors import (
     CorruptMessage,
@@ -83,10 +84,10 @@ class ReadUpTo(StrEnum):
 class Offsets(NamedTuple):
     """The offsets of one log; all but the first are exclusive ends."""
 
-    log_start_offset: int
-    high_watermark: int
-    last_stable_offset: int
-    log_end_offset: int
+    log_start_offset: LogStart
+    high_watermark: HighWatermark
+    last_stable_offset: LastStable
+    log_end_offset: LogEnd
 
 
 def open_read_only(

@@ -7,8 +7,9 @@ snapshot is passed over. Kafka replays likewise when it loads a log, and deletes
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from tidelog.codec.rows import OrMinus1, TimeOrMinus1
 from tidelog.errors import (
     CorruptMessage,
     CorruptSnapshot,
@@ -49,16 +50,15 @@ class ReplayedTransactions(NamedTuple):
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction without a marker, by the batch that began it.
+    """An open transaction.
 
-    ``producer_epoch`` and ``first_timestamp`` (in ms) are -1 where that batch is not in the log any
-    more.
+    What is not known is so because the batch that began it is not in the log any more.
     """
 
-    producer_id: int
-    producer_epoch: int
-    first_offset: int
-    first_timestamp: int
+    producer_id: Annotated[OrMinus1, "Its producer."]
+    producer_epoch: Annotated[OrMinus1, "Epoch of the producer; -1: not known."]
+    first_offset: Annotated[int, "Offset of its first record."]
+    first_timestamp: Annotated[TimeOrMinus1, "Timestamp of its first record; -1: not known."]
 
 
 class LogTransactions(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.codec.rows import PartitionNumber, TopicName
 from tidelog.errors import InvalidArgument, InvalidTopic
 from tidelog.records.batch import INT32_MAX, INT64_MAX
 
@@ -70,8 +71,8 @@ _MADE: Final = {
 class TopicPartition(NamedTuple):
     """One partition of one topic. Source: Kafka TopicPartition."""
 
-    topic: str
-    partition: int
+    topic: TopicName
+    partition: PartitionNumber
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

@@ -425,7 +425,7 @@ def position_beside(logs: tidelog.Logs, path: Path) -> int:
     """Return the position of group g as the files of the closed directory have it."""
     logs.close()
     found = group_positions(open_directory_read_only(str(path), fs=SYSTEM_FILES))
-    return {one.key: one.position.offset for one in found}[GROUPED]
+    return {one.key: one.offset for one in found}[GROUPED]
 
 
 def begin_with_position(partition: Partition, producer_id: int, offset: int) -> None:

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 from tests.machinery.directory_home import DataHome
 
+from tidelog.codec.rows import as_json
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.catalogue import Topic
 from tidelog.errors import CorruptMessage
@@ -65,7 +66,7 @@ def test_facts_are_printed_under_camel_case_names() -> None:
 
     entry = Topic("t", UUID(int=1), {}, {"retention.ms": "5"}, is_adopted=True)
     topic = ReadOnlyTopic.listed(entry, (0,), ())
-    found = facts_of(home, topic=topic).as_json()
+    found = as_json(facts_of(home, topic=topic))
     topic_id = found.pop("topicId")
 
     assert found == {

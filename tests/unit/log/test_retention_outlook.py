@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tidelog.config.log_config import LogConfig
-from tidelog.log.retention import SegmentFacts
-from tidelog.log.retention_outlook import LateSegment, Rule, late_segment, predict
+from tidelog.log.retention import Rule, SegmentFacts
+from tidelog.log.retention_outlook import LateSegment, late_segment, predict
 
 
 def fact(

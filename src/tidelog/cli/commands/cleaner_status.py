@@ -14,6 +14,7 @@ from tidelog.cli.options import (
     add_settings,
     new_parser,
 )
+from tidelog.codec.rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -82,7 +83,7 @@ def run(args: Namespace) -> int:
     for _, facts in chosen._replace(places=compacted).look(args.command, status):
         listed += 1
         failed += facts.failure is not None
-        print(json.dumps(facts.as_json()) if args.json else _line(facts))
+        print(json.dumps(as_json(facts)) if args.json else _line(facts))
     found = (_service(path) for path in chosen.directory.paths)
     service = next((one for one in found if one is not None), None)
     if args.json:

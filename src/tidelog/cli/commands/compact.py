@@ -16,6 +16,7 @@ from tidelog.cli.options import (
     add_settings,
     new_parser,
 )
+from tidelog.codec.rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -119,7 +120,7 @@ def print_plan(args: Namespace) -> int:
     printer = CompactionPrinter("would drop", is_json=args.json)
     with showing("planning to clean") as show:
         for facts in _planned(args, chosen, show):
-            printer.print(facts.as_json())
+            printer.print(as_json(facts))
     if args.json:
         missing, freed = len(chosen.missing), printer.freed_bytes
         print_counts(partitions=printer.printed, freedBytes=freed, missing=missing)

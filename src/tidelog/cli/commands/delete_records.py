@@ -17,6 +17,7 @@ from tidelog.cli.options import (
     add_topic,
     new_parser,
 )
+from tidelog.codec.rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -106,7 +107,7 @@ def _print_plan(args: Namespace, chosen: ChosenPartitions) -> list[dict[str, Any
         except OffsetOutOfRange as error:
             named = error.of_log(str(place.key))
             raise InvalidArgument(f"{named}; nothing was deleted") from error
-        return shrunk.as_json()
+        return as_json(shrunk)
 
     logs = [log for _, log in chosen.look(args.command, plan)]
     show = shrunk_printer(args, "would delete")

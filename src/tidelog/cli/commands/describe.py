@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 from tidelog.cli.offline_directories import offline_directories, report_offline
 from tidelog.cli.options import add_json, add_logs, add_server_properties, new_parser
 from tidelog.cli.terminal import begun_by, table
+from tidelog.codec.rows import as_json, list_as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -83,7 +83,7 @@ def run(args: Namespace) -> int:
         described += 1
         damaged += facts.has_loss
         if args.json:
-            print(json.dumps(facts.as_json()))
+            print(json.dumps(as_json(facts)))
             continue
         print("\n" if described > 1 else "", end="")
         if place.topic != last_topic:
@@ -116,16 +116,13 @@ def _print_directories(args: Namespace) -> int:
     )
     offline = offline_directories(chosen.directory)
     report_offline(args.command, offline)
-    others = [
-        {"directory": one.path, "sinceMs": one.since_ms, "error": one.reason} for one in offline
-    ]
     has_failed = False
     for part in chosen.directory.parts:
         keys = chosen.directory.partitions_in(part)
         found = describe_directory(part, keys, args.topics, args.partition)
         has_failed |= found.error is not None
         if args.json:
-            print(json.dumps({**found.as_json(), "offlineDirectories": others}))
+            print(json.dumps({**as_json(found), "offlineDirectories": list_as_json(offline)}))
         else:
             _print_directory(args.command, found)
     return int(has_failed)
@@ -156,7 +153,7 @@ def _title(facts: LogFacts, partitions: int) -> str:
     known = [printable(f"{key}={value}") for key, value in sorted(facts.config.items())]
     inherited = _inherited_lines(facts)
     if not known:
-        is_broker = any(one["source"] != _BIRTH for one in facts.inherited_settings.values())
+        is_broker = any(one.source != _BIRTH for one in facts.inherited_settings.values())
         known = ["settings of its broker" if is_broker else "no settings of its own"]
     title = (
         f"{printable(facts.topic)}: {counted(partitions, 'partition')},"
@@ -182,10 +179,10 @@ def _inherited_lines(facts: LogFacts) -> list[str]:
     lines = []
     for source, place in _PLACES.items():
         settings = ", ".join(
-            printable(f"{name}={setting['value']}")
+            printable(f"{name}={setting.value}")
             for name, setting in facts.inherited_settings.items()
-            if setting["source"] == source and name not in facts.config
-            if source != _BIRTH or (name, setting["value"]) not in usual
+            if setting.source == source and name not in facts.config
+            if source != _BIRTH or (name, setting.value) not in usual
         )
         if settings:
             lines.append(f"  {place}: {settings}")
@@ -200,7 +197,7 @@ def _stable(facts: LogFacts) -> str:
     held_by = facts.last_stable_offset_held_by
     if held_by is None:
         return f"{line}\n"
-    return f"{line}, held by {begun_by(*astuple(held_by))}\n"
+    return f"{line}, held by {begun_by(*held_by)}\n"
 
 
 def _table(facts: LogFacts) -> str:

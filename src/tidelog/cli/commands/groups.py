@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import add_directories, add_json, new_parser
+from tidelog.codec.rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -44,7 +45,7 @@ def run(args: Namespace) -> int:
         raise InvalidArgument(f"{directory.name} has no positions of group {', '.join(missing)}")
     if args.json:
         for one in found:
-            print(json.dumps(one.as_json()))
+            print(json.dumps(as_json(one)))
         print_counts(groups=len({one.group for one in found}), positions=len(found))
     elif found:
         print(table([_COLUMNS, *map(_row, found)], names=2), end="")
@@ -54,10 +55,10 @@ def run(args: Namespace) -> int:
 def _row(one: GroupPosition) -> tuple[str, ...]:
     from tidelog.cli.terminal import format_time, printable
 
-    numbers = (one.position.offset, one.high_watermark, one.lag)
+    numbers = (one.offset, one.high_watermark, one.lag)
     return (
         printable(one.group),
         printable(str(one.key)),
         *("unknown" if number is None else f"{number:,}" for number in numbers),
-        format_time(one.position.commit_time_ms),
+        format_time(one.commit_time_ms),
     )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import add_json, add_logs, new_parser
+from tidelog.codec.rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
+    from tidelog.explain.listed_partition import ListedPartition
 
 _COLUMNS: Final = (
     *("partition", "log start", "last stable", "high watermark", "log end", "segments", "size"),
@@ -34,6 +36,7 @@ def run(args: Namespace) -> int:
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.terminal import print_counts, print_message, printable, table
     from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.listed_partition import list_partition
     from tidelog.explain.picture import format_bytes
 
     chosen = choose_partitions(
@@ -43,33 +46,21 @@ def run(args: Namespace) -> int:
     )
     has_loss = chosen.report_missing(args.command)
 
-    def facts_of(place: Place) -> dict[str, Any]:
+    def facts_of(place: Place) -> ListedPartition:
         with chosen.open(place) as log:
-            offsets = log.offsets()
-            return {
-                "topic": place.topic,
-                "partition": place.partition,
-                "logStartOffset": offsets.log_start_offset,
-                "lastStableOffset": offsets.last_stable_offset,
-                "highWatermark": offsets.high_watermark,
-                "logEndOffset": offsets.log_end_offset,
-                "segments": len(log.segments),
-                "sizeBytes": log.size_bytes,
-                "damage": None if log.damage is None else str(log.damage),
-            }
+            return list_partition(log)
 
     rows: list[tuple[str, ...]] = [_COLUMNS]
     listed = damaged = 0
     for place, facts in chosen.look(args.command, facts_of):
         listed += 1
-        if facts["damage"] is not None:
+        if facts.damage is not None:
             damaged += 1
-            print_message(args.command, facts["damage"])
+            print_message(args.command, facts.damage)
         if args.json:
-            print(json.dumps(facts))
+            print(json.dumps(as_json(facts)))
             continue
-        numbers = list(facts.values())[2:-2]
-        size = format_bytes(facts["sizeBytes"])
+        numbers, size = facts[2:7], format_bytes(facts.size_bytes)
         rows.append((printable(str(place.key)), *(f"{one:,}" for one in numbers), size))
     if args.json:
         print_counts(partitions=listed, damaged=damaged, missing=len(chosen.missing))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidelog.cli.options import (
     add_directories,
@@ -16,6 +16,7 @@ from tidelog.cli.options import (
     add_topics,
     new_parser,
 )
+from tidelog.codec.rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -52,19 +53,19 @@ def run(args: Namespace) -> int:
 
     with quiet(args.dry_run):
         done = _mirror(args, files_of(args))
-    print_mirrored(done, is_plan=args.dry_run, as_json=args.json)
+    print_mirrored(done, is_plan=args.dry_run, is_json=args.json)
     return 0
 
 
-def print_mirrored(done: Sequence[MirroredPartition], *, is_plan: bool, as_json: bool) -> None:
+def print_mirrored(done: Sequence[MirroredPartition], *, is_plan: bool, is_json: bool) -> None:
     """Print what was copied of each partition, or would be."""
     from tidelog.cli.terminal import print_counts
 
-    if not as_json:
+    if not is_json:
         _print(done, *(("would copy", "would leave out") if is_plan else ("copied", "left out")))
         return
     for one in done:
-        print(json.dumps(_row(one)))
+        print(json.dumps(as_json(one)))
     size_bytes = sum(one.size_bytes for one in done)
     batches = sum(one.batches for one in done)
     print_counts(partitions=len(done), batches=batches, sizeBytes=size_bytes)
@@ -102,20 +103,6 @@ def source_of(args: Namespace) -> ReadOnlyDirectory:
         server_properties=broker_properties(args),
         accept=None if args.allow_partial else BY_FLAG,
     )
-
-
-def _row(one: MirroredPartition) -> dict[str, Any]:
-    return {
-        "topic": one.topic,
-        "partition": one.partition,
-        "newTopic": one.is_new_topic,
-        "startOffset": one.start_offset,
-        "endOffset": one.end_offset,
-        "logStartOffset": one.log_start_offset,
-        "batches": one.batches,
-        "sizeBytes": one.size_bytes,
-        "settingsLeftOut": list(one.settings_left_out),
-    }
 
 
 def _print(done: Sequence[MirroredPartition], copied: str, left_out: str) -> None:

@@ -18,6 +18,7 @@ from tidelog.cli.options import (
     add_target_directory,
     new_parser,
 )
+from tidelog.codec.rows import list_as_json
 from tidelog.errors import DirectoryLocked, InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def _list(args: Namespace) -> int:
     source = os.path.abspath(args.directory)
 
     def here() -> list[dict[str, Any]]:
-        return [move.as_json() for move in _in_files(args, source)]
+        return list_as_json(_in_files(args, source))
 
     rows = asked("list-moves", source, {}, lambda: _unless_held(source, here))
     rows = [
@@ -261,7 +262,7 @@ def _cancel(args: Namespace) -> int:
     source = os.path.abspath(args.directory)
     moving = asked("list-moves", source, {}, lambda: _unless_held(source, lambda: None))
     if moving is None:
-        moving = [move.as_json() for move in _in_files(args, source)]
+        moving = list_as_json(_in_files(args, source))
     numbers = sorted(
         row["partition"]
         for row in moving

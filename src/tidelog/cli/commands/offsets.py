@@ -17,6 +17,7 @@ from tidelog.cli.options import (
     add_visibility,
     new_parser,
 )
+from tidelog.codec.rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -115,19 +116,13 @@ def _count(log: ReadOnlyLog, args: Namespace) -> dict[str, int]:
     start = log.log_start_offset if args.start_offset is None else args.start_offset
     end = _end_for(log, args) if args.end_offset is None else args.end_offset
     found = log.count_records(start, end)
-    return {"startOffset": start, "endOffset": end, **found._asdict()}
+    return {"startOffset": start, "endOffset": end, **as_json(found)}
 
 
 def _all_offsets(log: ReadOnlyLog, args: Namespace) -> dict[str, Any]:
     from tidelog.readonly.read_only_log import ReadUpTo
 
-    offsets = log.offsets(ReadUpTo(args.up_to))
-    return {
-        "logStartOffset": offsets.log_start_offset,
-        "highWatermark": offsets.high_watermark,
-        "lastStableOffset": offsets.last_stable_offset,
-        "logEndOffset": offsets.log_end_offset,
-    }
+    return as_json(log.offsets(ReadUpTo(args.up_to)))
 
 
 def _offset_at(log: ReadOnlyLog, args: Namespace) -> dict[str, Any]:

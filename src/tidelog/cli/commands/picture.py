@@ -16,6 +16,7 @@ from tidelog.cli.options import (
     add_settings,
     new_parser,
 )
+from tidelog.codec.rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -119,7 +120,7 @@ def _print(args: Namespace, chosen: ChosenPartitions) -> bool:
         drawn += 1
         damaged += picture.has_loss
         if args.json:
-            print(json.dumps(picture.as_json()))
+            print(json.dumps(as_json(picture)))
         else:
             print(("\n" if drawn > 1 else "") + draw_text(picture, style), end="", flush=True)
     if args.json:

@@ -16,6 +16,7 @@ from tidelog.cli.options import (
     add_settings,
     new_parser,
 )
+from tidelog.codec.rows import as_json
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _plan_retention(args: Namespace) -> int:
     configs = chosen.configs_in_force(overrides)
     _apply_unknown(configs, overrides)
 
-    logs = [log.as_json() for log in _plans(args, chosen, configs, clock)]
+    logs = [as_json(log) for log in _plans(args, chosen, configs, clock)]
     for log in logs:
         if args.json:
             print(json.dumps(log))

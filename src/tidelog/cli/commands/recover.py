@@ -17,6 +17,7 @@ from tidelog.cli.options import (
     add_settings,
     new_parser,
 )
+from tidelog.codec.rows import list_as_json
 from tidelog.errors import TidelogError
 from tidelog.exit_codes import ExitCode
 from tidelog.segment.filenames import TopicPartition
@@ -260,7 +261,7 @@ def _refusal(key: TopicPartition, error: TidelogError) -> str:
 
 
 def _as_json(log: RecoveredLog, fs: FileSystem, path: str) -> dict[str, Any]:
-    from tidelog.cli.operations import change_as_json, changes_in
+    from tidelog.cli.operations import changes_in
 
     return {
         "topic": log.topic,
@@ -275,25 +276,8 @@ def _as_json(log: RecoveredLog, fs: FileSystem, path: str) -> dict[str, Any]:
         "firstLostOffset": None if log.lost_offsets is None else log.lost_offsets[0],
         "lastLostOffset": None if log.lost_offsets is None else log.lost_offsets[1],
         "holes": [{"startOffset": start, "endOffset": end} for start, end in log.holes],
-        "losses": [_loss_as_json(loss) for loss in log.losses],
-        "files": [change_as_json(change) for change in changes_in(fs, path)],
-    }
-
-
-def _loss_as_json(loss: LostBytes) -> dict[str, Any]:
-    return {
-        "file": loss.path,
-        "byte": loss.position,
-        "bytes": loss.size_bytes,
-        "reason": loss.reason,
-        "wholeSegment": loss.is_segment,
-        "batches": loss.batches,
-        "records": loss.records,
-        "firstOffset": loss.first_offset,
-        "lastOffset": loss.last_offset,
-        "unreadableBytes": loss.unreadable_bytes,
-        "onlyZeros": loss.is_all_zeros,
-        "keptIn": loss.kept_in,
+        "losses": list_as_json(log.losses),
+        "files": list_as_json(changes_in(fs, path)),
     }
 
 
@@ -321,15 +305,15 @@ def _print(log: RecoveredLog, fs: FileSystem, path: str, *, is_plan: bool) -> No
         name = os.path.basename(loss.path)
         print_line(f"  {name}: {what}, {_contents(loss)}: {loss.reason}{kept}")
     for change in changes_in(fs, path):
-        name = os.path.basename(change.path)
+        name = os.path.basename(change.file)
         if change.moved_from is not None:
             print_line(f"  {os.path.basename(change.moved_from)}: {would}renamed to {name}")
-        elif change.size_after is None:
+        elif change.bytes_after is None:
             print_line(f"  {name}: {would}deleted")
-        elif change.size_before is None:
-            print_line(f"  {name}: {would}created, {change.size_after:,} bytes")
+        elif change.bytes_before is None:
+            print_line(f"  {name}: {would}created, {change.bytes_after:,} bytes")
         else:
-            sizes = f"{change.size_before:,} to {change.size_after:,} bytes"
+            sizes = f"{change.bytes_before:,} to {change.bytes_after:,} bytes"
             print_line(f"  {name}: {would}changed, {sizes}")
 
 

@@ -13,6 +13,7 @@ from tidelog.cli.options import (
     add_logs,
     new_parser,
 )
+from tidelog.codec.rows import as_json
 from tidelog.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -121,11 +122,7 @@ def _as_json(cut: CutFile, content: ReadableContent) -> dict[str, Any]:
         "sourceByte": None if described is None else described.position,
         "bytes": cut.size_bytes,
         "reason": cut.reason,
-        "batches": content.batches,
-        "records": content.records,
-        "firstOffset": content.first_offset,
-        "lastOffset": content.last_offset,
-        "unreadableBytes": content.unreadable_bytes,
+        **as_json(content),
     }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tidelog.cli.arguments import not_negative
 from tidelog.cli.options import add_json, add_logs, new_parser
 from tidelog.cli.terminal import begun_by, print_counts, print_message
+from tidelog.codec.rows import list_as_json
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -117,30 +118,13 @@ def _list(args: Namespace) -> int:
 def _as_json(
     place: Place, offsets: Offsets, found: LogTransactions, *, only_open: bool
 ) -> dict[str, object]:
-    aborted = [
-        {
-            "producerId": txn.producer_id,
-            "firstOffset": txn.first_offset,
-            "markerOffset": txn.last_offset,
-        }
-        for txn in found.aborted
-    ]
-    opened = [
-        {
-            "producerId": txn.producer_id,
-            "producerEpoch": txn.producer_epoch,
-            "firstOffset": txn.first_offset,
-            "firstTimestamp": txn.first_timestamp,
-        }
-        for txn in found.open
-    ]
     return {
         "topic": place.topic,
         "partition": place.partition,
         "highWatermark": offsets.high_watermark,
         "lastStableOffset": offsets.last_stable_offset,
-        "open": opened,
-        "aborted": None if only_open else aborted,
+        "open": list_as_json(found.open),
+        "aborted": None if only_open else list_as_json(found.aborted),
         "damage": None if found.damage is None else str(found.damage),
     }
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.cli.options import add_json, add_logs, add_settings, new_parser
+from tidelog.codec.rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -62,7 +63,7 @@ def run(args: Namespace) -> int:
         total.add(result.checked)
         found += [finding for about, finding in around if about == key]
         for finding in found:
-            print_finding(key, finding, as_json=args.json)
+            print_finding(key, finding, is_json=args.json)
         if any(finding.severity is Severity.DAMAGE for finding in found):
             damaged.add(key)
         if not args.json and not found:
@@ -70,10 +71,10 @@ def run(args: Namespace) -> int:
     checked = {place.key for place in chosen.places}
     for about, finding in around:
         if about not in checked:
-            print_finding(about, finding, as_json=args.json)
+            print_finding(about, finding, is_json=args.json)
             if finding.severity is Severity.DAMAGE:
                 damaged.add(about)
-    _print_total(len(chosen.places), len(damaged), total, as_json=args.json)
+    _print_total(len(chosen.places), len(damaged), total, is_json=args.json)
     chosen.report_pending("verify")
     return int(bool(damaged))
 
@@ -167,21 +168,21 @@ def _in_words(checked: Checked) -> str:
     )
 
 
-def _print_total(partitions: int, damaged: int, checked: Checked, *, as_json: bool) -> None:
+def _print_total(partitions: int, damaged: int, checked: Checked, *, is_json: bool) -> None:
     """Print how much was checked, and how much of it is damaged."""
     from tidelog.cli.terminal import counted, print_counts
 
-    if as_json:
-        print_counts(partitions=partitions, damaged=damaged, **checked.as_json())
+    if is_json:
+        print_counts(partitions=partitions, damaged=damaged, **as_json(checked))
         return
     print(f"{counted(partitions, 'partition')}, {damaged:,} damaged; checked {_in_words(checked)}")
 
 
-def print_finding(key: TopicPartition | None, finding: Finding, *, as_json: bool) -> None:
+def print_finding(key: TopicPartition | None, finding: Finding, *, is_json: bool) -> None:
     """Print one finding; ``key`` None: it is about the data directory."""
-    if as_json:
+    if is_json:
         topic, partition = (None, None) if key is None else key
-        row = {"topic": topic, "partition": partition, **finding.as_json()}
+        row = {"topic": topic, "partition": partition, **as_json(finding)}
         print(json.dumps(row))
         return
     from tidelog.cli.terminal import printable

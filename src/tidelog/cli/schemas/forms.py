@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+import re
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+
+from tidelog.codec.rows import Stored, fields_of, row_type, shape_of
+
+if TYPE_CHECKING:
+    from tidelog.codec.rows import Shape
 
 Schema = dict[str, Any]
 
@@ -55,6 +63,57 @@ def line(text: str, fields: dict[str, Schema], optional: dict[str, Schema] | Non
         "required": list(fields),
         "additionalProperties": False,
     }
+
+
+def fields(declared: type) -> dict[str, Schema]:
+    """Return the schemas of the fields of a row, by their names."""
+    return {
+        field.name: nullable(_value(field.shape))
+        if field.shape.is_nullable
+        else _value(field.shape)
+        for field in fields_of(declared)
+    }
+
+
+def row(declared: type, more: dict[str, Schema] | None = None) -> Schema:
+    """Return the schema of a row with the first sentence about it, and perhaps ``more`` fields."""
+    text, _, _ = inspect.cleandoc(row_type(declared).__doc__ or "").partition("\n\n")
+    return line(" ".join(text.split()), fields(declared) | (more or {}))
+
+
+def _value(shape: Shape) -> Schema:
+    declared, text = shape.type, shape.text
+    if declared is int or declared is float:
+        return _number(shape)
+    if declared is bool:
+        return boolean(text)
+    if declared is str:
+        return string(text)
+    origin, inner = get_origin(declared), get_args(declared)
+    if origin is Literal:
+        return string(text, *inner)
+    if origin is tuple:
+        return array(_value(shape_of(inner[0])), text)
+    if origin is not None:
+        return mapping(_value(shape_of(inner[1])), text)
+    if issubclass(declared, Enum):
+        return string(text, *(member.value for member in declared))
+    schema = row(declared)
+    return schema | {"description": text} if text else schema
+
+
+def _number(shape: Shape) -> Schema:
+    if shape.type is float:
+        limits = {"minimum": shape.range.least, "maximum": shape.range.most}
+        known = {name: limit for name, limit in limits.items() if limit is not None}
+        return number(shape.text) | known
+    text = with_unit(shape.text) if shape.stored is Stored.TIME else shape.text
+    return integer(text, least=shape.range.least)
+
+
+def with_unit(text: str) -> str:
+    """Return the text of a time with its unit, before what else it says and the full stop."""
+    return re.sub(r"(?=;|\.?$)", ", in ms since 1970-01-01", text, count=1)
 
 
 def counts(**numbers: str) -> Schema:

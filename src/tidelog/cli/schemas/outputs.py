@@ -13,26 +13,21 @@ from tidelog.cli.schemas.forms import (
     array,
     boolean,
     counts,
+    fields,
     integer,
     line,
     mapping,
     nullable,
     number,
+    row,
     string,
 )
 from tidelog.cli.schemas.parts import (
     COMPACTION,
-    DAMAGE,
     DAMAGED,
-    DESCRIBED_LOG,
-    HIGH_WATERMARK,
-    LAST_STABLE,
     LOG_BYTES,
-    LOG_START,
-    MIRRORED_LOG,
     MISSING,
     NEW_RECORD,
-    OFFSETS,
     PARTITION,
     PARTITIONS,
     PLACE,
@@ -41,7 +36,24 @@ from tidelog.cli.schemas.parts import (
     SPARK_COMPACTION,
     TOPIC,
 )
-from tidelog.cli.schemas.picture_lines import PICTURE
+from tidelog.codec.rows import fields_of
+from tidelog.datadir.log_dir_description import LogDirDescription
+from tidelog.env.overlay_files import FileChange
+from tidelog.explain.describe import LogFacts
+from tidelog.explain.groups import GroupPosition
+from tidelog.explain.listed_partition import ListedPartition
+from tidelog.explain.pictures.log_picture import LogPicture
+from tidelog.explain.verify.checked import Checked
+from tidelog.explain.verify.findings import Finding
+from tidelog.log.loading.lost_records import LostBytes, ReadableContent
+from tidelog.log.producers.abort_plan import AbortPlan
+from tidelog.log.producers.reader_transactions import DecidedTransaction
+from tidelog.log.record_count import RecordCount
+from tidelog.manager.lifecycle.move_status import MoveStatus
+from tidelog.manager.metrics.health import OfflineDirectory
+from tidelog.manager.mirror import MirroredPartition
+from tidelog.readonly.read_only_log import Offsets
+from tidelog.readonly.replayed_transactions import OpenTransaction
 
 if TYPE_CHECKING:
     from tidelog.cli.schemas.forms import Schema
@@ -66,55 +78,16 @@ class Output(NamedTuple):
         return {**what, "anyOf": list(self.lines)}
 
 
-_LOG_DIR: Final = line(
-    "The data directory.",
+_LOG_DIR: Final = row(
+    LogDirDescription,
     {
-        "directory": string("Its path."),
-        "error": nullable(string("Why it cannot be read; null: it can.")),
-        "totalBytes": nullable(integer("Size of the disk, in bytes; null: not known.")),
-        "usableBytes": nullable(
-            integer("What this user may still write to it, in bytes; null: not known.")
-        ),
-        "replicas": array(
-            line(
-                "A log.",
-                {
-                    **PLACE,
-                    "sizeBytes": LOG_BYTES,
-                    "offsetLag": nullable(
-                        integer(
-                            "Offsets by which it is behind: a future log behind the present one,"
-                            " any other behind its high watermark; null: not known."
-                        )
-                    ),
-                    "isFuture": boolean("Whether it is the copy of a move that is under way."),
-                },
-            ),
-            "Its logs, by topic and number.",
-        ),
         "offlineDirectories": array(
-            line(
-                "A data directory that the running service has taken offline.",
-                {
-                    "directory": string("Its path."),
-                    "sinceMs": integer("Since when, in ms since 1970-01-01 UTC."),
-                    "error": string("Why."),
-                },
-            ),
-            "Those of the service that holds the directory.",
-        ),
+            row(OfflineDirectory), "Those of the service that holds the directory."
+        )
     },
 )
-_LISTED: Final = line(
-    "One partition.",
-    {
-        **PLACE,
-        **OFFSETS,
-        "segments": integer("Number of segments."),
-        "sizeBytes": LOG_BYTES,
-        "damage": DAMAGE,
-    },
-)
+_DESCRIBED: Final = row(LogFacts)
+_OFFSETS: Final = fields(Offsets)
 _REPARTITIONED: Final = line(
     "What was written or, with `--dry-run`, would be.",
     {
@@ -141,7 +114,7 @@ _REPARTITIONED: Final = line(
 )
 _ALL_OFFSETS: Final = line(
     "One partition.",
-    {**PLACE, **OFFSETS},
+    {**PLACE, **_OFFSETS},
     {
         "count": nullable(
             line(
@@ -149,10 +122,7 @@ _ALL_OFFSETS: Final = line(
                 {
                     "startOffset": integer("First offset of the range."),
                     "endOffset": integer("End of the range, exclusive."),
-                    "records": integer("Records, those of open transactions included."),
-                    "aborted": integer("Records of aborted transactions."),
-                    "control": integer("Control records, such as markers."),
-                    "gaps": integer("Offsets without a record."),
+                    **fields(RecordCount),
                 },
             )
         )
@@ -173,59 +143,13 @@ _TRANSACTIONS: Final = line(
     "One partition.",
     {
         **PLACE,
-        "highWatermark": HIGH_WATERMARK,
-        "lastStableOffset": LAST_STABLE,
-        "open": array(
-            line(
-                "An open transaction.",
-                {
-                    "producerId": integer("Its producer.", least=-1),
-                    "producerEpoch": integer("Epoch of the producer; -1: not known.", least=-1),
-                    "firstOffset": integer("Offset of its first record."),
-                    "firstTimestamp": integer(
-                        "Timestamp of its first record, in ms since 1970-01-01; -1: not known.",
-                        least=-1,
-                    ),
-                },
-            ),
-            "Its open transactions, oldest first.",
-        ),
+        "highWatermark": _OFFSETS["highWatermark"],
+        "lastStableOffset": _OFFSETS["lastStableOffset"],
+        "open": array(row(OpenTransaction), "Its open transactions, oldest first."),
         "aborted": nullable(
-            array(
-                line(
-                    "An aborted transaction.",
-                    {
-                        "producerId": integer("Its producer.", least=-1),
-                        "firstOffset": integer("Offset of its first record."),
-                        "markerOffset": integer("Offset of its abort marker."),
-                    },
-                ),
-                "Its aborted transactions; null with `--open`.",
-            )
+            array(row(DecidedTransaction), "Its aborted transactions; null with `--open`.")
         ),
         "damage": nullable(string("What hides further transactions; null: nothing.")),
-    },
-)
-_POSITION: Final = line(
-    "A position of a group in a partition.",
-    {
-        "group": string("Name of the group."),
-        "topic": TOPIC,
-        "partition": PARTITION,
-        "offset": integer("Offset of the next record that it reads."),
-        "highWatermark": nullable(
-            integer("High watermark of the partition; null: it is not in the directory.")
-        ),
-        "lag": nullable(
-            integer("Offsets from the position to the high watermark; null: not known.")
-        ),
-        "leaderEpoch": integer(
-            "Leader epoch of the last record that it has read; -1: not known.", least=-1
-        ),
-        "commitTimestamp": integer(
-            "When the position was committed, in ms since 1970-01-01.", least=-1
-        ),
-        "metadata": string("Text that the reader has committed with it."),
     },
 )
 _FINDING: Final = line(
@@ -233,39 +157,14 @@ _FINDING: Final = line(
     {
         "topic": nullable(string("Name of the topic; null: it is about the data directory.")),
         "partition": nullable(integer("Number of the partition; null as the topic.")),
-        "severity": string(
-            "damage: something is lost, or readers may get wrong answers; unusual: legal.",
-            "damage",
-            "unusual",
-        ),
-        "file": string("Path of the file."),
-        "byte": nullable(integer("Where in the file, in bytes; null: nowhere in particular.")),
-        "what": string("What was found."),
-        "remedy": string("What can be done."),
-    },
-)
-_LOSS: Final = line(
-    "Bytes that are cut off.",
-    {
-        "file": string("Path of the file that they are cut off."),
-        "byte": integer("Where they begin in it, in bytes."),
-        "bytes": integer("How many they are."),
-        "reason": string("Why they are cut off."),
-        "wholeSegment": boolean("Whether the whole segment is removed."),
-        "batches": integer("Batches in them that can be read."),
-        "records": integer("Records in them that can be read."),
-        "firstOffset": nullable(integer("First offset of those; null: there are none.")),
-        "lastOffset": nullable(integer("Last offset of those, inclusive; null: there are none.")),
-        "unreadableBytes": integer("Bytes in no valid batch."),
-        "onlyZeros": boolean("Whether all of them are 0: space that was never written."),
-        "keptIn": nullable(string("Path of the file that keeps them; null: none does.")),
+        **fields(Finding),
     },
 )
 _RECOVERED: Final = line(
     "One partition.",
     {
         **PLACE,
-        "logStartOffset": LOG_START,
+        "logStartOffset": _OFFSETS["logStartOffset"],
         "logEndOffset": integer("Offset that the next record gets afterwards."),
         "highWatermark": nullable(
             integer("Offset below which readers have seen records; null: not known.")
@@ -290,19 +189,9 @@ _RECOVERED: Final = line(
             ),
             "Offsets that no segment holds: a file seems to be lost.",
         ),
-        "losses": array(_LOSS, "What is cut off, file by file."),
+        "losses": array(row(LostBytes), "What is cut off, file by file."),
         "files": array(
-            line(
-                "A file that would be changed.",
-                {
-                    "file": string("Its path."),
-                    "bytesBefore": nullable(integer("Its size, in bytes; null: it is created.")),
-                    "bytesAfter": nullable(
-                        integer("Its size afterwards, in bytes; null: it is deleted.")
-                    ),
-                    "movedFrom": nullable(string("Its path before; null: it is not renamed.")),
-                },
-            ),
+            row(FileChange),
             "Files that a plan would change; empty for a recovery that is carried out.",
         ),
     },
@@ -320,46 +209,9 @@ _CUT: Final = line(
         "sourceByte": nullable(integer("Where in that file, in bytes; null: not known.")),
         "bytes": integer("How many bytes were cut off."),
         "reason": string("Why."),
-        "batches": integer("Batches that can be read."),
-        "records": integer("Records that can be read."),
-        "firstOffset": nullable(integer("First offset of those; null: there are none.")),
-        "lastOffset": nullable(integer("Last offset of those, inclusive; null: there are none.")),
-        "unreadableBytes": integer("Bytes in no valid batch."),
+        **fields(ReadableContent),
     },
 )
-_LIMIT: Final = nullable(
-    integer("Bytes per second that all moves copy at most; null: no limit was set.")
-)
-_MOVE: Final = line(
-    "One partition on its way to another data directory.",
-    {
-        **PLACE,
-        "from": nullable(string("Path of the directory that it is in; null: not known.")),
-        "to": string("Path of the directory that it is copied to."),
-        "doneBytes": integer("Bytes of records of the copy."),
-        "totalBytes": nullable(integer("Bytes of records of the log; null: not known.")),
-        "bytesPerSecond": integer("Bytes copied a second, in the last ten seconds."),
-        "limitBytesPerSecond": _LIMIT,
-        "state": string(
-            "What it does; stopped: it waits for a service to start.",
-            *("copying", "throttled", "waiting", "stopped"),
-        ),
-        "reason": nullable(string("Why it waits; null: no error.")),
-    },
-)
-_ABORT: Final = {
-    **PLACE,
-    "producerId": integer("The producer of the transaction."),
-    "producerEpoch": integer("Its epoch, also that of the marker."),
-    "coordinatorEpoch": integer("Epoch of the coordinator in the marker."),
-    "firstOffset": integer("Offset of the first record of the transaction."),
-    "markerOffset": integer("Offset of the marker."),
-    "highWatermark": integer("The high watermark before the marker."),
-    "lastStableOffset": integer("The last stable offset before the marker."),
-    "lastStableOffsetAfter": integer(
-        "The last stable offset with the marker; after an undo, without it."
-    ),
-}
 _STAGED: Final = line(
     "A transaction, or the staged files that no transaction names.",
     {
@@ -439,7 +291,7 @@ _CLEANER: Final = line(
 _LOOK_COUNTS: Final = counts(partitions=PARTITIONS, damaged=DAMAGED, missing=MISSING)
 
 _MIRRORED: Final = (
-    MIRRORED_LOG,
+    row(MirroredPartition),
     counts(
         partitions="Lines before this one: partitions.",
         batches="Batches that are copied.",
@@ -467,7 +319,9 @@ OUTPUTS: Final[dict[str, Output]] = {
             ),
         ),
     ),
-    "list": Output("tidelog list --json", "A line a partition.", (_LISTED, _LOOK_COUNTS)),
+    "list": Output(
+        "tidelog list --json", "A line a partition.", (row(ListedPartition), _LOOK_COUNTS)
+    ),
     "delete": Output(
         "tidelog delete --json",
         "A line a topic that was deleted, or with `--dry-run` would be.",
@@ -527,7 +381,7 @@ OUTPUTS: Final[dict[str, Output]] = {
     "move list": Output(
         "tidelog move --list --json",
         "A line a move in flight.",
-        (_MOVE, counts(moves="Lines before this one: moves.")),
+        (row(MoveStatus), counts(moves="Lines before this one: moves.")),
     ),
     "move cancel": Output(
         "tidelog move --cancel --json",
@@ -537,7 +391,12 @@ OUTPUTS: Final[dict[str, Output]] = {
     "move throttle": Output(
         "tidelog move --throttle RATE --json",
         "The limit: one line.",
-        (line("The limit of all moves.", {"limitBytesPerSecond": _LIMIT}),),
+        (
+            line(
+                "The limit of all moves.",
+                {"limitBytesPerSecond": fields(MoveStatus)["limitBytesPerSecond"]},
+            ),
+        ),
     ),
     "append": Output(
         "tidelog append --format json",
@@ -571,10 +430,9 @@ OUTPUTS: Final[dict[str, Output]] = {
         "tidelog txns abort --producer-id N --json",
         "The marker that is written with `--execute`: one line.",
         (
-            line(
-                "An abort marker.",
+            row(
+                AbortPlan,
                 {
-                    **_ABORT,
                     "records": integer("Records of the transaction that are in the log."),
                     "executed": boolean("Whether it was written."),
                 },
@@ -587,7 +445,7 @@ OUTPUTS: Final[dict[str, Output]] = {
         (
             line(
                 "An abort marker that was written before.",
-                {**_ABORT, "executed": boolean("Whether it was truncated.")},
+                {**fields(AbortPlan), "executed": boolean("Whether it was truncated.")},
             ),
         ),
     ),
@@ -595,7 +453,7 @@ OUTPUTS: Final[dict[str, Output]] = {
         "tidelog groups --json",
         "A line a position.",
         (
-            _POSITION,
+            row(GroupPosition),
             counts(groups="Groups that have positions.", positions="Lines before this one."),
         ),
     ),
@@ -608,7 +466,7 @@ OUTPUTS: Final[dict[str, Output]] = {
     "describe": Output(
         "tidelog describe --json",
         "A line a partition; `contents` are there with `--segments`.",
-        (DESCRIBED_LOG, _LOOK_COUNTS),
+        (_DESCRIBED, _LOOK_COUNTS),
     ),
     "describe log-dirs": Output(
         "tidelog describe --log-dirs --json", "The data directory: one line.", (_LOG_DIR,)
@@ -616,7 +474,7 @@ OUTPUTS: Final[dict[str, Output]] = {
     "picture": Output(
         "tidelog picture --json",
         "A line a partition: what `describe` prints, and what is drawn besides.",
-        (PICTURE, _LOOK_COUNTS),
+        (row(LogPicture), _LOOK_COUNTS),
     ),
     "verify": Output(
         "tidelog verify --json",
@@ -626,11 +484,7 @@ OUTPUTS: Final[dict[str, Output]] = {
             counts(
                 partitions="Partitions that were checked.",
                 damaged=DAMAGED,
-                segments="Segments that were checked.",
-                batches="Batches that were read.",
-                records="Records that were decoded.",
-                bytes="Bytes of these batches.",
-                indexEntries="Entries of the three indexes that were compared.",
+                **{field.name: field.shape.text for field in fields_of(Checked)},
             ),
         ),
     ),

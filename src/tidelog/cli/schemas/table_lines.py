@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.schemas.forms import line, nullable
+from tidelog.cli.schemas.forms import line, nullable, with_unit
 from tidelog.explain.tables.system_table import ColumnType
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def table_line(table: SystemTable) -> Schema:
     """Return the schema of a row."""
     fields = {}
     for column in table.columns:
-        unit = ", in ms since 1970-01-01" if column.type is ColumnType.TIME else ""
-        field = {**_TYPES[column.type], "description": f"{column.text}{unit}"}
+        text = with_unit(column.text) if column.type is ColumnType.TIME else column.text
+        field = {**_TYPES[column.type], "description": text}
         fields[column.name] = nullable(field) if column.is_nullable else field
     return line("One row.", fields)

@@ -9,7 +9,7 @@ import logging
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from tidelog.config.broker_config import default_of
 from tidelog.config.log_config import DELETION_SETTINGS, LogConfig
@@ -61,10 +61,13 @@ class ConfigSource(StrEnum):
 
 
 class KnownSetting(NamedTuple):
-    """A topic setting under its topic-level name, and where it comes from."""
+    """A setting.
 
-    value: str
-    source: ConfigSource
+    It is under its topic-level name.
+    """
+
+    value: Annotated[str, "Its value."]
+    source: Annotated[ConfigSource, "Where it is set."]
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,24 @@ bounded, however large the log: neighbours are joined where there are more than 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Annotated, Final, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tidelog.cleaner.compaction import CompactionFacts
-    from tidelog.explain.describe import LogFacts
-    from tidelog.explain.segment_contents import SegmentContents
-    from tidelog.log.shrunk_log import ShrunkLog
+from tidelog.cleaner.compaction import CompactionFacts
+from tidelog.codec.rows import (
+    INLINE,
+    BaseOffset,
+    Batches,
+    Named,
+    OrMinus1,
+    Range,
+    TextOrEmpty,
+    TimeOrMinus1,
+    shown,
+)
+from tidelog.explain.describe import LogFacts
+from tidelog.explain.segment_contents import SegmentContents
+from tidelog.log.shrunk_log import ShrunkLog
 
 MAX_BLOCKS: Final = 256
 """Segments that are drawn one by one; more are joined to about this number of blocks."""
@@ -33,21 +41,26 @@ OTHERS: Final = -2
 """Stands for all producers without a line of their own."""
 
 
+AxisPosition = Annotated[
+    int,
+    "Where it begins, in bytes from the begin of the first `.log` file, the files one behind the"
+    " other.",
+]
+PlanError = Annotated[TextOrEmpty, "Why it could not be planned; null: no error."]
+AxisBytes = Annotated[int, "Its size, in bytes."]
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentBlock:
-    """One segment, or neighbours joined: offsets ``[base_offset, end_offset)``.
+    """A segment, or neighbours joined."""
 
-    ``position`` and ``size_bytes`` are on the axis. ``contents`` is None where no batches were
-    read; otherwise it counts the batches between log start and log end.
-    """
-
-    base_offset: int
-    end_offset: int
-    position: int
-    size_bytes: int
-    segments: int
-    is_active: bool
-    contents: SegmentContents | None = None
+    base_offset: BaseOffset
+    end_offset: Annotated[int, "Base offset of the next block, or the log end offset."]
+    position: AxisPosition
+    size_bytes: AxisBytes
+    segments: Annotated[int, "Number of segments that it joins."]
+    is_active: Annotated[bool, "Whether the last segment is among them."]
+    contents: Annotated[SegmentContents | None, "What it holds; null with `--brief`."] = None
 
     @property
     def end_position(self) -> int:
@@ -57,26 +70,26 @@ class SegmentBlock:
 
 @dataclass(frozen=True, slots=True)
 class BatchSpan:
-    """One batch, or neighbours of one block joined: offsets ``[start_offset, end_offset)``.
+    """A batch, or neighbours joined.
 
-    ``codecs`` counts batches by Kafka's name of their codec, ``producers`` by producer id; batches
-    without one are left out there. ``markers`` counts control batches. Timestamps are in ms, -1
-    without any. ``dropped`` is how many records a compaction would drop.
+    The neighbours are of one block. Batches without a producer are left out of ``producers``.
     """
 
-    start_offset: int
-    end_offset: int
-    position: int
-    size_bytes: int
-    batches: int
-    records: int
-    markers: int
-    transactional: int
-    codecs: Mapping[str, int]
-    producers: Mapping[int, int]
-    min_timestamp: int
-    max_timestamp: int
-    dropped: int = 0
+    start_offset: Annotated[int, "First offset."]
+    end_offset: Annotated[int, "Offset behind the last one."]
+    position: AxisPosition
+    size_bytes: AxisBytes
+    batches: Annotated[int, "Number of batches that it joins."]
+    records: Annotated[int, "Number of records."]
+    markers: Annotated[int, "Number of control batches."]
+    transactional: Annotated[int, "Number of batches of transactions, without markers."]
+    codecs: Annotated[Batches, "Batches by codec."]
+    producers: Annotated[
+        dict[int, Annotated[int, "Number of batches."]], "Batches by id of the producer."
+    ]
+    min_timestamp: Annotated[TimeOrMinus1, "Least timestamp; -1: none."]
+    max_timestamp: Annotated[TimeOrMinus1, "Greatest timestamp; -1: none."]
+    dropped: Annotated[int, "Number of records that a compaction would drop."] = 0
 
     @property
     def end_position(self) -> int:
@@ -86,19 +99,17 @@ class BatchSpan:
 
 @dataclass(frozen=True, slots=True)
 class TransactionSpan:
-    """A transaction that was aborted or is open, or several aborted ones joined (``count``).
+    """A transaction, or several aborted ones joined.
 
-    ``last_offset`` is that of the marker; None: the transaction is open. ``producer_epoch`` and
-    ``first_timestamp`` (in ms) are -1 where they are not known. ``producer_id`` is ``OTHERS`` for
-    joined transactions of several producers.
+    ``OTHERS`` stands for several producers.
     """
 
-    producer_id: int
-    first_offset: int
-    last_offset: int | None
-    producer_epoch: int = -1
-    first_timestamp: int = -1
-    count: int = 1
+    producer_id: Annotated[int, Range(OTHERS), "Its producer; -2: several."]
+    first_offset: Annotated[int, "Offset of its first record."]
+    last_offset: Annotated[int | None, "Offset of its marker; null: it is open."]
+    producer_epoch: Annotated[OrMinus1, "Epoch of the producer; -1: not known."] = -1
+    first_timestamp: Annotated[TimeOrMinus1, "Timestamp of its first record; -1: not known."] = -1
+    count: Annotated[int, "Number of transactions that it joins."] = 1
 
     @property
     def is_open(self) -> bool:
@@ -108,18 +119,15 @@ class TransactionSpan:
 
 @dataclass(frozen=True, slots=True)
 class DamagedSpan:
-    """Bytes without a valid batch; offsets ``[start_offset, end_offset)`` are lost with them.
+    """Bytes without a valid batch."""
 
-    ``path`` and ``byte`` say where they begin; ``position`` and ``size_bytes`` are on the axis.
-    """
-
-    position: int
-    size_bytes: int
-    start_offset: int
-    end_offset: int
-    path: str
-    byte: int
-    reason: str
+    position: AxisPosition
+    size_bytes: Annotated[int, "How many bytes they are."]
+    start_offset: Annotated[int, "First offset that is lost with them."]
+    end_offset: Annotated[int, "Offset behind the last one that is."]
+    path: Annotated[str, "Path of the file."]
+    byte: Annotated[int, "Where they begin in it, in bytes."]
+    reason: Annotated[str, "What is wrong there."]
 
     @property
     def end_position(self) -> int:
@@ -148,34 +156,48 @@ class ProducerLane(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogPicture:
-    """One log, ready to be drawn.
+    """One partition.
 
-    ``recovery_point`` is None without a line in the checkpoint. ``has_batches``: the batches were
-    read; otherwise ``spans``, ``transactions``, ``damaged`` and the plans are empty.
-    ``is_planned``: the plans were asked for. A plan is None where it could not be made, and
-    ``retention_error`` or ``compaction_error`` is the reason; ``compaction`` is None also for a log
-    that is not compacted.
+    It is ready to be drawn. ``has_batches``: the batches were read; otherwise ``spans``,
+    ``transactions``, ``damaged`` and the plans are empty. ``is_planned``: the plans were asked for;
+    ``compaction`` is None also for a log that is not compacted.
     ``unplaced`` counts batches that lie in none of the segments as they were listed.
     ``producers`` is the number of producers, ``transactions`` are in order of their first offsets,
     and ``aborted`` and ``opened`` count all of them.
     """
 
-    facts: LogFacts
-    blocks: tuple[SegmentBlock, ...]
-    recovery_point: int | None = None
+    facts: Annotated[LogFacts, INLINE]
+    recovery_point: Annotated[
+        int | None, "Offset below which records were flushed; null: not known."
+    ]
+    blocks: Annotated[
+        tuple[SegmentBlock, ...], "Its segments as they are drawn: neighbours are joined if many."
+    ]
+    spans: Annotated[
+        tuple[BatchSpan, ...],
+        Named("batchSpans"),
+        "Its batches as they are drawn; empty with `--brief`.",
+    ] = ()
+    transactions: Annotated[
+        tuple[TransactionSpan, ...], "Its open and aborted transactions as they are drawn."
+    ] = ()
+    aborted: Annotated[int, Named("abortedTransactions"), "Number of its aborted transactions."] = 0
+    opened: Annotated[int, Named("openTransactions"), "Number of its open transactions."] = 0
+    damaged: Annotated[
+        tuple[DamagedSpan, ...],
+        Named("damagedRanges"),
+        "Bytes without a valid batch, in the middle of the log.",
+    ] = ()
+    retention: Annotated[ShrunkLog | None, "As of `plan retention`; null: not planned."] = None
+    retention_error: PlanError = ""
+    compaction: Annotated[CompactionFacts | None, "As of `plan compaction`; null: not planned."] = (
+        None
+    )
+    compaction_error: PlanError = ""
     has_batches: bool = False
-    spans: tuple[BatchSpan, ...] = ()
-    transactions: tuple[TransactionSpan, ...] = ()
-    aborted: int = 0
-    opened: int = 0
     producers: int = 0
-    damaged: tuple[DamagedSpan, ...] = ()
     unplaced: int = 0
     is_planned: bool = False
-    retention: ShrunkLog | None = None
-    retention_error: str = ""
-    compaction: CompactionFacts | None = None
-    compaction_error: str = ""
 
     @property
     def name(self) -> str:
@@ -188,8 +210,9 @@ class LogPicture:
         return self.blocks[-1].end_position if self.blocks else 0
 
     @property
+    @shown(after="opened")
     def tail_bytes(self) -> int:
-        """Bytes behind the last batch or damage; opening the log cuts them off."""
+        """Bytes behind the last batch, which a recovery would cut off."""
         ends = [span.end_position for span in self.spans]
         ends += [span.end_position for span in self.damaged]
         end = max(ends, default=0)
@@ -232,25 +255,6 @@ class LogPicture:
         for name, offset in known:
             names.setdefault(offset, []).append(name)
         return tuple(Mark(tuple(names[offset]), offset) for offset in sorted(names))
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the picture under camel-case names: what ``describe`` prints, and more."""
-        retention, compaction = self.retention, self.compaction
-        return {
-            **self.facts.as_json(),
-            "recoveryPoint": self.recovery_point,
-            "blocks": [_camel(asdict(block)) for block in self.blocks],
-            "batchSpans": [_camel(asdict(span)) for span in self.spans],
-            "transactions": [_camel(asdict(txn)) for txn in self.transactions],
-            "abortedTransactions": self.aborted,
-            "openTransactions": self.opened,
-            "tailBytes": self.tail_bytes,
-            "damagedRanges": [_camel(asdict(span)) for span in self.damaged],
-            "retention": None if retention is None else retention.as_json(),
-            "retentionError": self.retention_error or None,
-            "compaction": None if compaction is None else compaction.as_json(),
-            "compactionError": self.compaction_error or None,
-        }
 
 
 def producer_lanes(picture: LogPicture) -> tuple[ProducerLane, ...]:
@@ -318,13 +322,3 @@ def join_segments(facts: LogFacts) -> tuple[SegmentBlock, ...]:
             )
         position, cell = position + segment.log_bytes, now
     return tuple(blocks)
-
-
-def _camel(value: dict[str, Any]) -> dict[str, Any]:
-    found = {}
-    for name, member in value.items():
-        first, *others = name.split("_")
-        key = first + "".join(word.capitalize() for word in others)
-        is_nested = isinstance(member, dict) and name == "contents"
-        found[key] = _camel(member) if is_nested else member
-    return found

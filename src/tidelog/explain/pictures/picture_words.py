@@ -5,13 +5,11 @@ Names, paths and reasons come from outside; all text is safe to print and has on
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidelog.explain.picture import format_bytes
 from tidelog.explain.pictures.log_picture import OTHERS
-from tidelog.readonly.holes import Hole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,7 +176,7 @@ def losses(picture: LogPicture) -> Iterator[str]:
     if picture.facts.damage is not None and not picture.damaged:
         yield f"DAMAGED: {one_line(picture.facts.damage)}"
     for hole in picture.facts.holes:
-        yield f"LOST: {Hole(*astuple(hole))}"
+        yield f"LOST: {hole}"
     if picture.tail_bytes:
         yield (
             f"UNFINISHED: {picture.tail_bytes:,} bytes at the end hold no whole batch; opening the"

@@ -6,7 +6,6 @@ a line for each producer with its transactions, and what retention and compactio
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
@@ -40,7 +39,6 @@ from tidelog.explain.pictures.svg_elements import (
     text,
 )
 from tidelog.explain.pictures.svg_marks import ROW_HEIGHT, draw_marks
-from tidelog.readonly.holes import Hole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -155,11 +153,7 @@ class _Drawing:
             add(rect(box, "bad", damage_text(damage), ' fill="url(#bad)"'))
         for hole in picture.facts.holes:
             x = number(PLOT_LEFT + self._scale.offset_place(hole.start_offset, PLOT_WIDTH))
-            add(
-                path(
-                    f"M{x} {number(top - 4)}v{_BAR_HEIGHT + 16}", "hole", str(Hole(*astuple(hole)))
-                )
-            )
+            add(path(f"M{x} {number(top - 4)}v{_BAR_HEIGHT + 16}", "hole", str(hole)))
         self._draw_unseen(top)
         return self._draw_segments(top + _BAR_HEIGHT + 3)
 

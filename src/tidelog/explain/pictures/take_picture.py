@@ -57,7 +57,7 @@ class Planning(NamedTuple):
 
 def picture_of_facts(facts: LogFacts, recovery_point: int | None = None) -> LogPicture:
     """Return a picture without batches: segments and offsets only."""
-    return LogPicture(facts, join_segments(facts), recovery_point)
+    return LogPicture(facts, recovery_point, join_segments(facts))
 
 
 def take_picture(
@@ -118,6 +118,7 @@ def _read_batches(
     aborted = [TransactionSpan(*txn) for txn in transactions.aborted]
     return LogPicture(
         facts,
+        None,
         tuple(
             replace(block, contents=held)
             for block, held in zip(blocks, gatherer.contents, strict=True)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES, read_offsets
-from tidelog.explain.groups import group_positions
+from tidelog.explain.groups import GroupPosition, group_positions
 from tidelog.explain.tables.system_table import (
-    PARTITION,
-    TOPIC,
+    PLACE,
     Column,
     ColumnType,
     SystemTable,
+    cells_of,
+    columns_of,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ TOPICS: Final = SystemTable(
     "topics",
     "one topic, of the catalogue or found by its directories",
     (
-        TOPIC,
+        PLACE[0],
         Column("topicId", _TEXT, "id in Kafka's base64 form; null: no file names it", True),
         Column("partitions", _INT, "number of partitions of this directory"),
         Column("missingPartitions", _INT, "how many of them have no directory"),
@@ -78,8 +79,7 @@ CHECKPOINTS: Final = SystemTable(
     "one line of an offset checkpoint file",
     (
         Column("file", _TEXT, "name of the checkpoint file"),
-        TOPIC,
-        PARTITION,
+        *PLACE,
         Column("offset", _LONG, "the offset in the line"),
         Column("directory", _TEXT, "path of the data directory"),
     ),
@@ -87,36 +87,19 @@ CHECKPOINTS: Final = SystemTable(
 )
 
 
+_GROUP_COLUMNS: Final = columns_of(GroupPosition, nullable={"leaderEpoch", "metadata"})
+
+
 def _groups(source: TableSource, keys: Keys) -> Iterator[Row]:
     for one in group_positions(source.directory):
         if keys is not None and one.key not in keys:
             continue
-        position = one.position
-        yield (
-            one.group,
-            *one.key,
-            position.offset,
-            one.high_watermark,
-            one.lag,
-            position.leader_epoch,
-            position.commit_time_ms,
-            position.metadata,
-        )
+        yield tuple(cells_of(one, _GROUP_COLUMNS))
 
 
 GROUPS: Final = SystemTable(
     "groups",
     "the committed position of a consumer group in a partition",
-    (
-        Column("group", _TEXT, "the group's id"),
-        TOPIC,
-        PARTITION,
-        Column("offset", _LONG, "the next offset that the group reads"),
-        Column("highWatermark", _LONG, "null: the partition is not in the directory", True),
-        Column("lag", _LONG, "offsets from the position to the high watermark", True),
-        Column("leaderEpoch", _INT, "leader epoch of the position; null: unknown", True),
-        Column("commitTimestamp", ColumnType.TIME, "when the position was committed", True),
-        Column("metadata", _TEXT, "text that was committed with the position", True),
-    ),
+    _GROUP_COLUMNS,
     of_directory=_groups,
 )

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 from tidelog.explain.tables.system_table import (
     PARTITION,
     TOPIC,
-    Column,
-    ColumnType,
     SystemTable,
+    cells_of,
+    columns_of,
 )
+from tidelog.explain.verify.findings import Finding
 from tidelog.explain.verify.verify_directory import Located, check_directory
 from tidelog.explain.verify.verify_partition import verify_if_there
 
@@ -38,9 +39,7 @@ def _of_partition(source: TableSource, key: TopicPartition) -> Iterator[Row]:
 
 def _row(located: Located) -> Row:
     topic, partition = (None, None) if located.key is None else located.key
-    found = located.finding
-    severity = found.severity.value
-    return topic, partition, severity, found.path, found.byte, found.what, found.remedy
+    return topic, partition, *cells_of(located.finding)
 
 
 FINDINGS: Final = SystemTable(
@@ -49,11 +48,7 @@ FINDINGS: Final = SystemTable(
     (
         TOPIC._replace(is_nullable=True, text="the topic; null: about the data directory"),
         PARTITION._replace(is_nullable=True, text="the partition; null: about the data directory"),
-        Column("severity", ColumnType.TEXT, "damage or unusual"),
-        Column("file", ColumnType.TEXT, "path of the file"),
-        Column("byte", ColumnType.LONG, "where in the file; null where that means nothing", True),
-        Column("what", ColumnType.TEXT, "what was found"),
-        Column("remedy", ColumnType.TEXT, "what to do about it"),
+        *columns_of(Finding),
     ),
     of_partition=_of_partition,
     of_directory=_of_directory,

@@ -8,21 +8,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tidelog.cleaner.compaction import Compaction
+from tidelog.cleaner.compaction import Compaction, CompactionRow
 from tidelog.codec.checkpoint_file import read_leader_epochs
 from tidelog.codec.compression import codec_name
+from tidelog.codec.rows import as_json
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.env.scheduler import InlineScheduler
-from tidelog.explain.describe import describe_log
+from tidelog.explain.describe import LogFacts, SegmentFacts, describe_log
+from tidelog.explain.listed_partition import ListedPartition, list_partition
+from tidelog.explain.segment_contents import SegmentContents
 from tidelog.explain.tables.system_table import (
-    PARTITION,
-    TOPIC,
+    PLACE,
     Column,
     ColumnType,
     SystemTable,
+    cells_of,
+    columns_of,
 )
 from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
-from tidelog.log.retention_outlook import Rule
+from tidelog.log.retention_outlook import SegmentOutlook
 from tidelog.manager.compaction_plan import plan_compaction
 from tidelog.readonly.gaps import find_gaps
 from tidelog.readonly.read_only_log import ReadUpTo
@@ -50,35 +54,13 @@ def _time(ms: int) -> int | None:
 
 def _partitions(source: TableSource, key: TopicPartition) -> Iterator[Row]:
     with source.open(key) as log:
-        offsets = log.offsets()
-        yield (
-            *key,
-            log.directory,
-            offsets.log_start_offset,
-            offsets.last_stable_offset,
-            offsets.high_watermark,
-            offsets.log_end_offset,
-            len(log.segments),
-            log.size_bytes,
-            None if log.damage is None else str(log.damage),
-        )
+        yield *key, log.directory, *list_partition(log)[2:]
 
 
 PARTITIONS: Final = SystemTable(
     "partitions",
     "one partition: its offsets and size",
-    (
-        TOPIC,
-        PARTITION,
-        Column("directory", _TEXT, "path of the partition's directory"),
-        Column("logStartOffset", _LONG, "first offset that can be read"),
-        Column("lastStableOffset", _LONG, "end (exclusive) of what read_committed may read"),
-        Column("highWatermark", _LONG, "end (exclusive) of what consumers may read"),
-        Column("logEndOffset", _LONG, "the offset that the next record will get"),
-        Column("segments", _INT, "number of segments"),
-        Column("sizeBytes", _LONG, "bytes of record batches"),
-        Column("damage", _TEXT, "what ends the readable part of the log; null: nothing", True),
-    ),
+    (*PLACE, *columns_of(LogFacts, "directory"), *columns_of(ListedPartition)[2:]),
     of_partition=_partitions,
 )
 
@@ -90,51 +72,14 @@ def _segments(source: TableSource, key: TopicPartition) -> Iterator[Row]:
     with source.open(key) as log:
         facts = describe_log(log, source.topic(key.topic), with_contents=True)
     for segment in facts.segments:
-        contents = segment.contents
-        if contents is None:
-            continue
-        yield (
-            *key,
-            segment.base_offset,
-            segment.end_offset,
-            segment.log_bytes,
-            segment.index_bytes,
-            segment.time_index_bytes,
-            segment.txn_index_bytes,
-            segment.is_active,
-            contents.batches,
-            contents.records,
-            contents.control_batches,
-            contents.transactional_batches,
-            _time(contents.min_timestamp),
-            _time(contents.max_timestamp),
-            contents.codecs,
-            contents.is_whole,
-        )
+        if segment.contents is not None:
+            yield *key, *cells_of(segment), *cells_of(segment.contents)
 
 
 SEGMENTS: Final = SystemTable(
     "segments",
     "one segment of a partition, counted from its batch headers",
-    (
-        TOPIC,
-        PARTITION,
-        Column("baseOffset", _LONG, "first offset that the segment may hold"),
-        Column("endOffset", _LONG, "base offset of the next segment, or the log end offset"),
-        Column("logBytes", _LONG, "bytes of record batches"),
-        Column("indexBytes", _LONG, "bytes of the offset index file, 0 without one"),
-        Column("timeIndexBytes", _LONG, "bytes of the time index file, 0 without one"),
-        Column("txnIndexBytes", _LONG, "bytes of the transaction index file, 0 without one"),
-        Column("isActive", _FLAG, "whether appends go to this segment"),
-        Column("batches", _LONG, "number of record batches"),
-        Column("records", _LONG, "number of records as headers state it, without control records"),
-        Column("controlBatches", _LONG, "number of batches of control records"),
-        Column("transactionalBatches", _LONG, "number of data batches of transactions"),
-        Column("minTimestamp", _TIME, "least base timestamp of its batches", True),
-        Column("maxTimestamp", _TIME, "greatest timestamp", True),
-        Column("codecs", ColumnType.COUNTS, "number of batches by codec"),
-        Column("isWhole", _FLAG, "false if damage ended the count"),
-    ),
+    (*PLACE, *columns_of(SegmentFacts), *columns_of(SegmentContents)),
     of_partition=_segments,
 )
 
@@ -190,8 +135,7 @@ BATCHES: Final = SystemTable(
     "batches",
     "one record batch, from its header",
     (
-        TOPIC,
-        PARTITION,
+        *PLACE,
         Column("segment", _LONG, "base offset of the batch's segment"),
         Column("position", _LONG, "byte of the .log file at which the batch begins"),
         Column("sizeBytes", _LONG, "bytes of the whole batch"),
@@ -245,8 +189,7 @@ PRODUCERS: Final = SystemTable(
     "producers",
     "one idempotent or transactional producer that a partition's log remembers",
     (
-        TOPIC,
-        PARTITION,
+        *PLACE,
         Column("producerId", _LONG, "id of the producer"),
         Column("producerEpoch", _INT, "its newest epoch"),
         Column("coordinatorEpoch", _INT, "epoch of the coordinator of its last marker, -1 without"),
@@ -287,8 +230,7 @@ TRANSACTIONS: Final = SystemTable(
     "transactions",
     "one transaction that is open, or was aborted; committed ones leave no trace to list",
     (
-        TOPIC,
-        PARTITION,
+        *PLACE,
         Column("state", _TEXT, "open or aborted"),
         Column("producerId", _LONG, "id of the producer"),
         Column("producerEpoch", _INT, "epoch that began an open transaction", True),
@@ -314,8 +256,7 @@ GAPS: Final = SystemTable(
     "gaps",
     "a range of offsets without a record for a reader of committed records, and why",
     (
-        TOPIC,
-        PARTITION,
+        *PLACE,
         Column("startOffset", _LONG, "first offset of the range"),
         Column("endOffset", _LONG, "end of the range, exclusive"),
         Column("cause", _TEXT, "what took the records, or what is there instead"),
@@ -341,8 +282,7 @@ EPOCHS: Final = SystemTable(
     "epochs",
     "one leader epoch of a partition, from its leader-epoch-checkpoint",
     (
-        TOPIC,
-        PARTITION,
+        *PLACE,
         Column("epoch", _INT, "the epoch"),
         Column("startOffset", _LONG, "first offset that was appended in it"),
         Column("endOffset", _LONG, "start of the next epoch, or the log end offset"),
@@ -357,29 +297,22 @@ EPOCHS: Final = SystemTable(
 def _plan_retention(source: TableSource, key: TopicPartition) -> Iterator[Row]:
     plan = source.retention(key).of(key)
     for gone in plan.deleted:
-        size = gone.size_bytes
-        bounds, reason = (gone.base_offset, gone.end_offset, size), gone.reason
-        yield *key, *bounds, True, reason, None, None, None, Rule.of_reason(reason).value
+        yield *key, *gone[:3], True, gone.reason, None, None, None, gone.rule.value
     for kept in plan.kept:
-        bounds = kept.base_offset, kept.end_offset, kept.size_bytes
-        rule = None if kept.rule is None else kept.rule.value
-        yield *key, *bounds, False, None, kept.due_ms, kept.more_bytes, kept.held_by or None, rule
+        bounds, outlook = kept[:3], list(as_json(kept).values())[3:]
+        yield *key, *bounds, False, None, *outlook
 
 
 PLAN_RETENTION: Final = SystemTable(
     "plan_retention",
     "one segment: whether retention would delete it now, or when it would",
     (
-        TOPIC,
-        PARTITION,
-        Column("baseOffset", _LONG, "first offset that the segment may hold"),
-        Column("endOffset", _LONG, "end of its offsets, exclusive"),
-        Column("sizeBytes", _LONG, "bytes of record batches"),
+        *PLACE,
+        *columns_of(SegmentOutlook, "baseOffset", "endOffset", "sizeBytes"),
         Column("isDeleted", _FLAG, "whether retention would delete it now"),
         Column("reason", _TEXT, "the rule that deletes it", True),
         Column("due", _TIME, "when retention by time would delete it; null: never", True),
-        Column("moreBytes", _LONG, "growth of the log until retention by size deletes it", True),
-        Column("heldBy", _TEXT, "what else prevents that; null: nothing", True),
+        *columns_of(SegmentOutlook, "moreBytes", "heldBy"),
         Column(
             "rule",
             _TEXT,
@@ -403,27 +336,19 @@ def _plan_compaction(source: TableSource, key: TopicPartition) -> Iterator[Row]:
     )
     facts = plan_compaction(
         lambda: source.open(key), config, source.cleaner_lines(key), source.clock, compaction
-    ).as_json()
-    yield *key, *(facts.get(column.name) for column in PLAN_COMPACTION.columns[2:])
+    )
+    yield tuple(cells_of(facts.as_row(), PLAN_COMPACTION.columns))
 
 
 PLAN_COMPACTION: Final = SystemTable(
     "plan_compaction",
     "one compacted partition: how dirty it is, and what a cleaning would drop",
-    (
-        TOPIC,
-        PARTITION,
-        Column("firstDirtyOffset", _LONG, "end (exclusive) of what is cleaned"),
-        Column("firstUncleanableOffset", _LONG, "end (exclusive) of what may be cleaned now"),
-        Column("heldBy", _TEXT, "what sets that end", True),
-        Column("dirtyRatio", ColumnType.DOUBLE, "share of the cleanable bytes that is dirty"),
-        Column("sizeBytes", _LONG, "bytes of record batches"),
-        Column("recordsRead", _LONG, "records that a cleaning would read", True),
-        Column("recordsKept", _LONG, "records that it would keep", True),
-        Column("bytesRead", _LONG, "bytes that it would read", True),
-        Column("bytesKept", _LONG, "bytes that it would write", True),
-        Column("dropped", ColumnType.COUNTS, "dropped records by reason", True),
-        Column("failure", _TEXT, "why the last cleanings failed", True),
+    columns_of(
+        CompactionRow,
+        *("topic", "partition", "firstDirtyOffset", "firstUncleanableOffset", "heldBy"),
+        *("dirtyRatio", "sizeBytes", "recordsRead", "recordsKept", "bytesRead", "bytesKept"),
+        *("dropped", "failure"),
+        nullable={"heldBy", "dropped"},
     ),
     of_partition=_plan_compaction,
 )

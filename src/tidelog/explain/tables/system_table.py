@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args, get_origin
 
+from tidelog.codec.rows import Stored, as_json, fields_of, shape_of
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.effective_config import NO_SETTINGS
@@ -23,6 +24,7 @@ from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.read_again import MAY_PASS, read_again
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_topic import ReadOnlyTopic
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from tidelog.readonly.directory_files import DirectoryFiles
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
-    from tidelog.segment.filenames import TopicPartition
 
 _DISK_PERCENT: Final = "tidelog.retention.disk.percent"
 
@@ -67,8 +68,50 @@ class Column(NamedTuple):
     is_nullable: bool = False
 
 
-TOPIC: Final = Column("topic", ColumnType.TEXT, "the topic's name")
-PARTITION: Final = Column("partition", ColumnType.INT, "the partition's number")
+_TYPES: Final[dict[Any, ColumnType]] = {
+    Stored.INT32: ColumnType.INT,
+    Stored.TIME: ColumnType.TIME,
+    str: ColumnType.TEXT,
+    int: ColumnType.LONG,
+    float: ColumnType.DOUBLE,
+    bool: ColumnType.BOOLEAN,
+}
+
+
+def columns_of(row: type, *names: str, nullable: Collection[str] = ()) -> tuple[Column, ...]:
+    """Return a column for each plain value that a row has, or for those of ``names``, in order.
+
+    ``nullable`` are the names of those that only the table has without a value.
+    """
+    columns = {}
+    for name, shape in ((field.name, field.shape) for field in fields_of(row)):
+        if fields_of(shape.type) or (names and name not in names):
+            continue
+        kind = _TYPES.get(shape.stored or shape.type, ColumnType.TEXT)
+        if get_origin(shape.type) is dict:
+            counts = shape_of(get_args(shape.type)[1]).type is int
+            kind = ColumnType.COUNTS if counts else ColumnType.TEXTS
+        text, is_nullable = shape.text.removesuffix("."), shape.is_nullable or name in nullable
+        if kind is ColumnType.TIME:
+            is_nullable |= shape.range.least != 0
+            text = text.replace("; -1:", "; null:")
+        columns[name] = Column(name, kind, f"{text[0].lower()}{text[1:]}", is_nullable)
+    return tuple(columns[name] for name in names or columns)
+
+
+def cells_of(row: Any, columns: Collection[Column] = ()) -> list[Any]:  # noqa: ANN401 - any row
+    """Return the values of a row for its ``columns``, all by default; a time of -1 is None."""
+    columns = columns or columns_of(type(row))
+    values = as_json(row)
+    return [
+        None
+        if column.type is ColumnType.TIME and (values[column.name] or 0) < 0
+        else values[column.name]
+        for column in columns
+    ]
+
+
+TOPIC, PARTITION = PLACE = columns_of(TopicPartition)
 
 
 class TableSource:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Final
+
+from tidelog.codec.rows import Named
 
 
 class Severity(StrEnum):
@@ -28,23 +30,15 @@ CUT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing found in file ``path``; ``byte`` is where in it, None where that means nothing."""
+    """One finding."""
 
-    severity: Severity
-    path: str
-    byte: int | None
-    what: str
-    remedy: str
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the finding under the names that the command prints."""
-        return {
-            "severity": self.severity.value,
-            "file": self.path,
-            "byte": self.byte,
-            "what": self.what,
-            "remedy": self.remedy,
-        }
+    severity: Annotated[
+        Severity, "damage: something is lost, or readers may get wrong answers; unusual: legal."
+    ]
+    path: Annotated[str, Named("file"), "Path of the file."]
+    byte: Annotated[int | None, "Where in the file, in bytes; null: nowhere in particular."]
+    what: Annotated[str, "What was found."]
+    remedy: Annotated[str, "What can be done."]
 
 
 def damage(path: str, byte: int | None, what: str, remedy: str) -> Finding:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
+from tidelog.codec.rows import Named
 from tidelog.errors import CorruptMessage, InvalidRecord
 from tidelog.log.record_count import count_records
 from tidelog.records.past_damage import BadBytes, walk_past_damage
@@ -19,41 +20,47 @@ if TYPE_CHECKING:
     from tidelog.log.loading.load_watch import Loss
     from tidelog.records.file_records import Piece
 
+ReadableBatches = Annotated[int, "Batches in them that can be read."]
+ReadableRecords = Annotated[int, "Records in them that can be read."]
+FirstReadable = Annotated[int | None, "First offset of those; null: there are none."]
+LastReadable = Annotated[int | None, "Last offset of those, inclusive; null: there are none."]
+UnreadableBytes = Annotated[int, "Bytes in no valid batch."]
+
 
 @dataclass(frozen=True, slots=True)
 class LostBytes:
-    """Bytes of a .log file that are cut off: ``size_bytes`` from byte ``position`` of ``path`` on.
+    """Bytes that are cut off.
 
-    ``from_offset`` is the offset of the first record that is cut off, readable or not.
-    ``batches`` and ``records`` count what could still be read behind the bad bytes; offsets are
-    theirs, the last one inclusive, None without any. ``unreadable_bytes`` are in no valid batch.
-    ``kept_in`` is the cut file that keeps them; None: nothing does.
+    ``from_offset`` is the offset of the first record that is cut off, readable or not. Batches and
+    records that can be read lie behind the bad bytes.
     """
 
-    path: str
-    position: int
-    size_bytes: int
-    reason: str
-    is_segment: bool
+    path: Annotated[str, Named("file"), "Path of the file that they are cut off."]
+    position: Annotated[int, Named("byte"), "Where they begin in it, in bytes."]
+    size_bytes: Annotated[int, Named("bytes"), "How many they are."]
+    reason: Annotated[str, "Why they are cut off."]
+    is_segment: Annotated[bool, Named("wholeSegment"), "Whether the whole segment is removed."]
     from_offset: int
-    batches: int
-    records: int
-    first_offset: int | None
-    last_offset: int | None
-    unreadable_bytes: int
-    is_all_zeros: bool
-    kept_in: str | None
+    batches: ReadableBatches
+    records: ReadableRecords
+    first_offset: FirstReadable
+    last_offset: LastReadable
+    unreadable_bytes: UnreadableBytes
+    is_all_zeros: Annotated[
+        bool, Named("onlyZeros"), "Whether all of them are 0: space that was never written."
+    ]
+    kept_in: Annotated[str | None, "Path of the file that keeps them; null: none does."]
 
 
 @dataclass(slots=True)
 class ReadableContent:
-    """What can be read in some bytes; offsets and ``unreadable_bytes`` as in ``LostBytes``."""
+    """What can be read in some bytes."""
 
-    batches: int = 0
-    records: int = 0
-    first_offset: int | None = None
-    last_offset: int | None = None
-    unreadable_bytes: int = 0
+    batches: ReadableBatches = 0
+    records: ReadableRecords = 0
+    first_offset: FirstReadable = None
+    last_offset: LastReadable = None
+    unreadable_bytes: UnreadableBytes = 0
 
     @classmethod
     def of(cls, content: Iterable[Piece | BadBytes]) -> Self:

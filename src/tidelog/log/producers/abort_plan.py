@@ -5,8 +5,9 @@ Kafka: ``TransactionsCommand.AbortTransactionCommand``, which has no such answer
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from tidelog.codec.rows import PartitionNumber, TopicName
 from tidelog.errors import InvalidArgument
 from tidelog.records.control import build_marker
 
@@ -17,23 +18,24 @@ if TYPE_CHECKING:
 
 
 class AbortPlan(NamedTuple):
-    """An abort marker for the open transaction of a producer in one partition.
+    """An abort marker.
 
-    ``last_stable_after`` is where readers of committed records go on once the high watermark has
-    passed the marker; before, they stop at ``last_stable_offset``. ``coordinator_epoch`` is that of
-    the producer's last marker here, 0 without one, as Kafka's tool sends it.
+    It would end the open transaction of a producer in one partition. Readers of committed records
+    pass it once the high watermark has.
     """
 
-    topic: str
-    partition: int
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    first_offset: int
-    marker_offset: int
-    high_watermark: int
-    last_stable_offset: int
-    last_stable_after: int
+    topic: TopicName
+    partition: PartitionNumber
+    producer_id: Annotated[int, "The producer of the transaction."]
+    producer_epoch: Annotated[int, "Its epoch, also that of the marker."]
+    coordinator_epoch: Annotated[int, "Epoch of the coordinator in the marker."]
+    first_offset: Annotated[int, "Offset of the first record of the transaction."]
+    marker_offset: Annotated[int, "Offset of the marker."]
+    high_watermark: Annotated[int, "The high watermark before the marker."]
+    last_stable_offset: Annotated[int, "The last stable offset before the marker."]
+    last_stable_offset_after: Annotated[
+        int, "The last stable offset with the marker; after an undo, without it."
+    ]
 
     def marker(self, timestamp: int) -> bytes:
         """Return the batch to append; ``timestamp`` in ms."""
@@ -44,21 +46,6 @@ class AbortPlan(NamedTuple):
             is_commit=False,
             timestamp=timestamp,
         )
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the plan under the names that commands use in JSON."""
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "producerId": self.producer_id,
-            "producerEpoch": self.producer_epoch,
-            "coordinatorEpoch": self.coordinator_epoch,
-            "firstOffset": self.first_offset,
-            "markerOffset": self.marker_offset,
-            "highWatermark": self.high_watermark,
-            "lastStableOffset": self.last_stable_offset,
-            "lastStableOffsetAfter": self.last_stable_after,
-        }
 
 
 def plan_abort(
@@ -96,5 +83,5 @@ def plan_abort(
         marker_offset=log_end_offset,
         high_watermark=high_watermark,
         last_stable_offset=min(first_offset, high_watermark, *later),
-        last_stable_after=min(later),
+        last_stable_offset_after=min(later),
     )

@@ -6,10 +6,11 @@ such a log, too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
+from tidelog.codec.rows import Named, OrMinus1
 from tidelog.errors import InvalidArgument
 from tidelog.log.committed import AbortedTransaction
 from tidelog.records.control import read_marker
@@ -24,11 +25,14 @@ if TYPE_CHECKING:
 
 
 class DecidedTransaction(NamedTuple):
-    """A transaction with its marker, at ``last_offset``."""
+    """An aborted transaction.
 
-    producer_id: int
-    first_offset: int
-    last_offset: int
+    Transactions that were committed are such values too, on the way.
+    """
+
+    producer_id: Annotated[OrMinus1, "Its producer."]
+    first_offset: Annotated[int, "Offset of its first record."]
+    last_offset: Annotated[int, Named("markerOffset"), "Offset of its abort marker."]
 
 
 class Transactions:

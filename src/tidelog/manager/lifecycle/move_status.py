@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from tidelog.codec.rows import Named, PartitionNumber, TextOrEmpty, TopicName
 from tidelog.datadir.partition_directories import log_bytes
 from tidelog.segment.filenames import (
     TopicPartition,
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tidelog.env.files import FileSystem
+
+
+MoveLimit = Annotated[
+    int | None, "Bytes per second that all moves copy at most; null: no limit was set."
+]
 
 
 class MoveState(Enum):
@@ -33,38 +39,23 @@ class MoveState(Enum):
 
 
 class MoveStatus(NamedTuple):
-    """A move in flight.
+    """One partition on its way to another data directory.
 
-    ``source`` and ``target`` are data directories, None where it is not known. ``done_bytes`` are
-    those of the copy, ``total_bytes`` those of the log at this moment. ``limit`` is in bytes per
-    second, None without one or where nothing runs. ``reason``: why it waits.
+    ``limit`` is None too where nothing runs.
     """
 
-    topic: str
-    partition: int
-    source: str | None
-    target: str
-    done_bytes: int
-    total_bytes: int | None
-    bytes_per_second: int
-    limit: int | None
-    state: MoveState
-    reason: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the move under the names that commands use in JSON."""
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "from": self.source,
-            "to": self.target,
-            "doneBytes": self.done_bytes,
-            "totalBytes": self.total_bytes,
-            "bytesPerSecond": self.bytes_per_second,
-            "limitBytesPerSecond": self.limit,
-            "state": self.state.value,
-            "reason": self.reason or None,
-        }
+    topic: TopicName
+    partition: PartitionNumber
+    source: Annotated[
+        str | None, Named("from"), "Path of the directory that it is in; null: not known."
+    ]
+    target: Annotated[str, Named("to"), "Path of the directory that it is copied to."]
+    done_bytes: Annotated[int, "Bytes of records of the copy."]
+    total_bytes: Annotated[int | None, "Bytes of records of the log; null: not known."]
+    bytes_per_second: Annotated[int, "Bytes copied a second, in the last ten seconds."]
+    limit: Annotated[MoveLimit, Named("limitBytesPerSecond")]
+    state: Annotated[MoveState, "What it does; stopped: it waits for a service to start."]
+    reason: Annotated[TextOrEmpty, "Why it waits; null: no error."] = ""
 
 
 def find_copies(fs: FileSystem, data_dir: str) -> Iterator[tuple[TopicPartition, str]]:

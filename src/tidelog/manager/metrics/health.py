@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
+from tidelog.codec.rows import Named, Time
 from tidelog.manager.metrics.metric import parse_prometheus
 
 if TYPE_CHECKING:
@@ -26,11 +27,11 @@ _OFFLINE_SINCE: Final = "tidelog_log_manager_log_directory_offline_since_ms"
 
 
 class OfflineDirectory(NamedTuple):
-    """A data directory that a running service does not use. ``since_ms``: when it failed."""
+    """A data directory that the running service has taken offline."""
 
-    path: str
-    since_ms: int
-    reason: str
+    path: Annotated[str, Named("directory"), "Its path."]
+    since_ms: Annotated[Time, "Since when."]
+    reason: Annotated[str, Named("error"), "Why."]
 
 
 def degraded_reasons(metrics: Iterable[Metric]) -> list[str]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cleaner.background_writers import MAX_WRITERS
+from tidelog.codec.rows import as_json, list_as_json
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.log_config import DELETION_SETTINGS, LogConfig
 from tidelog.errors import (
@@ -133,7 +134,7 @@ def _delete_records(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, 
             named = error.of_log(str(key))
             raise InvalidArgument(f"{named}; nothing was deleted") from error
     return _each(
-        home, keys, lambda key: manager.on_demand.delete_records(key, before, terms).as_json()
+        home, keys, lambda key: as_json(manager.on_demand.delete_records(key, before, terms))
     )
 
 
@@ -160,7 +161,7 @@ def _retain(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
         notes.append(f"{reason}; until then nothing of it is deleted")
         keys = [key for key in keys if key.topic not in unknown]
     logs = _each(
-        home, keys, lambda key: home.manager.on_demand.retain_log(key, terms).as_json(), notes
+        home, keys, lambda key: as_json(home.manager.on_demand.retain_log(key, terms)), notes
     )
     return {"logs": logs, "notes": notes}
 
@@ -185,7 +186,7 @@ def _compact(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         def compact(key: TopicPartition) -> dict[str, Any]:
             on_demand = home.manager.on_demand
             done = on_demand.compact(key, scheduler=scheduler, leaves_unknown=True, terms=terms)
-            return done[key].as_json()
+            return as_json(done[key])
 
         return _each(home, partitions_of(arguments), compact)
 
@@ -223,7 +224,7 @@ def _raise_any(errors: Sequence[TidelogError], notes: Sequence[str] = ()) -> Non
 
 
 def _list_moves(home: Home, _arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [move.as_json() for move in home.manager.moves()]
+    return list_as_json(home.manager.moves())
 
 
 def _cancel_moves(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import read_small_file, replace_file
+from tidelog.codec.rows import as_json
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.renamed_files import delete_if_there
 from tidelog.errors import (
@@ -108,7 +109,7 @@ def abort_transaction(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any
         time_ms = home.machine.clock.now_ms()
         marker = plan.marker(time_ms)
         topic_id = format_uuid(home.manager.topic(key.topic).topic_id)
-        record = AbortRecord(plan.as_json(), topic_id, marker, time_ms)
+        record = AbortRecord(as_json(plan), topic_id, marker, time_ms)
         # Before the marker is appended: an abort without its record could not be undone.
         _write_record(home.machine.fs, os.path.dirname(log.directory), key, record)
         info = partition.append(
@@ -119,7 +120,7 @@ def abort_transaction(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any
         "transaction-aborted topic=%s partition=%d producer_id=%d first_offset=%d marker_offset=%d",
         *(*key, plan.producer_id, plan.first_offset, info.last_offset),
     )
-    return plan.as_json()
+    return as_json(plan)
 
 
 def plan_of(key: TopicPartition, log: Log, producer_id: int) -> AbortPlan:

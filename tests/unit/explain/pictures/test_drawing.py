@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.machinery.picture_rules import check_page, check_picture, check_svg, check_text
 
-from tidelog.explain.describe import HoleFacts, LogFacts, SegmentFacts
+from tidelog.explain.describe import LogFacts, SegmentFacts
 from tidelog.explain.pictures.log_picture import DamagedSpan, LogPicture, Mark, join_segments
 from tidelog.explain.pictures.overview import (
     MAX_STRIPS,
@@ -23,6 +23,7 @@ from tidelog.explain.pictures.svg_elements import mono_width
 from tidelog.explain.pictures.svg_marks import draw_marks
 from tidelog.explain.pictures.take_picture import picture_of_facts
 from tidelog.explain.pictures.text_picture import TextStyle, draw_text
+from tidelog.readonly.holes import Hole
 
 HOSTILE = "a\"b<c>&'\x1b[31m\n\u202e\ud800\x00]]>-->"
 
@@ -34,7 +35,7 @@ def facts(
     watermark: int | None = None,
     topic: str = "flights",
     damage: str | None = None,
-    holes: tuple[HoleFacts, ...] = (),
+    holes: tuple[Hole, ...] = (),
 ) -> LogFacts:
     """Return the facts of a log with segments (base offset, end offset, bytes)."""
     end = segments[-1][1] if segments else 0
@@ -191,7 +192,7 @@ def test_labels_of_offsets_hide_none_other(places: list[float], offsets: list[in
 
 def hostile() -> LogPicture:
     """Return a picture in which every text comes from somebody who means harm."""
-    found = facts((0, 9, 90), topic=HOSTILE, damage=HOSTILE, holes=(HoleFacts(4, 6, True),))
+    found = facts((0, 9, 90), topic=HOSTILE, damage=HOSTILE, holes=(Hole(4, 6, True),))
     damage = DamagedSpan(10, 20, 3, 4, f"/{HOSTILE}/{HOSTILE}", 10, HOSTILE)
     return replace(
         picture_of_facts(found),
@@ -243,7 +244,7 @@ def test_the_longest_offsets_fit(width: int) -> None:
 def test_an_overview_is_a_strip_for_each_log() -> None:
     """All to one scale; a log with an open transaction, and one with a loss, are marked."""
     held = facts((0, 10, 500), (10, 15, 100), start=10, stable=12)
-    lost = facts((0, 9, 300), topic="tides", holes=(HoleFacts(4, 6, False),))
+    lost = facts((0, 9, 300), topic="tides", holes=(Hole(4, 6, False),))
     pictures = [picture_of_facts(found) for found in (held, lost, facts(topic="empty"))]
 
     assert (

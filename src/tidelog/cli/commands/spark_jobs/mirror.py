@@ -47,5 +47,5 @@ def run(args: Namespace, spark: SparkSession) -> int:
     ):
         workers = SparkMirrorWorkers(spark, source)
         done = mirror_spread(source, target, args.topics, workers, is_plan=args.dry_run)
-    print_mirrored(done, is_plan=args.dry_run, as_json=args.json)
+    print_mirrored(done, is_plan=args.dry_run, is_json=args.json)
     return 0
