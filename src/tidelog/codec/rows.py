@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import cache
-from operator import attrgetter
 from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -45,15 +44,6 @@ class Named(NamedTuple):
     name: str
 
 
-class Inline(Enum):
-    """Says that the fields of a row within are shown in its place."""
-
-    INLINE = "inline"
-
-
-INLINE: Final = Inline.INLINE
-
-
 class Stored(Enum):
     """How a value is stored, where its type alone does not say that."""
 
@@ -76,7 +66,7 @@ TextOrEmpty = Annotated[str, Stored.TEXT_OR_EMPTY]
 # Fields of several rows
 
 TopicName = Annotated[str, "Name of the topic."]
-PartitionNumber = Annotated[int, Stored.INT32, "Number of the partition."]
+PartitionNumber = Annotated[Int32, "Number of the partition."]
 BaseOffset = Annotated[int, "First offset that it may hold."]
 EndOffset = Annotated[int, "Base offset of the next segment, or the log end offset."]
 SegmentBytes = Annotated[int, "Size of its `.log` file, in bytes."]
@@ -106,7 +96,6 @@ class Shape(NamedTuple):
     range: Range
     stored: Stored | None
     name: str | None
-    is_inline: bool
 
 
 def shape_of(hint: Any) -> Shape:  # noqa: ANN401 - any annotation
@@ -127,7 +116,6 @@ def shape_of(hint: Any) -> Shape:  # noqa: ANN401 - any annotation
         marks.get(Range, Range()),
         stored,
         None if named is None else named.name,
-        Inline in marks,
     )
 
 
@@ -142,12 +130,11 @@ def shown(*, after: str) -> Callable[[F], F]:
 
 
 class Field(NamedTuple):
-    """A field that is shown: its attribute, perhaps of a row within, its name there, its shape."""
+    """A field that is shown: its attribute, the name that it is shown under, and its shape."""
 
     attribute: str
     name: str
     shape: Shape
-    value_of: Callable[[object], Any]
 
 
 def row_type(shown_type: type) -> type:
@@ -164,13 +151,7 @@ def fields_of(row: type) -> tuple[Field, ...]:
     if not (hasattr(row, "_fields") or hasattr(row, "__dataclass_fields__")):
         return ()
     hints = get_type_hints(row, include_extras=True)
-    shapes: dict[str, Shape] = {}
-    for name, hint in hints.items():
-        shape = shape_of(hint)
-        if shape.is_inline:
-            shapes |= {f"{name}.{one.attribute}": one.shape for one in fields_of(shape.type)}
-        elif shape.text:
-            shapes[name] = shape
+    shapes = {name: shape for name, hint in hints.items() if (shape := shape_of(hint)).text}
     order = list(shapes)
     for name, member in vars(row).items():
         after = getattr(getattr(member, "fget", None), _AFTER, None)
@@ -178,8 +159,7 @@ def fields_of(row: type) -> tuple[Field, ...]:
             hint = get_type_hints(member.fget, include_extras=True)["return"]
             shapes[name] = shape_of(Annotated[hint, member.__doc__])
             order.insert(order.index(after) + 1, name)
-    names = {name: shapes[name].name or camel_case(name.split(".")[-1]) for name in order}
-    return tuple(Field(one, names[one], shapes[one], attrgetter(one)) for one in order)
+    return tuple(Field(name, shapes[name].name or camel_case(name), shapes[name]) for name in order)
 
 
 def as_json(value: object) -> dict[str, Any]:
@@ -188,7 +168,7 @@ def as_json(value: object) -> dict[str, Any]:
     row: object = value if as_row is None else as_row()
     found = {}
     for field in fields_of(type(row)):  # type: ignore[arg-type]  # mypy: type[object] is not hashable
-        value = _plain(field.value_of(row))
+        value = _plain(getattr(row, field.attribute))
         is_none = field.shape.stored is Stored.TEXT_OR_EMPTY and not value
         found[field.name] = None if is_none else value
     return found

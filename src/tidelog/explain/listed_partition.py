@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from tidelog.codec.rows import (
     Damage,
     HighWatermark,
+    Int32,
     LastStable,
     LogBytes,
     LogEnd,
     LogStart,
     PartitionNumber,
-    Stored,
     TopicName,
 )
 
@@ -29,7 +29,7 @@ class ListedPartition(NamedTuple):
     last_stable_offset: LastStable
     high_watermark: HighWatermark
     log_end_offset: LogEnd
-    segments: Annotated[int, Stored.INT32, "Number of segments."]
+    segments: Annotated[Int32, "Number of segments."]
     size_bytes: LogBytes
     damage: Damage
 

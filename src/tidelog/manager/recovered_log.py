@@ -8,8 +8,9 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+from tidelog.codec.rows import LogStart, PartitionNumber, TopicName, shown
 from tidelog.errors import CorruptMessage
 from tidelog.log.loading.load_watch import SILENT, LoadWatcher
 from tidelog.log.loading.lost_records import LostBytes, look_into
@@ -22,26 +23,34 @@ if TYPE_CHECKING:
     from tidelog.log.log import Log
 
 
+class MissingOffsets(NamedTuple):
+    """Offsets that no segment holds."""
+
+    start_offset: Annotated[int, "First offset that is missing."]
+    end_offset: Annotated[int, "Next offset that is there."]
+
+
 @dataclass(frozen=True, slots=True)
 class RecoveredLog:
-    """One log after it was loaded; offsets as then, the end exclusive.
+    """One partition.
 
-    ``checked_bytes`` were read to find out; none after a clean shutdown. ``unchecked_bytes`` of
-    records are believed, as they were flushed before. ``high_watermark`` is the line of the
-    checkpoint, the end (exclusive) of what readers have seen; None without one.
+    Nothing is checked after a clean shutdown. The high watermark is the line of the checkpoint.
+    Offsets are missing between two segments of a log that is not compacted.
     """
 
-    topic: str
-    partition: int
-    log_start_offset: int
-    log_end_offset: int
-    checked_bytes: int
-    unchecked_bytes: int
-    high_watermark: int | None
-    losses: tuple[LostBytes, ...]
-    holes: tuple[tuple[int, int], ...] = ()
-    """Offsets ``[start, end)`` between two segments that neither holds, in a log that is not
-    compacted: a file seems to be lost."""
+    topic: TopicName
+    partition: PartitionNumber
+    log_start_offset: LogStart
+    log_end_offset: Annotated[int, "Offset that the next record gets afterwards."]
+    high_watermark: Annotated[
+        int | None, "Offset below which readers have seen records; null: not known."
+    ]
+    checked_bytes: Annotated[int, "Bytes of records that were read and checked."]
+    unchecked_bytes: Annotated[int, "Bytes of records below the recovery point, not checked."]
+    holes: Annotated[
+        tuple[MissingOffsets, ...], "Offsets that no segment holds: a file seems to be lost."
+    ]
+    losses: Annotated[tuple[LostBytes, ...], "What is cut off, file by file."]
 
     def packed(self) -> dict[str, Any]:
         """Return the value as a service answers with it, in JSON."""
@@ -51,18 +60,32 @@ class RecoveredLog:
     def unpacked(cls, entry: Mapping[str, Any]) -> Self:
         """Return the value that a service has answered with."""
         losses = tuple(LostBytes(**loss) for loss in entry["losses"])
-        holes = tuple((start, end) for start, end in entry["holes"])
+        holes = tuple(MissingOffsets(*hole) for hole in entry["holes"])
         return cls(**{**entry, "losses": losses, "holes": holes})
 
     @property
+    @shown(after="unchecked_bytes")
     def lost_bytes(self) -> int:
-        """Bytes of all losses."""
+        """Bytes that are cut off."""
         return sum(loss.size_bytes for loss in self.losses)
 
     @property
+    @shown(after="lost_bytes")
     def lost_records(self) -> int:
-        """Records that could still have been read, in all losses."""
+        """Records in them that can be read."""
         return sum(loss.records for loss in self.losses)
+
+    @property
+    @shown(after="lost_records")
+    def first_lost_offset(self) -> int | None:
+        """First offset that is lost; null: none is known to be."""
+        return None if self.lost_offsets is None else self.lost_offsets[0]
+
+    @property
+    @shown(after="first_lost_offset")
+    def last_lost_offset(self) -> int | None:
+        """Last offset that is lost, inclusive; null: none is known to be."""
+        return None if self.lost_offsets is None else self.lost_offsets[1]
 
     @property
     def is_damaged(self) -> bool:
@@ -130,18 +153,18 @@ def recovered_log(
         *key,
         log.log_start_offset,
         log.log_end_offset,
+        high_watermark,
         notes.checked_bytes,
         max(log.size_bytes + cut_bytes - notes.checked_bytes, 0),
-        high_watermark,
-        tuple(notes.losses),
         () if log.config.is_compacted else tuple(_holes(log, cleaned_to)),
+        tuple(notes.losses),
     )
 
 
-def _holes(log: Log, cleaned_to: int) -> Iterator[tuple[int, int]]:
+def _holes(log: Log, cleaned_to: int) -> Iterator[MissingOffsets]:
     segments = list(log.segments)
     for segment, behind in pairwise(segments):
         with suppress(CorruptMessage):
             end = max(segment.read_next_offset(), log.log_start_offset, cleaned_to)
             if end < behind.base_offset:
-                yield end, behind.base_offset
+                yield MissingOffsets(end, behind.base_offset)

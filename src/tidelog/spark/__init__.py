@@ -18,7 +18,8 @@ from tidelog.lazy import lazy_door
 if TYPE_CHECKING:
     from tidelog.spark.jobs.compact import compact
     from tidelog.spark.jobs.mirror import mirror
-    from tidelog.spark.jobs.repartition import Repartitioned, repartition
+    from tidelog.spark.jobs.repartition import repartition
+    from tidelog.spark.jobs.repartitioned import Repartitioned
     from tidelog.spark.jobs.verify import verify
     from tidelog.spark.read.data_loss import gaps
     from tidelog.spark.sessions.java import Java, JavaNotFound, find_java
@@ -47,7 +48,7 @@ __getattr__, __dir__ = lazy_door(
     {
         "Java": "tidelog.spark.sessions.java",
         "JavaNotFound": "tidelog.spark.sessions.java",
-        "Repartitioned": "tidelog.spark.jobs.repartition",
+        "Repartitioned": "tidelog.spark.jobs.repartitioned",
         "StreamMonitor": "tidelog.spark.streams.stream_monitor",
         "compact": "tidelog.spark.jobs.compact",
         "find_java": "tidelog.spark.sessions.java",

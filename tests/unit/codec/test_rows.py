@@ -7,7 +7,6 @@ from enum import Enum
 from typing import Annotated, NamedTuple
 
 from tidelog.codec.rows import (
-    INLINE,
     AnyTime,
     Named,
     PartitionNumber,
@@ -42,7 +41,7 @@ class Place(NamedTuple):
 class Facts:
     """A row with everything that a field may be."""
 
-    place: Annotated[Place, INLINE]
+    name: Annotated[str, "Its name."]
     size_bytes: Annotated[int, "Its size."]
     other: Annotated[Place | None, "Another place; null: none."] = None
     places: Annotated[tuple[Place, ...], "More of them."] = ()
@@ -73,24 +72,23 @@ class Made:
 
 
 def test_fields_are_shown_under_camel_case_names_in_their_order() -> None:
-    """Those of an inlined row in its place, a property after the field that it names."""
+    """A property comes after the field that it names."""
     names = [one.name for one in fields_of(Facts)]
 
     assert names == [
-        *("topic", "partition", "sizeBytes", "twice", "other", "places", "counts", "colour"),
+        *("name", "sizeBytes", "twice", "other", "places", "counts", "colour"),
         "reason",
     ]
-    assert [one.shape.text for one in fields_of(Facts)][2:4] == ["Its size.", "Twice its size."]
+    assert [one.shape.text for one in fields_of(Facts)][1:3] == ["Its size.", "Twice its size."]
     assert fields_of(int) == fields_of(tuple) == ()
 
 
 def test_a_row_is_an_object_and_rows_within_are_too() -> None:
     """An enum is its value, also as a name; empty text is null where it is declared so."""
-    facts = Facts(Place("t", 1), 5, Place("u"), (Place("v"),), {Colour.RED: 3}, reason="late")
+    facts = Facts("t", 5, Place("u"), (Place("v"),), {Colour.RED: 3}, reason="late")
 
     assert as_json(facts) == {
-        "topic": "t",
-        "partition": 1,
+        "name": "t",
         "sizeBytes": 5,
         "twice": 10,
         "other": {"topic": "u", "partition": 0},
@@ -99,8 +97,8 @@ def test_a_row_is_an_object_and_rows_within_are_too() -> None:
         "colour": "red",
         "reason": "late",
     }
-    assert as_json(Facts(Place("t"), 5))["reason"] is None
-    assert as_json(Facts(Place("t"), 5))["other"] is None
+    assert as_json(Facts("t", 5))["reason"] is None
+    assert as_json(Facts("t", 5))["other"] is None
     assert list_as_json([Made()]) == [{"topic": "m", "partition": 0}]
     assert [one.name for one in fields_of(Made)] == ["topic", "partition"]
 

@@ -120,7 +120,7 @@ def _print(args: Namespace, chosen: ChosenPartitions) -> bool:
         drawn += 1
         damaged += picture.has_loss
         if args.json:
-            print(json.dumps(as_json(picture)))
+            print(json.dumps(as_json(picture.facts) | as_json(picture)))
         else:
             print(("\n" if drawn > 1 else "") + draw_text(picture, style), end="", flush=True)
     if args.json:

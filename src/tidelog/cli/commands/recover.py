@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.cli.options import (
     add_dry_run,
@@ -17,7 +17,7 @@ from tidelog.cli.options import (
     add_settings,
     new_parser,
 )
-from tidelog.codec.rows import list_as_json
+from tidelog.codec.rows import as_json, list_as_json
 from tidelog.errors import TidelogError
 from tidelog.exit_codes import ExitCode
 from tidelog.segment.filenames import TopicPartition
@@ -197,6 +197,7 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
 
 def _print_all(chosen: ChosenPartitions, found: _Found, fs: FileSystem, args: Namespace) -> int:
     """Print what was found; return the exit code."""
+    from tidelog.cli.operations import changes_in
     from tidelog.cli.terminal import print_counts, print_message
 
     for text in found.refused:
@@ -204,7 +205,8 @@ def _print_all(chosen: ChosenPartitions, found: _Found, fs: FileSystem, args: Na
     for log in found.logs:
         path = found.paths[TopicPartition(log.topic, log.partition)]
         if args.json:
-            print(json.dumps(_as_json(log, fs, path)))
+            files = list_as_json(changes_in(fs, path))
+            print(json.dumps({**as_json(log), "files": files}))
         else:
             _print(log, fs, path, is_plan=args.dry_run)
     damaged = sum(log.is_damaged for log in found.logs)
@@ -258,27 +260,6 @@ def _refusal(key: TopicPartition, error: TidelogError) -> str:
     if lacks_space(error):
         text += "; nothing was cut: make space for what is kept, or use --no-keep"
     return text
-
-
-def _as_json(log: RecoveredLog, fs: FileSystem, path: str) -> dict[str, Any]:
-    from tidelog.cli.operations import changes_in
-
-    return {
-        "topic": log.topic,
-        "partition": log.partition,
-        "logStartOffset": log.log_start_offset,
-        "logEndOffset": log.log_end_offset,
-        "highWatermark": log.high_watermark,
-        "checkedBytes": log.checked_bytes,
-        "uncheckedBytes": log.unchecked_bytes,
-        "lostBytes": log.lost_bytes,
-        "lostRecords": log.lost_records,
-        "firstLostOffset": None if log.lost_offsets is None else log.lost_offsets[0],
-        "lastLostOffset": None if log.lost_offsets is None else log.lost_offsets[1],
-        "holes": [{"startOffset": start, "endOffset": end} for start, end in log.holes],
-        "losses": list_as_json(log.losses),
-        "files": list_as_json(changes_in(fs, path)),
-    }
 
 
 def _print(log: RecoveredLog, fs: FileSystem, path: str, *, is_plan: bool) -> None:

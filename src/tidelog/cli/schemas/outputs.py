@@ -45,15 +45,17 @@ from tidelog.explain.listed_partition import ListedPartition
 from tidelog.explain.pictures.log_picture import LogPicture
 from tidelog.explain.verify.checked import Checked
 from tidelog.explain.verify.findings import Finding
-from tidelog.log.loading.lost_records import LostBytes, ReadableContent
+from tidelog.log.loading.lost_records import ReadableContent
 from tidelog.log.producers.abort_plan import AbortPlan
 from tidelog.log.producers.reader_transactions import DecidedTransaction
 from tidelog.log.record_count import RecordCount
 from tidelog.manager.lifecycle.move_status import MoveStatus
 from tidelog.manager.metrics.health import OfflineDirectory
 from tidelog.manager.mirror import MirroredPartition
+from tidelog.manager.recovered_log import RecoveredLog
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.readonly.replayed_transactions import OpenTransaction
+from tidelog.spark.jobs.repartitioned import Repartitioned
 
 if TYPE_CHECKING:
     from tidelog.cli.schemas.forms import Schema
@@ -78,6 +80,10 @@ class Output(NamedTuple):
         return {**what, "anyOf": list(self.lines)}
 
 
+def _output(*lines: Schema, text: str = "A line a partition.", usage: str = "") -> Output:
+    return Output(usage, text, lines)
+
+
 _LOG_DIR: Final = row(
     LogDirDescription,
     {
@@ -88,30 +94,6 @@ _LOG_DIR: Final = row(
 )
 _DESCRIBED: Final = row(LogFacts)
 _OFFSETS: Final = fields(Offsets)
-_REPARTITIONED: Final = line(
-    "What was written or, with `--dry-run`, would be.",
-    {
-        "topic": string("The topic that is read."),
-        "to": string("The topic that is written."),
-        "fromPartitions": integer("Partitions of the topic that is read."),
-        "partitions": integer("Partitions of the topic that is written."),
-        "records": integer("Number of records."),
-        "keyless": nullable(
-            integer("How many of them have no key; null: not counted, without `--dry-run`.")
-        ),
-        "sizeBytes": integer("About the size of what is read in the logs, in bytes."),
-        "txn": string("Id of the transaction."),
-        "nextOffsets": mapping(
-            integer("Where the read of a partition ended, exclusive."),
-            "By partition of the topic that is read.",
-        ),
-        "retentionBytes": nullable(
-            integer("The new topic's `retention.bytes`, if enlarged for fewer partitions, or null.")
-        ),
-        "isDryRun": boolean("Whether nothing was to be written."),
-        "wasDone": boolean("Whether the transaction was committed before."),
-    },
-)
 _ALL_OFFSETS: Final = line(
     "One partition.",
     {**PLACE, **_OFFSETS},
@@ -160,40 +142,13 @@ _FINDING: Final = line(
         **fields(Finding),
     },
 )
-_RECOVERED: Final = line(
-    "One partition.",
+_RECOVERED: Final = row(
+    RecoveredLog,
     {
-        **PLACE,
-        "logStartOffset": _OFFSETS["logStartOffset"],
-        "logEndOffset": integer("Offset that the next record gets afterwards."),
-        "highWatermark": nullable(
-            integer("Offset below which readers have seen records; null: not known.")
-        ),
-        "checkedBytes": integer("Bytes of records that were read and checked."),
-        "uncheckedBytes": integer("Bytes of records below the recovery point, not checked."),
-        "lostBytes": integer("Bytes that are cut off."),
-        "lostRecords": integer("Records in them that can be read."),
-        "firstLostOffset": nullable(
-            integer("First offset that is lost; null: none is known to be.")
-        ),
-        "lastLostOffset": nullable(
-            integer("Last offset that is lost, inclusive; null: none is known to be.")
-        ),
-        "holes": array(
-            line(
-                "Offsets that no segment holds.",
-                {
-                    "startOffset": integer("First offset that is missing."),
-                    "endOffset": integer("Next offset that is there."),
-                },
-            ),
-            "Offsets that no segment holds: a file seems to be lost.",
-        ),
-        "losses": array(row(LostBytes), "What is cut off, file by file."),
         "files": array(
             row(FileChange),
             "Files that a plan would change; empty for a recovery that is carried out.",
-        ),
+        )
     },
 )
 _CUT: Final = line(
@@ -304,331 +259,266 @@ _KAFKA_TOPIC: Final = {
     "partitions": integer("Number of its partitions."),
     "settings": mapping(string("Value."), "Its own settings, by name."),
 }
-OUTPUTS: Final[dict[str, Output]] = {
-    "create": Output(
-        "tidelog create --json",
-        "The topic that was created: one line.",
-        (
-            line(
-                "The topic.",
-                {
-                    "topic": TOPIC,
-                    "partitions": integer("Number of its partitions."),
-                    "id": string("Its id, in Kafka's base64 form."),
-                },
-            ),
+_OUTPUTS: Final = {
+    "create": _output(
+        line(
+            "The topic.",
+            {
+                "topic": TOPIC,
+                "partitions": integer("Number of its partitions."),
+                "id": string("Its id, in Kafka's base64 form."),
+            },
         ),
+        text="The topic that was created: one line.",
     ),
-    "list": Output(
-        "tidelog list --json", "A line a partition.", (row(ListedPartition), _LOOK_COUNTS)
-    ),
-    "delete": Output(
-        "tidelog delete --json",
-        "A line a topic that was deleted, or with `--dry-run` would be.",
-        (
-            line(
-                "One topic.",
-                {
-                    "topic": TOPIC,
-                    "partitions": integer("Number of its partitions."),
-                    "sizeBytes": LOG_BYTES,
-                },
-            ),
-            counts(
-                topics="Lines before this one: topics.",
-                freedBytes="Size of their `.log` files, in bytes.",
-            ),
+    "list": _output(row(ListedPartition), _LOOK_COUNTS),
+    "delete": _output(
+        line(
+            "One topic.",
+            {
+                "topic": TOPIC,
+                "partitions": integer("Number of its partitions."),
+                "sizeBytes": LOG_BYTES,
+            },
         ),
-    ),
-    "alter": Output(
-        "tidelog alter --json",
-        "The topic as it is now: one line.",
-        (
-            line(
-                "The topic.",
-                {
-                    "topic": TOPIC,
-                    "settings": nullable(
-                        mapping(
-                            string("Value."),
-                            "Its own settings, by name; null: no setting was to be changed.",
-                        )
-                    ),
-                    "unknown": nullable(
-                        array(
-                            string("Name of a setting."),
-                            "Settings about deletion that are not known; null as above.",
-                        )
-                    ),
-                    "partitions": nullable(
-                        integer("Number of its partitions; null: none was to be added.")
-                    ),
-                },
-            ),
+        counts(
+            topics="Lines before this one: topics.",
+            freedBytes="Size of their `.log` files, in bytes.",
         ),
+        text="A line a topic that was deleted, or with `--dry-run` would be.",
     ),
-    "move": Output(
-        "tidelog move --json",
-        "A line a partition that was moved.",
-        (
-            line(
-                "One partition.",
-                {**PLACE, "directory": string("Path of the data directory that it is in now.")},
-            ),
-            counts(partitions=PARTITIONS),
-        ),
-    ),
-    "move list": Output(
-        "tidelog move --list --json",
-        "A line a move in flight.",
-        (row(MoveStatus), counts(moves="Lines before this one: moves.")),
-    ),
-    "move cancel": Output(
-        "tidelog move --cancel --json",
-        "A line a partition whose move was cancelled.",
-        (line("One partition.", PLACE), counts(partitions=PARTITIONS)),
-    ),
-    "move throttle": Output(
-        "tidelog move --throttle RATE --json",
-        "The limit: one line.",
-        (
-            line(
-                "The limit of all moves.",
-                {"limitBytesPerSecond": fields(MoveStatus)["limitBytesPerSecond"]},
-            ),
-        ),
-    ),
-    "append": Output(
-        "tidelog append --format json",
-        "The input: a line a record. A member with another name is an error.",
-        (NEW_RECORD,),
-    ),
-    "staged list": Output(
-        "tidelog staged list --json",
-        "A line a transaction that is not applied yet.",
-        (
-            _STAGED,
-            counts(
-                committed="Transactions that are committed and not applied yet.",
-                waiting="Transactions that wait for the process that holds the directory.",
-                files="Files that hold their records, and those that no transaction names.",
-            ),
-        ),
-    ),
-    "cat": Output(
-        "tidelog cat, tidelog salvage --records",
-        "A line a record, without counts at the end: the input of `append --format json`.",
-        (RECORD,),
-    ),
-    "offsets": Output(
-        "tidelog offsets",
-        "A line a partition, without counts at the end.",
-        (_ALL_OFFSETS, _OFFSET_AT),
-    ),
-    "txns": Output("tidelog txns --json", "A line a partition.", (_TRANSACTIONS, _LOOK_COUNTS)),
-    "txns abort": Output(
-        "tidelog txns abort --producer-id N --json",
-        "The marker that is written with `--execute`: one line.",
-        (
-            row(
-                AbortPlan,
-                {
-                    "records": integer("Records of the transaction that are in the log."),
-                    "executed": boolean("Whether it was written."),
-                },
-            ),
-        ),
-    ),
-    "txns abort undo": Output(
-        "tidelog txns abort --undo --json",
-        "The marker that is truncated with `--execute`: one line.",
-        (
-            line(
-                "An abort marker that was written before.",
-                {**fields(AbortPlan), "executed": boolean("Whether it was truncated.")},
-            ),
-        ),
-    ),
-    "groups": Output(
-        "tidelog groups --json",
-        "A line a position.",
-        (
-            row(GroupPosition),
-            counts(groups="Groups that have positions.", positions="Lines before this one."),
-        ),
-    ),
-    "dump": Output(
-        "tidelog dump",
-        "A line an entry of a file, without counts at the end; names are those of Kafka's dump"
-        " tool. A file that ends in damage ends with an error on standard error.",
-        DUMP_LINES,
-    ),
-    "describe": Output(
-        "tidelog describe --json",
-        "A line a partition; `contents` are there with `--segments`.",
-        (_DESCRIBED, _LOOK_COUNTS),
-    ),
-    "describe log-dirs": Output(
-        "tidelog describe --log-dirs --json", "The data directory: one line.", (_LOG_DIR,)
-    ),
-    "picture": Output(
-        "tidelog picture --json",
-        "A line a partition: what `describe` prints, and what is drawn besides.",
-        (row(LogPicture), _LOOK_COUNTS),
-    ),
-    "verify": Output(
-        "tidelog verify --json",
-        "A line a finding: none, if all is sound.",
-        (
-            _FINDING,
-            counts(
-                partitions="Partitions that were checked.",
-                damaged=DAMAGED,
-                **{field.name: field.shape.text for field in fields_of(Checked)},
-            ),
-        ),
-    ),
-    "spark verify": Output(
-        "tidelog spark verify --json",
-        "A line a finding: none, if all is sound.",
-        (
-            _FINDING,
-            counts(findings="Lines before this one.", damage="How many of them are damage."),
-        ),
-    ),
-    "spark repartition": Output(
-        "tidelog spark repartition --json",
-        "One line: what was written.",
-        (_REPARTITIONED, counts(records="Records that were written, or would be.")),
-    ),
-    "spark compact": Output(
-        "tidelog spark compact --json",
-        "A line a partition.",
-        (SPARK_COMPACTION, counts(**_COMPACTION_COUNTS)),
-    ),
-    "recover": Output(
-        "tidelog recover --json", "A line a partition.", (_RECOVERED, _RECOVERY_COUNTS)
-    ),
-    "salvage": Output(
-        "tidelog salvage --json",
-        "A line a file that keeps what a recovery has cut off.",
-        (
-            _CUT,
-            counts(
-                files="Such files.",
-                unreadable="How many of them a newer release wrote; they have no line.",
-            ),
-        ),
-    ),
-    "retain": Output(
-        "tidelog retain --json", "A line a partition.", (SHRUNK_LOG, counts(**_SHRUNK_COUNTS))
-    ),
-    "compact": Output(
-        "tidelog compact --json",
-        "A line a partition.",
-        (COMPACTION, counts(**_COMPACTION_COUNTS)),
-    ),
-    "cleaner status": Output(
-        "tidelog cleaner status --json",
-        "A line a partition that is compacted; what a cleaning would find is null.",
-        (COMPACTION, _CLEANER),
-    ),
-    "delete-records": Output(
-        "tidelog delete-records --json",
-        "A line a partition.",
-        (SHRUNK_LOG, counts(**_SHRUNK_COUNTS)),
-    ),
-    "mirror": Output("tidelog mirror --json", "A line a partition.", _MIRRORED),
-    "spark mirror": Output("tidelog spark mirror --json", "A line a partition.", _MIRRORED),
-    "to-kafka": Output(
-        "tidelog to-kafka --json",
-        "A line a topic, and one for the broker.",
-        (
-            line("One topic, as the broker gets it.", _KAFKA_TOPIC),
-            line(
-                "The broker.",
-                {
-                    "clusterId": string("`cluster.id` of the directories."),
-                    "nodeId": integer("`node.id` of the broker."),
-                    "directories": array(string("Path."), "The data directories."),
-                    "nextProducerId": integer(
-                        "First producer id that the broker may assign; 0: no log has a producer."
-                    ),
-                    "serverProperties": string("Path of the settings to start it with."),
-                    "files": array(string("Path."), "Files that are written, in order."),
-                },
-            ),
-            counts(topics="Lines of topics.", partitions="Partitions of all topics."),
-        ),
-    ),
-    "from-kafka": Output(
-        "tidelog from-kafka --json",
-        "A line a topic.",
-        (
-            line(
-                "One topic, as the catalogue has it now.",
-                {
-                    **_KAFKA_TOPIC,
-                    "unknown": array(
+    "alter": _output(
+        line(
+            "The topic.",
+            {
+                "topic": TOPIC,
+                "settings": nullable(
+                    mapping(
+                        string("Value."),
+                        "Its own settings, by name; null: no setting was to be changed.",
+                    )
+                ),
+                "unknown": nullable(
+                    array(
                         string("Name of a setting."),
-                        "Settings about deletion that are not known.",
-                    ),
-                    "change": string(
-                        "What this did to the topic in the catalogue.",
-                        *("same", "changed", "new", "deleted"),
-                    ),
-                },
-            ),
-            counts(
-                topics="Lines before this one: topics.",
-                changed="Of these, topics that are not the same as before.",
-            ),
+                        "Settings about deletion that are not known; null as above.",
+                    )
+                ),
+                "partitions": nullable(
+                    integer("Number of its partitions; null: none was to be added.")
+                ),
+            },
         ),
+        text="The topic as it is now: one line.",
     ),
-    "plan recovery": Output(
-        "tidelog plan recovery --json, tidelog recover --dry-run --json",
-        "A line a partition.",
-        (_RECOVERED, _RECOVERY_COUNTS),
-    ),
-    "plan retention": Output(
-        "tidelog plan retention --json",
-        "A line a partition.",
-        (SHRUNK_LOG, counts(**_SHRUNK_COUNTS)),
-    ),
-    "plan compaction": Output(
-        "tidelog plan compaction --json",
-        "A line a partition.",
-        (COMPACTION, counts(**_COMPACTION_COUNTS)),
-    ),
-    "run": Output(
-        "GET /health of tidelog run --http",
-        "The state of the service: one line.",
-        (
-            line(
-                "The service.",
-                {
-                    "status": string(
-                        "Its state; while it starts or stops, the HTTP status is 503.",
-                        "starting",
-                        "ready",
-                        "degraded",
-                        "stopping",
-                    ),
-                    "reasons": array(string("A sentence."), "Why it is degraded."),
-                },
-            ),
+    "move": _output(
+        line(
+            "One partition.",
+            {**PLACE, "directory": string("Path of the data directory that it is in now.")},
         ),
+        counts(partitions=PARTITIONS),
+        text="A line a partition that was moved.",
     ),
-    "metrics": Output(
-        "tidelog metrics --json",
-        "A line a metric.",
-        (_METRIC, counts(metrics="Lines before this one.")),
+    "move list": _output(
+        row(MoveStatus),
+        counts(moves="Lines before this one: moves."),
+        text="A line a move in flight.",
+        usage="tidelog move --list --json",
     ),
-    "warm": Output(
-        "tidelog warm --json",
-        "Seconds that each group of kernels took: one line, empty without numba.",
-        (mapping(number("Seconds."), "Seconds by group of kernels."),),
+    "move cancel": _output(
+        line("One partition.", PLACE),
+        counts(partitions=PARTITIONS),
+        text="A line a partition whose move was cancelled.",
+        usage="tidelog move --cancel --json",
     ),
+    "move throttle": _output(
+        line(
+            "The limit of all moves.",
+            {"limitBytesPerSecond": fields(MoveStatus)["limitBytesPerSecond"]},
+        ),
+        text="The limit: one line.",
+        usage="tidelog move --throttle RATE --json",
+    ),
+    "append": _output(
+        NEW_RECORD,
+        text="The input: a line a record. A member with another name is an error.",
+        usage="tidelog append --format json",
+    ),
+    "staged list": _output(
+        _STAGED,
+        counts(
+            committed="Transactions that are committed and not applied yet.",
+            waiting="Transactions that wait for the process that holds the directory.",
+            files="Files that hold their records, and those that no transaction names.",
+        ),
+        text="A line a transaction that is not applied yet.",
+    ),
+    "cat": _output(
+        RECORD,
+        text="A line a record, without counts at the end: the input of `append --format json`.",
+        usage="tidelog cat, tidelog salvage --records",
+    ),
+    "offsets": _output(
+        _ALL_OFFSETS,
+        _OFFSET_AT,
+        text="A line a partition, without counts at the end.",
+        usage="tidelog offsets",
+    ),
+    "txns": _output(_TRANSACTIONS, _LOOK_COUNTS),
+    "txns abort": _output(
+        row(
+            AbortPlan,
+            {
+                "records": integer("Records of the transaction that are in the log."),
+                "executed": boolean("Whether it was written."),
+            },
+        ),
+        text="The marker that is written with `--execute`: one line.",
+        usage="tidelog txns abort --producer-id N --json",
+    ),
+    "txns abort undo": _output(
+        line(
+            "An abort marker that was written before.",
+            {**fields(AbortPlan), "executed": boolean("Whether it was truncated.")},
+        ),
+        text="The marker that is truncated with `--execute`: one line.",
+        usage="tidelog txns abort --undo --json",
+    ),
+    "groups": _output(
+        row(GroupPosition),
+        counts(groups="Groups that have positions.", positions="Lines before this one."),
+        text="A line a position.",
+    ),
+    "dump": _output(
+        *DUMP_LINES,
+        text=(
+            "A line an entry of a file, without counts at the end; names are those of Kafka's dump"
+            " tool. A file that ends in damage ends with an error on standard error."
+        ),
+        usage="tidelog dump",
+    ),
+    "describe": _output(
+        _DESCRIBED, _LOOK_COUNTS, text="A line a partition; `contents` are there with `--segments`."
+    ),
+    "describe log-dirs": _output(
+        _LOG_DIR, text="The data directory: one line.", usage="tidelog describe --log-dirs --json"
+    ),
+    "picture": _output(
+        line("One partition.", {**fields(LogFacts), **fields(LogPicture)}),
+        _LOOK_COUNTS,
+        text="A line a partition: what `describe` prints, and what is drawn besides.",
+    ),
+    "verify": _output(
+        _FINDING,
+        counts(
+            partitions="Partitions that were checked.",
+            damaged=DAMAGED,
+            **{field.name: field.shape.text for field in fields_of(Checked)},
+        ),
+        text="A line a finding: none, if all is sound.",
+    ),
+    "spark verify": _output(
+        _FINDING,
+        counts(findings="Lines before this one.", damage="How many of them are damage."),
+        text="A line a finding: none, if all is sound.",
+    ),
+    "spark repartition": _output(
+        row(Repartitioned),
+        counts(records="Records that were written, or would be."),
+        text="One line: what was written.",
+    ),
+    "spark compact": _output(SPARK_COMPACTION, counts(**_COMPACTION_COUNTS)),
+    "recover": _output(_RECOVERED, _RECOVERY_COUNTS),
+    "salvage": _output(
+        _CUT,
+        counts(
+            files="Such files.",
+            unreadable="How many of them a newer release wrote; they have no line.",
+        ),
+        text="A line a file that keeps what a recovery has cut off.",
+    ),
+    "retain": _output(SHRUNK_LOG, counts(**_SHRUNK_COUNTS)),
+    "compact": _output(COMPACTION, counts(**_COMPACTION_COUNTS)),
+    "cleaner status": _output(
+        COMPACTION,
+        _CLEANER,
+        text="A line a partition that is compacted; what a cleaning would find is null.",
+    ),
+    "delete-records": _output(SHRUNK_LOG, counts(**_SHRUNK_COUNTS)),
+    "mirror": _output(*_MIRRORED),
+    "spark mirror": _output(*_MIRRORED),
+    "to-kafka": _output(
+        line("One topic, as the broker gets it.", _KAFKA_TOPIC),
+        line(
+            "The broker.",
+            {
+                "clusterId": string("`cluster.id` of the directories."),
+                "nodeId": integer("`node.id` of the broker."),
+                "directories": array(string("Path."), "The data directories."),
+                "nextProducerId": integer(
+                    "First producer id that the broker may assign; 0: no log has a producer."
+                ),
+                "serverProperties": string("Path of the settings to start it with."),
+                "files": array(string("Path."), "Files that are written, in order."),
+            },
+        ),
+        counts(topics="Lines of topics.", partitions="Partitions of all topics."),
+        text="A line a topic, and one for the broker.",
+    ),
+    "from-kafka": _output(
+        line(
+            "One topic, as the catalogue has it now.",
+            {
+                **_KAFKA_TOPIC,
+                "unknown": array(
+                    string("Name of a setting."),
+                    "Settings about deletion that are not known.",
+                ),
+                "change": string(
+                    "What this did to the topic in the catalogue.",
+                    *("same", "changed", "new", "deleted"),
+                ),
+            },
+        ),
+        counts(
+            topics="Lines before this one: topics.",
+            changed="Of these, topics that are not the same as before.",
+        ),
+        text="A line a topic.",
+    ),
+    "plan recovery": _output(
+        _RECOVERED,
+        _RECOVERY_COUNTS,
+        usage="tidelog plan recovery --json, tidelog recover --dry-run --json",
+    ),
+    "plan retention": _output(SHRUNK_LOG, counts(**_SHRUNK_COUNTS)),
+    "plan compaction": _output(COMPACTION, counts(**_COMPACTION_COUNTS)),
+    "run": _output(
+        line(
+            "The service.",
+            {
+                "status": string(
+                    "Its state; while it starts or stops, the HTTP status is 503.",
+                    "starting",
+                    "ready",
+                    "degraded",
+                    "stopping",
+                ),
+                "reasons": array(string("A sentence."), "Why it is degraded."),
+            },
+        ),
+        text="The state of the service: one line.",
+        usage="GET /health of tidelog run --http",
+    ),
+    "metrics": _output(_METRIC, counts(metrics="Lines before this one."), text="A line a metric."),
+    "warm": _output(
+        mapping(number("Seconds."), "Seconds by group of kernels."),
+        text="Seconds that each group of kernels took: one line, empty without numba.",
+    ),
+}
+OUTPUTS: Final[dict[str, Output]] = {
+    name: one if one.usage else one._replace(usage=f"tidelog {name} --json")
+    for name, one in _OUTPUTS.items()
 }
 """By the words of the command, in the order of ``--help``."""
 

@@ -13,7 +13,6 @@ from typing import Annotated, Final, NamedTuple
 
 from tidelog.cleaner.compaction import CompactionFacts
 from tidelog.codec.rows import (
-    INLINE,
     BaseOffset,
     Batches,
     Named,
@@ -156,17 +155,17 @@ class ProducerLane(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogPicture:
-    """One partition.
+    """One partition, ready to be drawn.
 
-    It is ready to be drawn. ``has_batches``: the batches were read; otherwise ``spans``,
-    ``transactions``, ``damaged`` and the plans are empty. ``is_planned``: the plans were asked for;
-    ``compaction`` is None also for a log that is not compacted.
-    ``unplaced`` counts batches that lie in none of the segments as they were listed.
-    ``producers`` is the number of producers, ``transactions`` are in order of their first offsets,
-    and ``aborted`` and ``opened`` count all of them.
+    Its ``facts`` are shown too, before the rest. ``has_batches``: the batches were read; otherwise
+    ``spans``, ``transactions``, ``damaged`` and the plans are empty. ``is_planned``: the plans were
+    asked for; ``compaction`` is None also for a log that is not compacted. ``unplaced`` counts
+    batches that lie in none of the segments as they were listed. ``producers`` is the number of
+    producers, ``transactions`` are in order of their first offsets, and ``aborted`` and ``opened``
+    count all of them.
     """
 
-    facts: Annotated[LogFacts, INLINE]
+    facts: LogFacts
     recovery_point: Annotated[
         int | None, "Offset below which records were flushed; null: not known."
     ]

@@ -17,7 +17,7 @@ from tidelog.env.files import WRONG_KIND
 from tidelog.errors import CorruptMessage, KafkaStorageError
 from tidelog.log.loading.load_watch import Loss
 from tidelog.log.loading.lost_records import look_into
-from tidelog.manager.recovered_log import RecoveredLog
+from tidelog.manager.recovered_log import MissingOffsets, RecoveredLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -102,11 +102,11 @@ def check_log(log: ReadOnlyLog, recovery_point: int, holes: Iterable[Hole] = ())
         log.partition,
         log.log_start_offset,
         reached if losses else end,
+        log.checkpointed_high_watermark,
         checked_bytes,
         max(log.size_bytes - checked_bytes - lost_bytes, 0),
-        log.checkpointed_high_watermark,
+        tuple(MissingOffsets(*hole[:2]) for hole in holes),
         losses,
-        tuple((hole.start_offset, hole.end_offset) for hole in holes),
     )
 
 

@@ -8,7 +8,7 @@ stay in order. The sink chooses partitions by the keys, as Kafka's producers do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidelog.config.sources import from_mapping
@@ -22,6 +22,7 @@ from tidelog.spark.jobs.repartition_plan import (
     offsets_json,
     plan_repartition,
 )
+from tidelog.spark.jobs.repartitioned import Repartitioned
 from tidelog.spark.options.option_values import absolute_paths, local_path
 from tidelog.spark.options.source_options import DEFAULT_SPLIT_BYTES, WriteOptions
 from tidelog.spark.write.staged_commit import (
@@ -40,32 +41,6 @@ if TYPE_CHECKING:
     from tidelog.config.sources import SettingValue
     from tidelog.embedded.doors import Paths
     from tidelog.staging.finished import CommittedTransaction
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repartitioned:
-    """What a repartition wrote or, for a dry run, would write.
-
-    ``records`` are those of the source that are visible to the isolation level; ``keyless``: how
-    many of them have no key, None: they were not counted, as only a dry run does. ``size_bytes`` is
-    about the size of the offsets read in the source's logs. ``next_offsets`` is where a later read
-    of the source starts, in the form of the option ``startingOffsets``. ``retention_bytes``: the
-    new topic's ``retention.bytes`` if greater than the source's, as it has fewer partitions, else
-    None. ``was_done``: the same transaction was committed before, so nothing was written.
-    """
-
-    topic: str
-    to: str
-    from_partitions: int
-    partitions: int
-    records: int
-    keyless: int | None
-    size_bytes: int
-    txn_id: str
-    next_offsets: str
-    retention_bytes: int | None = None
-    is_dry_run: bool = False
-    was_done: bool = False
 
 
 def repartition(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import directory_name
 from tidelog.cli.options import (
@@ -18,6 +18,7 @@ from tidelog.cli.options import (
     add_whole_directories,
     new_subparser,
 )
+from tidelog.codec.rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -91,18 +92,18 @@ def run(args: Namespace, spark: SparkSession) -> int:
             dry_run=args.dry_run,
             on_progress=lambda ended, tasks: task.show(ended, total=tasks or None),
         )
-    _print(done, as_json=args.json)
+    _print(done, is_json=args.json)
     return 0
 
 
-def _print(done: Repartitioned, *, as_json: bool) -> None:
+def _print(done: Repartitioned, *, is_json: bool) -> None:
     import json
 
     from tidelog.cli.terminal import counted, print_counts, print_line
     from tidelog.explain.picture import format_bytes
 
-    if as_json:
-        print(json.dumps(_row(done)))
+    if is_json:
+        print(json.dumps(as_json(done)))
         print_counts(records=done.records)
         return
     partitions = counted(done.from_partitions, "partition"), counted(done.partitions, "partition")
@@ -119,22 +120,3 @@ def _print(done: Repartitioned, *, as_json: bool) -> None:
         more = f"retention.bytes={done.retention_bytes}"
         print_line(f"  each partition of {done.to} gets {more}, since there are fewer of them")
     print_line(f"  transaction {done.txn_id}; {done.topic} was read up to {done.next_offsets}")
-
-
-def _row(done: Repartitioned) -> dict[str, Any]:
-    import json
-
-    return {
-        "topic": done.topic,
-        "to": done.to,
-        "fromPartitions": done.from_partitions,
-        "partitions": done.partitions,
-        "records": done.records,
-        "keyless": done.keyless,
-        "sizeBytes": done.size_bytes,
-        "txn": done.txn_id,
-        "nextOffsets": json.loads(done.next_offsets)[done.topic],
-        "retentionBytes": done.retention_bytes,
-        "isDryRun": done.is_dry_run,
-        "wasDone": done.was_done,
-    }
