@@ -15,6 +15,7 @@ from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.partition_directories import is_partition_directory, survey
 from tidelog.env.files import is_gone
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.absent_partitions import BY_FLAG
 from tidelog.readonly.read_again import MAY_PASS, read_again
@@ -30,6 +31,7 @@ from tidelog.segment.filenames import (
 from tidelog.staging.journal import list_journals
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tidelog.env.files import FileSystem
@@ -298,25 +300,38 @@ def data_directories(fs: FileSystem, given: Sequence[str]) -> tuple[list[str], l
     return [os.path.dirname(place.path) for place in places], sorted(places)
 
 
-def choose_to_change(
-    fs: FileSystem,
-    directories: Sequence[str],
-    topics: Sequence[str] = (),
-    partition: int | None = None,
+def chosen_by(
+    args: Namespace,
+    topics: Sequence[str] | None = None,
     *,
-    may_be_empty: bool = False,
-    allow_partial: bool = False,
+    server_properties: Mapping[str, str] | None = None,
+    may_be_empty: bool = True,
+    takes_copies: bool = False,
+    only_named: bool = False,
 ) -> ChosenPartitions:
-    """Return the partitions that a command is to change: arguments as ``choose_partitions``.
+    """Return the partitions that a command line names; see ``choose_partitions``.
+
+    ``topics`` are those of the command line by default.
+    """
+    return choose_partitions(
+        *(SYSTEM_FILES, args.directories, args.topics if topics is None else topics),
+        getattr(args, "partition", None),
+        server_properties=server_properties,
+        may_be_empty=may_be_empty,
+        allow_partial=args.allow_partial,
+        takes_copies=takes_copies,
+        only_named=only_named,
+    )
+
+
+def chosen_to_change(
+    args: Namespace, topics: Sequence[str] | None = None, *, may_be_empty: bool = True
+) -> ChosenPartitions:
+    """Return the partitions that a command is to change, as ``chosen_by``.
 
     Raises KafkaStorageError also for a catalogue that cannot be read; other errors as there.
     """
-    chosen = choose_partitions(
-        *(fs, directories, topics, partition),
-        may_be_empty=may_be_empty,
-        allow_partial=allow_partial,
-        only_named=True,
-    )
+    chosen = chosen_by(args, topics, may_be_empty=may_be_empty, only_named=True)
     if chosen.directory.catalogue_error is not None:
         raise chosen.directory.catalogue_error
     return chosen

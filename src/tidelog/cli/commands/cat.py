@@ -108,16 +108,12 @@ def run(args: Namespace) -> int:
     Partitions that the catalogue lists and whose directories are missing are named on stderr;
     returns 1 then, if a segment is missing, or if ``--skip-damage`` has skipped something.
     """
-    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.record_forms import head_of
-    from tidelog.env.system_files import SYSTEM_FILES
 
     _check(args)
     topics = [] if args.topic is None else [args.topic]
-    chosen = choose_partitions(
-        *(SYSTEM_FILES, args.directories, topics, args.partition),
-        allow_partial=args.allow_partial,
-    )
+    chosen = chosen_by(args, topics, may_be_empty=False)
     places = chosen.places
     if args.topic is None and len({place.topic for place in places}) > 1:
         raise InvalidArgument(f"{chosen.directory.name} holds several topics; name one")

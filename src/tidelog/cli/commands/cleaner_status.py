@@ -54,22 +54,14 @@ def run(args: Namespace) -> int:
     are only read, so a writer may be at work.
     """
     from tidelog.cli.operations import clock_of
-    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.terminal import print_line
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
 
     clock = clock_of(args)
-    chosen = choose_partitions(
-        SYSTEM_FILES,
-        args.directories,
-        args.topics,
-        args.partition,
-        server_properties=broker_properties(args),
-        may_be_empty=True,
-        allow_partial=args.allow_partial,
-    )
+    chosen = chosen_by(args, server_properties=broker_properties(args))
     is_missing = chosen.report_missing(args.command)
     configs = chosen.configs_in_force(dict(args.options))
     lines = chosen.beside(partial(CleanerLines.read, SYSTEM_FILES))

@@ -46,17 +46,12 @@ def run(args: Namespace) -> int:
 
     Returns 1 if a partition of the catalogue is missing.
     """
-    from tidelog.cli.partition_choice import choose_to_change
+    from tidelog.cli.partition_choice import chosen_to_change
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.service_requests import numbers_by_topic, perform, perform_printing
     from tidelog.cli.terminal import print_counts
-    from tidelog.env.system_files import SYSTEM_FILES
 
-    chosen = choose_to_change(
-        *(SYSTEM_FILES, args.directories, args.topics, args.partition),
-        may_be_empty=True,
-        allow_partial=args.allow_partial,
-    )
+    chosen = chosen_to_change(args)
     has_loss = chosen.report_missing(args.command)
     places, missing = chosen.places, len(chosen.missing)
     printer = CompactionPrinter("dropped", is_json=args.json)
@@ -100,22 +95,13 @@ def print_plan(args: Namespace) -> int:
 
     Returns 1 if a partition of the catalogue is missing.
     """
-    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.terminal import print_counts
     from tidelog.config.log_config import LogConfig
-    from tidelog.env.system_files import SYSTEM_FILES
 
     LogConfig().with_overrides(dict(args.options))
-    chosen = choose_partitions(
-        SYSTEM_FILES,
-        args.directories,
-        args.topics,
-        args.partition,
-        server_properties=broker_properties(args),
-        may_be_empty=True,
-        allow_partial=args.allow_partial,
-    )
+    chosen = chosen_by(args, server_properties=broker_properties(args))
     has_loss = chosen.report_missing(args.command)
     printer = CompactionPrinter("would drop", is_json=args.json)
     with showing("planning to clean") as show:

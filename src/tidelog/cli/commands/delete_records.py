@@ -52,13 +52,9 @@ def run(args: Namespace) -> int:
     Returns 1 if a partition of the catalogue is missing.
     """
     from tidelog.cli.operations import print_shrunk_counts
-    from tidelog.cli.partition_choice import choose_to_change
-    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.cli.partition_choice import chosen_to_change
 
-    chosen = choose_to_change(
-        *(SYSTEM_FILES, args.directories, [args.topic], args.partition),
-        allow_partial=args.allow_partial,
-    )
+    chosen = chosen_to_change(args, [args.topic], may_be_empty=False)
     has_loss = chosen.report_missing(args.command)
     logs: list[dict[str, Any]] = []
     if args.dry_run:

@@ -60,22 +60,13 @@ def run(args: Namespace) -> int:
     """
     if args.log_dirs:
         return _print_directories(args)
-    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.terminal import print_counts, screen_width
-    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.picture import draw_log
 
     width = screen_width()
-    chosen = choose_partitions(
-        SYSTEM_FILES,
-        args.directories,
-        args.topics,
-        args.partition,
-        server_properties=broker_properties(args),
-        may_be_empty=True,
-        allow_partial=args.allow_partial,
-    )
+    chosen = chosen_by(args, server_properties=broker_properties(args))
     described = damaged = 0
     last_topic = None
     shown = chosen.describe(args.command, is_printed=not args.json, with_contents=args.segments)
@@ -105,15 +96,10 @@ def _print_directories(args: Namespace) -> int:
 
     Directories that their service has taken offline are printed on stderr.
     """
-    from tidelog.cli.partition_choice import choose_partitions
-    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.cli.partition_choice import chosen_by
     from tidelog.explain.describe_directory import describe_directory
 
-    chosen = choose_partitions(
-        *(SYSTEM_FILES, args.directories, args.topics, args.partition),
-        may_be_empty=True,
-        allow_partial=args.allow_partial,
-    )
+    chosen = chosen_by(args)
     offline = offline_directories(chosen.directory)
     report_offline(args.command, offline)
     has_failed = False

@@ -33,17 +33,12 @@ def run(args: Namespace) -> int:
 
     A data directory without partitions has a line of titles only.
     """
-    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.terminal import print_counts, print_message, printable, table
-    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.listed_partition import list_partition
     from tidelog.explain.picture import format_bytes
 
-    chosen = choose_partitions(
-        *(SYSTEM_FILES, args.directories, args.topics, args.partition),
-        may_be_empty=True,
-        allow_partial=args.allow_partial,
-    )
+    chosen = chosen_by(args)
     has_loss = chosen.report_missing(args.command)
 
     def facts_of(place: Place) -> ListedPartition:

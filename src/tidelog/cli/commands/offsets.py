@@ -59,17 +59,13 @@ def run(args: Namespace) -> int:
 
     Partitions that the catalogue lists and whose directories are missing are named on stderr.
     """
-    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.terminal import print_message
-    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.errors import CorruptMessage
 
     _check(args)
     topics = [] if args.topic is None else [args.topic]
-    chosen = choose_partitions(
-        *(SYSTEM_FILES, args.directories, topics, args.partition),
-        allow_partial=args.allow_partial,
-    )
+    chosen = chosen_by(args, topics, may_be_empty=False)
     has_loss = chosen.report_missing(args.command)
 
     def answer_of(

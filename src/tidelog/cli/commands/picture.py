@@ -79,7 +79,7 @@ def _check_output(args: Namespace) -> str | None:
 
 def run(args: Namespace) -> int:
     """Draw every chosen log; return 1 if one is damaged, lacks a segment, or is missing."""
-    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
     from tidelog.config.log_config import LogConfig
     from tidelog.env.system_files import SYSTEM_FILES
@@ -89,14 +89,10 @@ def run(args: Namespace) -> int:
         from tidelog.cli.output_file import check_output_file
 
         check_output_file(SYSTEM_FILES, os.path.abspath(args.svg), may_replace=args.force)
-    chosen = choose_partitions(
-        SYSTEM_FILES,
-        args.directories,
-        args.topics,
-        args.partition,
+    chosen = chosen_by(
+        args,
         server_properties=broker_properties(args),
         may_be_empty=args.svg is None and not args.overview,
-        allow_partial=args.allow_partial,
     )
     draw = _print if args.svg is None else _draw_svg
     has_loss = draw(args, chosen)

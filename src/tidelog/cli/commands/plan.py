@@ -68,23 +68,14 @@ def run(args: Namespace) -> int:
 def _plan_retention(args: Namespace) -> int:
     """Print what ``tidelog retain`` would delete; the logs are only read."""
     from tidelog.cli.operations import clock_of, print_shrunk, print_shrunk_counts
-    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
     from tidelog.config.log_config import LogConfig
-    from tidelog.env.system_files import SYSTEM_FILES
 
     clock = clock_of(args)
     overrides = dict(args.options)
     LogConfig().with_overrides(overrides)
-    chosen = choose_partitions(
-        SYSTEM_FILES,
-        args.directories,
-        args.topics,
-        args.partition,
-        server_properties=broker_properties(args),
-        may_be_empty=True,
-        allow_partial=args.allow_partial,
-    )
+    chosen = chosen_by(args, server_properties=broker_properties(args))
     has_loss = chosen.report_missing(args.command)
     configs = chosen.configs_in_force(overrides)
     _apply_unknown(configs, overrides)

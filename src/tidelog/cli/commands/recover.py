@@ -70,15 +70,10 @@ def run(args: Namespace) -> int:
     Returns 3 if one could not be recovered, for lack of space say; 1 if records are or would be
     lost, bytes other than zeros are cut, a log cannot be loaded, or a partition is missing.
     """
-    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.partition_choice import chosen_by
     from tidelog.env.system_files import SYSTEM_FILES
 
-    chosen = choose_partitions(
-        *(SYSTEM_FILES, args.directories, args.topics, args.partition),
-        may_be_empty=True,
-        allow_partial=args.allow_partial,
-        only_named=True,
-    )
+    chosen = chosen_by(args, only_named=True)
     code = _report_missing(chosen, args.command)
     if not chosen.places:
         found = _Found({}, [], [], 0)

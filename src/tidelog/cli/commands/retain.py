@@ -37,17 +37,12 @@ def run(args: Namespace) -> int:
     Returns 1 if a partition of the catalogue is missing.
     """
     from tidelog.cli.operations import manager_of, print_shrunk_counts, shrunk_printer
-    from tidelog.cli.partition_choice import choose_to_change
+    from tidelog.cli.partition_choice import chosen_to_change
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.service_requests import numbers_by_topic, perform, perform_printing
     from tidelog.cli.terminal import print_message
-    from tidelog.env.system_files import SYSTEM_FILES
 
-    chosen = choose_to_change(
-        *(SYSTEM_FILES, args.directories, args.topics, args.partition),
-        may_be_empty=True,
-        allow_partial=args.allow_partial,
-    )
+    chosen = chosen_to_change(args)
     has_loss = chosen.report_missing(args.command)
     places, missing = chosen.places, len(chosen.missing)
     if not places:

@@ -57,7 +57,7 @@ def add_parser(commands: Commands) -> None:
 def run(args: Namespace) -> int:
     """Print the rows about the chosen partitions; return 1 if damage ends them."""
     from tidelog.cli.operations import clock_of
-    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.terminal import print_message
     from tidelog.env.system_files import SYSTEM_FILES
@@ -67,15 +67,7 @@ def run(args: Namespace) -> int:
     from tidelog.readonly.absent_partitions import BY_FLAG
 
     properties = broker_properties(args)
-    chosen = choose_partitions(
-        SYSTEM_FILES,
-        args.directories,
-        args.topics,
-        args.partition,
-        server_properties=properties,
-        may_be_empty=True,
-        allow_partial=args.allow_partial,
-    )
+    chosen = chosen_by(args, server_properties=properties)
     source = TableSource(
         SYSTEM_FILES,
         *chosen.directory.paths,

@@ -84,15 +84,10 @@ def run(args: Namespace) -> int:
 
 def _list(args: Namespace) -> int:
     """List them; the logs are only read, up to their ends, so a writer may be at work."""
-    from tidelog.cli.partition_choice import choose_partitions
-    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.cli.partition_choice import chosen_by
     from tidelog.readonly.read_only_log import ReadUpTo
 
-    chosen = choose_partitions(
-        *(SYSTEM_FILES, args.directories, args.topics, args.partition),
-        may_be_empty=True,
-        allow_partial=args.allow_partial,
-    )
+    chosen = chosen_by(args)
     has_loss = chosen.report_missing(args.command)
 
     def look(place: Place) -> tuple[Offsets, LogTransactions]:

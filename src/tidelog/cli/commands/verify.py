@@ -36,21 +36,15 @@ def add_parser(commands: Commands) -> None:
 
 def run(args: Namespace) -> int:
     """Print every finding; return 1 if one of them is damage."""
-    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.terminal import print_message
     from tidelog.config.log_config import LogConfig
-    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.verify.checked import Checked
     from tidelog.explain.verify.findings import Severity
 
     settings = dict(args.options)
     is_compacted = "cleanup.policy" in settings and LogConfig.parse(settings).is_compacted
-    chosen = choose_partitions(
-        *(SYSTEM_FILES, args.directories, args.topics, args.partition),
-        may_be_empty=True,
-        allow_partial=args.allow_partial,
-        takes_copies=True,  # each is a finding
-    )
+    chosen = chosen_by(args, takes_copies=True)
     around = _around(chosen, args)
     damaged: set[TopicPartition | None] = set()
     total = Checked()

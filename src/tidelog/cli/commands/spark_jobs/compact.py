@@ -69,19 +69,13 @@ def run(args: Namespace, spark: SparkSession) -> int:
     Returns 1 if a partition of the catalogue is missing.
     """
     from tidelog.cli.commands.compact import CompactionPrinter, showing
-    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.terminal import print_counts
     from tidelog.embedded.spread_compaction import SpreadTerms
-    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.readonly.absent_partitions import BY_FLAG
     from tidelog.spark.jobs.compact import DEFAULT_MIN_BYTES, compact_each
 
-    chosen = choose_partitions(
-        *(SYSTEM_FILES, args.directories, args.topics),
-        may_be_empty=True,
-        allow_partial=args.allow_partial,
-        only_named=True,
-    )
+    chosen = chosen_by(args, only_named=True)
     has_loss = chosen.report_missing(args.command)
     verb = "would drop" if args.dry_run else "dropped"
     printer = CompactionPrinter(verb, is_json=args.json)

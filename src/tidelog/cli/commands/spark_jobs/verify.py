@@ -28,19 +28,13 @@ def add_job(jobs: Commands) -> CommandParser:
 def run(args: Namespace, spark: SparkSession) -> int:
     """Print every finding; return 1 if one of them is damage."""
     from tidelog.cli.commands.verify import print_finding
-    from tidelog.cli.partition_choice import choose_partitions
+    from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.terminal import counted, print_counts
-    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.verify.findings import Finding, Severity
     from tidelog.segment.filenames import TopicPartition
     from tidelog.spark import verify
 
-    chosen = choose_partitions(
-        *(SYSTEM_FILES, args.directories, args.topics),
-        may_be_empty=True,
-        allow_partial=args.allow_partial,
-        takes_copies=True,
-    )
+    chosen = chosen_by(args, takes_copies=True)
     options = {"allow_partial": args.allow_partial}
     found = verify(spark, args.directories, args.topics, **options).collect()
     for row in found:
