@@ -85,7 +85,7 @@ Damage = Annotated[
 
 
 class Shape(NamedTuple):
-    """A declared type, without None and without what stands beside it, which follows.
+    """What an annotation declares: the type without None, and what stands beside it.
 
     ``text`` says what the values are; it is empty for a field that is not shown.
     """
@@ -120,7 +120,10 @@ def shape_of(hint: Any) -> Shape:  # noqa: ANN401 - any annotation
 
 
 def shown(*, after: str) -> Callable[[F], F]:
-    """Show a property, which stands inside, after another field; its docstring is the text."""
+    """Show a property, too, after the field of that name; stands below ``@property``.
+
+    The docstring of the property is its text.
+    """
 
     def mark(getter: F) -> F:
         setattr(getter, _AFTER, after)

@@ -87,7 +87,7 @@ CHECKPOINTS: Final = SystemTable(
 )
 
 
-_GROUP_COLUMNS: Final = columns_of(GroupPosition, nullable={"leaderEpoch", "metadata"})
+_GROUP_COLUMNS: Final = columns_of(GroupPosition, nullable=("leaderEpoch", "metadata"))
 
 
 def _groups(source: TableSource, keys: Keys) -> Iterator[Row]:

@@ -348,7 +348,7 @@ PLAN_COMPACTION: Final = SystemTable(
         *("topic", "partition", "firstDirtyOffset", "firstUncleanableOffset", "heldBy"),
         *("dirtyRatio", "sizeBytes", "recordsRead", "recordsKept", "bytesRead", "bytesKept"),
         *("dropped", "failure"),
-        nullable={"heldBy", "dropped"},
+        nullable=("heldBy", "dropped"),
     ),
     of_partition=_plan_compaction,
 )

@@ -78,7 +78,8 @@ _TYPES: Final[dict[Any, ColumnType]] = {
 }
 
 
-def columns_of(row: type, *names: str, nullable: Collection[str] = ()) -> tuple[Column, ...]:
+@cache
+def columns_of(row: type, *names: str, nullable: tuple[str, ...] = ()) -> tuple[Column, ...]:
     """Return a column for each plain value that a row has, or for those of ``names``, in order.
 
     ``nullable`` are the names of those that only the table has without a value.
@@ -101,14 +102,12 @@ def columns_of(row: type, *names: str, nullable: Collection[str] = ()) -> tuple[
 
 def cells_of(row: Any, columns: Collection[Column] = ()) -> list[Any]:  # noqa: ANN401 - any row
     """Return the values of a row for its ``columns``, all by default; a time of -1 is None."""
-    columns = columns or columns_of(type(row))
-    values = as_json(row)
-    return [
-        None
-        if column.type is ColumnType.TIME and (values[column.name] or 0) < 0
-        else values[column.name]
-        for column in columns
-    ]
+    values, cells = as_json(row), []
+    for column in columns or columns_of(type(row)):  # type: ignore[arg-type]  # as in as_json
+        value = values[column.name]
+        is_none = column.type is ColumnType.TIME and value is not None and value < 0
+        cells.append(None if is_none else value)
+    return cells
 
 
 TOPIC, PARTITION = PLACE = columns_of(TopicPartition)

@@ -48,7 +48,7 @@ def test_each_plain_value_has_a_column() -> None:
 
 def test_a_table_may_have_some_columns_in_its_own_order() -> None:
     """Also with null where the row itself always has a value."""
-    chosen = columns_of(Facts, "sizeBytes", "partition", nullable={"partition"})
+    chosen = columns_of(Facts, "sizeBytes", "partition", nullable=("partition",))
 
     assert chosen == (
         Column("sizeBytes", ColumnType.LONG, "its size; 0: nothing"),
