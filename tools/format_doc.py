@@ -1,8 +1,8 @@
 """Writes docs/format.md from the layouts that the code declares.
 
 ``tools/format_template.md`` holds the text and the diagrams; a line ``{{Name}}`` in it becomes the
-table of the layout (or NumPy dtype) of that name. Layouts that the template does not name are
-listed at its end. ``--check`` writes nothing and fails if the page is stale.
+table of the layout of that name. Layouts that the template does not name are listed at its end.
+``--check`` writes nothing and fails if the page is stale.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from pages import write_or_check
 
-from tidelog.codec.layout import Layout
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+
+    from tidelog.codec.layout import Layout
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
@@ -29,12 +28,11 @@ ROOMS = ("codec", "records", "segment", "log", "staging", "readonly", "datadir",
 TYPES = {"b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32"}
 TYPES |= {"q": "int64", "Q": "uint64"}
 HEADINGS = ["| At | Size | Type | Field | Meaning |", "|---:|---:|---|---|---|"]
-PLAIN_HEADINGS = ["| At | Size | Type | Field |", "|---:|---:|---|---|"]
 
 
 def declarations() -> Iterator[tuple[Any, str]]:
     """Yield each module that declares a layout, with the constant's name, in order of ``ROOMS``."""
-    pattern = re.compile(r"^([A-Z]\w+)(?:: [^=\n]+)? = (?:Layout\(|np\.dtype\()", re.MULTILINE)
+    pattern = re.compile(r"^([A-Z]\w+)(?:: [^=\n]+)? = Layout\(", re.MULTILINE)
     for room in ROOMS:
         for path in sorted((SOURCES / "tidelog" / room).rglob("*.py")):
             module = ".".join(path.relative_to(SOURCES).with_suffix("").parts)
@@ -43,14 +41,11 @@ def declarations() -> Iterator[tuple[Any, str]]:
 
 
 def declared() -> dict[str, str]:
-    """Return the table of each public layout by the name of its NamedTuple or dtype."""
+    """Return the table of each public layout by the name of its NamedTuple."""
     tables: dict[str, str] = {}
     for module, name in declarations():
         value = getattr(module, name)
-        if isinstance(value, Layout):
-            tables[value.name] = layout_table(module, value)
-        elif isinstance(value, np.dtype) and value.names:
-            tables[name] = dtype_table(module, value)
+        tables[value.name] = layout_table(module, value)
     return tables
 
 
@@ -62,16 +57,6 @@ def layout_table(module: Any, layout: Layout[Any]) -> str:  # noqa: ANN401 - a m
         for (name, wire), end in zip(layout.wires.items(), ends(layout), strict=True)
     ]
     return table(header.__doc__, header.__module__, [*HEADINGS, *rows], layout.size)
-
-
-def dtype_table(module: Any, dtype: np.dtype[Any]) -> str:  # noqa: ANN401 - a module
-    """Render the fields of an array type; the text around the table explains them."""
-    fields: Mapping[str, Any] = dtype.fields or {}
-    rows = [
-        f"| {fields[name][1]} | {fields[name][0].itemsize} | {fields[name][0].name} | `{name}` |"
-        for name in dtype.names or ()
-    ]
-    return table("", module.__name__, [*PLAIN_HEADINGS, *rows], dtype.itemsize)
 
 
 def ends(layout: Layout[Any]) -> list[int]:

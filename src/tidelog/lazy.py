@@ -1,12 +1,21 @@
-"""Lazy package exports (PEP 562): a name is imported when it is first used."""
+"""What is imported when it is first used (PEP 562): the exports of a package, and NumPy.
+
+NumPy takes longer to import than a command needs to read the ends of a few logs, so modules that
+such a command loads take ``np`` from here. Compiled functions cannot: numba has to know the module.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    import numpy as np
+
+__all__ = ["lazy_door", "np"]
 
 
 def lazy_door(
@@ -29,3 +38,21 @@ def lazy_door(
         return sorted(homes)
 
     return load, names
+
+
+def _lazy_module(name: str) -> ModuleType:
+    """Return a stand-in for a module, which is imported when a name in it is first used."""
+    stand_in = ModuleType(name)
+
+    def load(attribute: str) -> object:
+        found: object = getattr(import_module(name), attribute)
+        # Kept, so that a second use costs no more than that of the module itself.
+        setattr(stand_in, attribute, found)
+        return found
+
+    stand_in.__getattr__ = load  # type: ignore[method-assign]  # PEP 562: looked up in the module
+    return stand_in
+
+
+if not TYPE_CHECKING:
+    np = _lazy_module("numpy")

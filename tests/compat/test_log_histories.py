@@ -16,7 +16,7 @@ from tests.machinery.scale import scaled
 
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
-from tidelog.segment.time_index import TIME_INDEX_ENTRY
+from tidelog.segment.index_entries import TIME_INDEX_ENTRY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,7 +153,7 @@ def test_a_truncation_after_a_start_forgets_no_timestamp(two: Two) -> None:
     indexes = [(place / f"{FIRST}.timeindex").read_bytes() for place in two.places]
 
     assert found == ["none", f"0 {NOW_MS} 0"]
-    assert [len(data) // TIME_INDEX_ENTRY.itemsize for data in indexes] == [0, 1]
+    assert [len(data) // TIME_INDEX_ENTRY.size for data in indexes] == [0, 1]
 
 
 def test_a_truncation_above_the_high_watermark_unsettles_no_transaction(two: Two) -> None:

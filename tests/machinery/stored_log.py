@@ -9,7 +9,7 @@ from tests.machinery.directory_home import DataHome, record
 
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
 from tidelog.records.builder import build_batch
-from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
+from tidelog.segment.index_entries import OFFSET_INDEX_ENTRY
 
 if TYPE_CHECKING:
     from tidelog.readonly.read_only_log import ReadOnlyLog
@@ -52,7 +52,7 @@ def home_with(
 
 def index(*entries: tuple[int, int]) -> bytes:
     """Return the bytes of an offset index with these entries (relative offset, position)."""
-    return np.array(list(entries), OFFSET_INDEX_ENTRY).tobytes()
+    return np.array(list(entries), OFFSET_INDEX_ENTRY.dtype).tobytes()
 
 
 def flipped(batch: bytes, at: int = 70) -> bytes:

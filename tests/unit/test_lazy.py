@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 import tidelog
@@ -25,6 +28,21 @@ def test_other_names_are_not_there() -> None:
 
     with pytest.raises(AttributeError, match=r"'door' has no attribute 'pi'"):
         load("pi")
+
+
+def test_numpy_is_imported_when_a_name_of_it_is_used() -> None:
+    """From then on the stand-in has that name, and one that NumPy lacks is missing in both."""
+    code = """
+import sys
+from tidelog.lazy import np
+before = "numpy" in sys.modules
+import_free, kind = vars(np).copy(), np.int64
+import numpy
+assert (before, "int64" in import_free) == (False, False)
+assert kind is numpy.int64 is vars(np)["int64"]
+assert not hasattr(np, "no_such_name")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_door_lists_its_names() -> None:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.records.batch import INT32_MAX
-from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
-from tidelog.segment.time_index import TIME_INDEX_ENTRY
+from tidelog.segment.index_entries import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -52,8 +51,8 @@ class GroupLimits:
     index_bytes: int
 
 
-_OFFSET_ENTRY_BYTES: Final = OFFSET_INDEX_ENTRY.itemsize
-_TIME_ENTRY_BYTES: Final = TIME_INDEX_ENTRY.itemsize
+_OFFSET_ENTRY_BYTES: Final = OFFSET_INDEX_ENTRY.size
+_TIME_ENTRY_BYTES: Final = TIME_INDEX_ENTRY.size
 
 
 def sizes_of(segments: Sequence[LogSegment], first_uncleanable: int) -> list[SegmentSize]:

@@ -6,12 +6,15 @@ Reader, writer, ``tidelog dump`` and ``docs/format.md`` all use the same declara
 from __future__ import annotations
 
 import struct
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast, get_type_hints
 
 from tidelog.errors import InvalidArgument
+from tidelog.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview | NDArray[np.uint8]"
@@ -57,6 +60,22 @@ class Layout(Generic[H]):
         """Read the structure at byte ``at``; the caller has checked that it is complete."""
         made: H = self._make(self._struct.unpack_from(cast("memoryview", data), at))
         return made
+
+    def unpack_field(self, name: str, data: Buffer, at: int = 0) -> int:
+        """Read one number of a structure that begins at byte ``at`` and may be cut behind it."""
+        wire = self._fields[name]
+        found: int = wire.unpack_from(cast("memoryview", data), at + self.offsets[name])[0]
+        return found
+
+    def unpack_all(self, data: bytes) -> Iterator[tuple[Any, ...]]:
+        """Read the structures in ``data``; an incomplete one at its end is left out."""
+        whole = memoryview(data)[: len(data) - len(data) % self.size]
+        return self._struct.iter_unpack(whole)
+
+    @cached_property
+    def dtype(self) -> np.dtype[np.void]:
+        """The same structure as an element of arrays."""
+        return np.dtype([(name, f">{wire.code}") for name, wire in self.wires.items()])
 
     def pack(self, value: H) -> bytes:
         """Return the bytes of ``value``; InvalidArgument if a number does not fit its field."""

@@ -26,9 +26,8 @@ from tidelog.log.producers.producer_snapshot import read_snapshot
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.records.record import advance_sequence
 from tidelog.segment.filenames import offset_from_file_name
+from tidelog.segment.index_entries import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from tidelog.segment.index_file import read_index_file, read_whole_index
-from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
-from tidelog.segment.time_index import TIME_INDEX_ENTRY
 from tidelog.segment.txn_index import ABORTED_TXN
 from tidelog.staging.staged_file import STAGED_SUFFIX
 
@@ -104,16 +103,16 @@ def _check_whole(fs: FileSystem, path: str, entry_bytes: int) -> None:
 
 def _offset_index(fs: FileSystem, path: str) -> Iterator[Row]:
     base_offset = offset_from_file_name(os.path.basename(path))
-    for offset, position in _entries(fs, path, OFFSET_INDEX_ENTRY):
+    for offset, position in _entries(fs, path, OFFSET_INDEX_ENTRY.dtype):
         yield {"offset": base_offset + offset, "position": position}
-    _check_whole(fs, path, OFFSET_INDEX_ENTRY.itemsize)
+    _check_whole(fs, path, OFFSET_INDEX_ENTRY.size)
 
 
 def _time_index(fs: FileSystem, path: str) -> Iterator[Row]:
     base_offset = offset_from_file_name(os.path.basename(path))
-    for timestamp, offset in _entries(fs, path, TIME_INDEX_ENTRY):
+    for timestamp, offset in _entries(fs, path, TIME_INDEX_ENTRY.dtype):
         yield {"timestamp": timestamp, "offset": base_offset + offset}
-    _check_whole(fs, path, TIME_INDEX_ENTRY.itemsize)
+    _check_whole(fs, path, TIME_INDEX_ENTRY.size)
 
 
 def _txn_index(fs: FileSystem, path: str) -> Iterator[Row]:

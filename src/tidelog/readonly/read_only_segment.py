@@ -6,13 +6,13 @@ listed, so an entry counts only where a batch with a matching checksum confirms 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from contextlib import closing, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from tidelog.errors import CorruptIndex, CorruptMessage
+from tidelog.lazy import np
 from tidelog.readonly.held_files import MeasuredFile, SnapshotOutdated
 from tidelog.records.batch import (
     INT64_MAX,
@@ -27,14 +27,18 @@ from tidelog.segment.filenames import (
     offset_index_file,
     time_index_file,
 )
+from tidelog.segment.index_entries import (
+    OFFSET_INDEX_ENTRY,
+    TIME_INDEX_ENTRY,
+    OffsetPosition,
+    TimestampOffset,
+)
 from tidelog.segment.index_file import MAX_INDEX_BYTES, read_index_file
-from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY, OffsetPosition
 from tidelog.segment.segment_reads import SegmentSearch, largest_timestamp_in
-from tidelog.segment.time_index import TIME_INDEX_ENTRY, TimestampOffset
 from tidelog.segment.unfinished_end import ends_here
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
     from tidelog.env.files import FileSystem, OpenFile
     from tidelog.readonly.held_files import HeldFiles
@@ -42,6 +46,11 @@ if TYPE_CHECKING:
     from tidelog.records.sound_offsets import OffsetBounds
 
 _INDEX_BLOCK: Final = 4096
+_BELOW_ALL: Final = -(2**31) - 1
+
+
+_FEW_BYTES: Final = 64 << 10
+"""Entries of so few bytes are read in less time than it takes to load NumPy."""
 
 
 class Hints(NamedTuple):
@@ -50,11 +59,11 @@ class Hints(NamedTuple):
     ``offsets`` are last offsets of the batches that start at ``positions``.
     """
 
-    offsets: NDArray[np.int64]
-    positions: NDArray[np.int64]
+    offsets: Sequence[int] | Ints
+    positions: Sequence[int] | Ints
 
 
-NO_HINTS: Final = Hints(np.empty(0, np.int64), np.empty(0, np.int64))
+NO_HINTS: Final = Hints((), ())
 
 
 def read_hints(fs: FileSystem, path: str, base_offset: int) -> Hints:
@@ -63,13 +72,33 @@ def read_hints(fs: FileSystem, path: str, base_offset: int) -> Hints:
         raw = _read_used(fs, path)
     except FileNotFoundError:
         return NO_HINTS
-    whole = len(raw) // OFFSET_INDEX_ENTRY.itemsize
-    entries = np.frombuffer(raw, OFFSET_INDEX_ENTRY, count=whole)
+    read = hints_in if len(raw) <= _FEW_BYTES else hints_in_many
+    return read(raw, base_offset)
+
+
+def hints_in(raw: bytes, base_offset: int) -> Hints:
+    """Return the entries in the bytes of an offset index, up to the first that does not rise."""
+    offsets, positions = [], []
+    before = _BELOW_ALL, _BELOW_ALL
+    for offset, position in OFFSET_INDEX_ENTRY.unpack_all(raw):
+        if offset <= before[0] or position <= before[1]:
+            break
+        # The first batch needs no entry, and the zeros of an unused index are none.
+        if position > 0 and offset >= 0:
+            offsets.append(base_offset + offset)
+            positions.append(position)
+        before = offset, position
+    return Hints(offsets, positions)
+
+
+def hints_in_many(raw: bytes, base_offset: int) -> Hints:
+    """Return what ``hints_in`` returns, as arrays."""
+    whole = len(raw) // OFFSET_INDEX_ENTRY.size
+    entries = np.frombuffer(raw, OFFSET_INDEX_ENTRY.dtype, count=whole)
     offsets = entries["relative_offset"].astype(np.int64)
     positions = entries["position"].astype(np.int64)
     falling = np.nonzero((np.diff(offsets) <= 0) | (np.diff(positions) <= 0))[0]
     count = int(falling[0]) + 1 if len(falling) else whole
-    # The first batch needs no entry, and the zeros of an unused index are none.
     is_place = (positions[:count] > 0) & (offsets[:count] >= 0)
     return Hints(offsets[:count][is_place] + base_offset, positions[:count][is_place])
 
@@ -84,7 +113,7 @@ def _read_used(fs: FileSystem, path: str) -> bytes:
             if (
                 len(raw) > MAX_INDEX_BYTES
                 or len(block) < size
-                or not block[-OFFSET_INDEX_ENTRY.itemsize :].strip(b"\0")
+                or not block[-OFFSET_INDEX_ENTRY.size :].strip(b"\0")
             ):
                 return raw
             size *= 2
@@ -105,7 +134,7 @@ class HintedOffsets:
         or below the entry's own offset.
         """
         file, (offsets, positions) = self._file, self._hints
-        index = int(np.searchsorted(offsets, offset, side="right")) - 1
+        index = bisect_right(offsets, offset) - 1
         while index >= 0:
             found = OffsetPosition(int(offsets[index]), int(positions[index]))
             # Its offset is looked at first: a wrong hint may point at any bytes.
@@ -142,7 +171,7 @@ class HintedTimes:
         path = time_index_file(segment.directory, segment.base_offset, segment.suffix)
         with suppress(FileNotFoundError, CorruptIndex):
             raw, _ = read_index_file(segment.fs, path)
-        entries = np.frombuffer(raw, TIME_INDEX_ENTRY, count=len(raw) // TIME_INDEX_ENTRY.itemsize)
+        entries = np.frombuffer(raw, TIME_INDEX_ENTRY.dtype, len(raw) // TIME_INDEX_ENTRY.size)
         timestamps = entries["timestamp_ms"].astype(np.int64)
         offsets = entries["relative_offset"].astype(np.int64)
         falling = np.flatnonzero((np.diff(timestamps) <= 0) | (np.diff(offsets) < 0))
@@ -311,5 +340,5 @@ class ReadOnlySegment(SegmentSearch):
         records = self.tail()
         reached = records.lowest
         for piece in records.whole_pieces(check_crc=True):
-            reached = int(piece.batches.last_offset[-1]) + 1
+            reached = piece.batches.next_offset
         return reached

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tidelog.readonly.log_snapshot import LogSnapshot
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.file_records import Piece
-    from tidelog.segment.time_index import TimestampOffset
+    from tidelog.segment.index_entries import TimestampOffset
 
 T = TypeVar("T")
 

@@ -38,13 +38,14 @@ def cut_points(hints: Hints, start: int, end: int, *, next_base: int, size_bytes
         next_base: the offset after the segment's last one.
         size_bytes: of the segment.
     """
-    first, last = np.searchsorted(hints.offsets, (start, end)).tolist()
-    begin = int(hints.positions[first - 1]) if first else 0
-    is_cut = last < len(hints.positions)
-    segment_end = int(hints.positions[last]) if is_cut else size_bytes
+    known, places = np.asarray(hints.offsets, np.int64), np.asarray(hints.positions, np.int64)
+    first, last = np.searchsorted(known, (start, end)).tolist()
+    begin = places.item(first - 1) if first else 0
+    is_cut = last < len(places)
+    segment_end = places.item(last) if is_cut else size_bytes
     # The batch at a position goes to the share on the left: its end is not known here.
-    offsets = np.append(hints.offsets[first:last] + 1, min(next_base, end))
-    positions = np.concatenate(([begin], hints.positions[first:last], [segment_end]))
+    offsets = np.append(known[first:last] + 1, min(next_base, end))
+    positions = np.concatenate(([begin], places[first:last], [segment_end]))
     return CutPoints(offsets, np.maximum(np.diff(positions), 0))
 
 

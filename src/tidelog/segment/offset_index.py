@@ -5,7 +5,7 @@ Kafka: ``OffsetIndex``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,23 +18,14 @@ from tidelog.errors import (
 from tidelog.records.array_rows import increases
 from tidelog.records.batch import INT32_MAX
 from tidelog.segment.abstract_index import AbstractIndex
+from tidelog.segment.index_entries import OFFSET_INDEX_ENTRY, OffsetPosition
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidelog.env.files import FileSystem
 
-OFFSET_INDEX_ENTRY: Final = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
-assert OFFSET_INDEX_ENTRY.itemsize == 8
-
 _INT64_MIN: Final = -(2**63)
-
-
-class OffsetPosition(NamedTuple):
-    """An offset and the byte position in the .log file of the batch that contains it."""
-
-    offset: int
-    position: int
 
 
 class OffsetIndex(AbstractIndex):
@@ -47,7 +38,7 @@ class OffsetIndex(AbstractIndex):
     """
 
     def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
-        super().__init__(fs, path, base_offset, max_bytes, OFFSET_INDEX_ENTRY)
+        super().__init__(fs, path, base_offset, max_bytes, OFFSET_INDEX_ENTRY.dtype)
 
     @property
     def last_offset(self) -> int:
@@ -132,7 +123,7 @@ class OffsetIndex(AbstractIndex):
             raise CorruptIndex(f"{self.path} ends below the base offset {self.base_offset}")
         if self.has_odd_size():
             raise CorruptIndex(
-                f"size of {self.path} is not a multiple of {OFFSET_INDEX_ENTRY.itemsize} bytes"
+                f"size of {self.path} is not a multiple of {OFFSET_INDEX_ENTRY.size} bytes"
             )
 
     def _check_order(self, relative: NDArray[np.int64]) -> None:

@@ -13,6 +13,7 @@ from tidelog.errors import InvalidArgument, SegmentOffsetOverflow, TidelogError
 from tidelog.kernels import rows
 from tidelog.records.batch import INT32_MAX, INT64_MAX
 from tidelog.segment import roll, segment_recovery
+from tidelog.segment.index_entries import TimestampOffset
 from tidelog.segment.indexing import IndexState, plan_entries, plan_one
 from tidelog.segment.segment_files import SegmentFiles
 from tidelog.segment.segment_reads import (
@@ -21,7 +22,6 @@ from tidelog.segment.segment_reads import (
     first_batch_timestamp,
     largest_timestamp_after,
 )
-from tidelog.segment.time_index import TimestampOffset
 from tidelog.segment.undo import UndoFailed
 
 if TYPE_CHECKING:

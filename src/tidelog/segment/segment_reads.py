@@ -23,8 +23,8 @@ from tidelog.segment.header_scan import (
     first_reaching,
     read_headers,
 )
+from tidelog.segment.index_entries import TimestampOffset
 from tidelog.segment.offset_metadata import LogOffsetMetadata
-from tidelog.segment.time_index import TimestampOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from tidelog.records.file_records import Piece
     from tidelog.records.memory import BatchColumns
     from tidelog.records.record_columns import RecordColumns
-    from tidelog.segment.offset_index import OffsetIndex, OffsetPosition
+    from tidelog.segment.index_entries import OffsetPosition
+    from tidelog.segment.offset_index import OffsetIndex
     from tidelog.segment.time_index import TimeIndex
     from tidelog.segment.txn_index import TransactionIndex, TxnIndexSearchResult
 

@@ -5,7 +5,7 @@ Kafka: ``TimeIndex``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -19,22 +19,13 @@ from tidelog.errors import (
 from tidelog.records.array_rows import every, increases
 from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
 from tidelog.segment.abstract_index import AbstractIndex
+from tidelog.segment.index_entries import TIME_INDEX_ENTRY, TimestampOffset
 from tidelog.segment.offset_index import check_relative
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidelog.env.files import FileSystem
-
-TIME_INDEX_ENTRY: Final = np.dtype([("timestamp_ms", ">i8"), ("relative_offset", ">i4")])
-assert TIME_INDEX_ENTRY.itemsize == 12
-
-
-class TimestampOffset(NamedTuple):
-    """A timestamp in ms, and the last offset of the first batch that has it as its maximum."""
-
-    timestamp: int
-    offset: int
 
 
 class TimeIndex(AbstractIndex):
@@ -49,7 +40,7 @@ class TimeIndex(AbstractIndex):
     reserved_entries: ClassVar[int] = 1
 
     def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
-        super().__init__(fs, path, base_offset, max_bytes, TIME_INDEX_ENTRY)
+        super().__init__(fs, path, base_offset, max_bytes, TIME_INDEX_ENTRY.dtype)
 
     @property
     def last_entry(self) -> TimestampOffset:
@@ -138,7 +129,7 @@ class TimeIndex(AbstractIndex):
                 raise CorruptIndex(f"{self.path} ends below the base offset {self.base_offset}")
         if self.has_odd_size():
             raise CorruptIndex(
-                f"size of {self.path} is not a multiple of {TIME_INDEX_ENTRY.itemsize} bytes"
+                f"size of {self.path} is not a multiple of {TIME_INDEX_ENTRY.size} bytes"
             )
 
     def _greater_ones(

@@ -40,11 +40,7 @@ class AbortedTxn(NamedTuple):
 ABORTED_TXN: Final = Layout(AbortedTxn)
 assert ABORTED_TXN.size == 34
 
-_ENTRY: Final = np.dtype(
-    [(name, f">i{8 if w.code == 'q' else 2}") for name, w in ABORTED_TXN.wires.items()]
-)
-_NATIVE: Final = _ENTRY.newbyteorder("=")
-assert _ENTRY.itemsize == ABORTED_TXN.size
+_NATIVE: Final = ABORTED_TXN.dtype.newbyteorder("=")
 
 
 class TxnIndexSearchResult(NamedTuple):
@@ -112,7 +108,7 @@ class TransactionIndex(IndexFile):
         with closing(file.hold()), undone_on_error(self.path) as undo:
             undo.callback(file.truncate, size_bytes)
             file.pwrite(data, size_bytes)
-        self._published = published.with_added(np.frombuffer(data, _ENTRY))
+        self._published = published.with_added(np.frombuffer(data, ABORTED_TXN.dtype))
         self._last_offset = last
 
     def sync(self) -> None:
@@ -168,7 +164,7 @@ class TransactionIndex(IndexFile):
         with self._lock:
             if self._published is None:
                 data = read_whole_index(self._fs, self.path)
-                raw = np.frombuffer(data, _ENTRY, len(data) // _ENTRY.itemsize)
+                raw = np.frombuffer(data, ABORTED_TXN.dtype, len(data) // ABORTED_TXN.size)
                 # Kafka reads only the first byte of the version.
                 if ((raw["version"] >> 8) > TXN_INDEX_VERSION).any():
                     raise CorruptIndex(f"{self.path} has an entry of an unknown version")

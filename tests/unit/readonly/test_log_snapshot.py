@@ -100,7 +100,7 @@ def test_hints_are_read_once_until_they_are_forgotten() -> None:
     anew = files.segments[0].hints
 
     assert again is first
-    assert (first.offsets.tolist(), anew.offsets.tolist()) == ([1], [2])
+    assert (list(first.offsets), list(anew.offsets)) == ([1], [2])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.machinery.directory_home import record
 from tests.machinery.stored_log import (
     BATCHES,
@@ -22,6 +25,7 @@ from tidelog.errors import (
     KafkaStorageError,
     OffsetOutOfRange,
 )
+from tidelog.readonly.read_only_segment import hints_in, hints_in_many
 from tidelog.records.builder import build_batch
 
 # Hints
@@ -50,6 +54,22 @@ def test_hints_that_lie_are_ignored(entries: bytes, start: int) -> None:
     home.write(name_of(0, ".index"), entries)
 
     assert (VALUES[start:], None) == read(home.read_only("t-0"), start, 6)
+
+
+@given(
+    st.lists(st.tuples(st.integers(-2, 9), st.integers(-2, 9)), max_size=6),
+    st.binary(max_size=7),
+    st.integers(0, 2**40),
+)
+def test_few_hints_and_many_are_the_same(
+    entries: list[tuple[int, int]], rest: bytes, base_offset: int
+) -> None:
+    """Plain code, which few are read with, and arrays stop at the same entry."""
+    raw = index(*entries) + rest
+
+    few, many = hints_in(raw, base_offset), hints_in_many(raw, base_offset)
+
+    assert [list(each) for each in few] == [each.tolist() for each in map(np.asarray, many)]
 
 
 def test_a_hint_into_a_records_value_is_ignored() -> None:

@@ -9,8 +9,7 @@ from tests.machinery.directory_home import DataHome
 from tidelog.errors import CorruptMessage, InvalidArgument, KafkaStorageError
 from tidelog.log.offset_lookup import OffsetTarget, TimestampedOffset
 from tidelog.records.builder import build_batch
-from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
-from tidelog.segment.time_index import TIME_INDEX_ENTRY
+from tidelog.segment.index_entries import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 
 TIMES = [10, 30, 20, 40, 35, 50]
 """Of the records at offsets 0 to 5: a batch each, two segments of three."""
@@ -40,9 +39,9 @@ def home_of(times: list[int] = TIMES, *, indexed: bool = True) -> DataHome:
         home.write(name_of(base, "log"), data)
         if indexed:
             rising = [(t, at) for at, t in enumerate(part) if t > max([-1, *part[:at]])]
-            home.write(name_of(base, "timeindex"), entries(TIME_INDEX_ENTRY, *rising))
+            home.write(name_of(base, "timeindex"), entries(TIME_INDEX_ENTRY.dtype, *rising))
             places = [(at, at * SIZE) for at in (1, 2)]
-            home.write(name_of(base, "index"), entries(OFFSET_INDEX_ENTRY, *places))
+            home.write(name_of(base, "index"), entries(OFFSET_INDEX_ENTRY.dtype, *places))
     return home
 
 
@@ -96,7 +95,7 @@ def test_the_greatest_timestamp_finds_the_first_record_that_has_it(
 def test_entries_that_lie_are_not_believed(rows: list[tuple[int, int]]) -> None:
     """An entry counts if the batch that it names says the same."""
     home = home_of()
-    home.write(name_of(0, "timeindex"), entries(TIME_INDEX_ENTRY, *rows))
+    home.write(name_of(0, "timeindex"), entries(TIME_INDEX_ENTRY.dtype, *rows))
 
     offsets = {
         target: seen and seen.offset for target in EXPECTED for seen in [found(home, target)]

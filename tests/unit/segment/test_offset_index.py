@@ -13,7 +13,8 @@ from tidelog.errors import (
     OffsetsOutOfOrder,
     SegmentOffsetOverflow,
 )
-from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY, OffsetIndex, OffsetPosition
+from tidelog.segment.index_entries import OFFSET_INDEX_ENTRY, OffsetPosition
+from tidelog.segment.offset_index import OffsetIndex
 
 if TYPE_CHECKING:
     from tests.unit.segment.conftest import Room
@@ -305,8 +306,8 @@ def test_a_valid_index_passes_its_check(room: Room) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        np.array([(-1, 0)], OFFSET_INDEX_ENTRY).tobytes(),
-        np.array([(1, 0)], OFFSET_INDEX_ENTRY).tobytes() + b"odd",
+        np.array([(-1, 0)], OFFSET_INDEX_ENTRY.dtype).tobytes(),
+        np.array([(1, 0)], OFFSET_INDEX_ENTRY.dtype).tobytes() + b"odd",
     ],
 )
 def test_an_inconsistent_index_is_corrupt(room: Room, data: bytes) -> None:

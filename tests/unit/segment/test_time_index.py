@@ -15,7 +15,8 @@ from tidelog.errors import (
     OffsetsOutOfOrder,
     SegmentOffsetOverflow,
 )
-from tidelog.segment.time_index import TIME_INDEX_ENTRY, TimeIndex, TimestampOffset
+from tidelog.segment.index_entries import TIME_INDEX_ENTRY, TimestampOffset
+from tidelog.segment.time_index import TimeIndex
 
 if TYPE_CHECKING:
     from tests.unit.segment.conftest import Room
@@ -310,9 +311,9 @@ def test_a_valid_index_passes_its_check(room: Room) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        np.array([(10, 1), (9, 2)], TIME_INDEX_ENTRY).tobytes(),
-        np.array([(10, 1), (11, -2)], TIME_INDEX_ENTRY).tobytes(),
-        np.array([(10, 1)], TIME_INDEX_ENTRY).tobytes() + b"odd",
+        np.array([(10, 1), (9, 2)], TIME_INDEX_ENTRY.dtype).tobytes(),
+        np.array([(10, 1), (11, -2)], TIME_INDEX_ENTRY.dtype).tobytes(),
+        np.array([(10, 1)], TIME_INDEX_ENTRY.dtype).tobytes() + b"odd",
     ],
 )
 def test_an_inconsistent_index_is_corrupt(room: Room, data: bytes) -> None:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tidelog.explain.verify.findings import REBUILD, REBUILT, Finding, damage, unusual
-from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
-from tidelog.segment.time_index import TIME_INDEX_ENTRY
+from tidelog.segment.index_entries import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +78,7 @@ class OffsetIndexCheck:
 
     def __init__(self, place: IndexPlace) -> None:
         self._place = place
-        self._read = _read(place, OFFSET_INDEX_ENTRY)
+        self._read = _read(place, OFFSET_INDEX_ENTRY.dtype)
         entries = self._read.entries
         self._offsets: Ints = entries["relative_offset"].astype(np.int64) + place.base_offset
         self._positions: Ints = entries["position"].astype(np.int64)
@@ -102,7 +101,7 @@ class OffsetIndexCheck:
 
     def findings(self, end_position: int, next_offset: int) -> Iterator[Finding]:
         """Yield what is wrong, given where the segment's valid bytes and offsets end."""
-        place, size = self._place, OFFSET_INDEX_ENTRY.itemsize
+        place, size = self._place, OFFSET_INDEX_ENTRY.size
         yield from _form(place, size, self._read.zeros)
         is_beyond = (self._positions >= end_position) | (self._offsets >= next_offset)
         steps = (np.diff(self._offsets) <= 0) | (np.diff(self._positions) <= 0)
@@ -132,7 +131,7 @@ class TimeIndexCheck:
 
     def __init__(self, place: IndexPlace) -> None:
         self._place = place
-        self._read = _read(place, TIME_INDEX_ENTRY)
+        self._read = _read(place, TIME_INDEX_ENTRY.dtype)
         entries = self._read.entries
         self._timestamps: Ints = entries["timestamp_ms"].astype(np.int64)
         self._offsets: Ints = entries["relative_offset"].astype(np.int64) + place.base_offset
@@ -161,7 +160,7 @@ class TimeIndexCheck:
 
     def findings(self, next_offset: int) -> Iterator[Finding]:
         """Yield what is wrong, given where the segment's offsets end."""
-        place, size = self._place, TIME_INDEX_ENTRY.itemsize
+        place, size = self._place, TIME_INDEX_ENTRY.size
         yield from _form(place, size, self._read.zeros)
         is_beyond = self._offsets >= next_offset
         steps = (np.diff(self._timestamps) <= 0) | (np.diff(self._offsets) < 0)

@@ -9,8 +9,7 @@ import pytest
 
 from tidelog.explain.verify.verify_indexes import IndexPlace, OffsetIndexCheck, TimeIndexCheck
 from tidelog.records.memory import BatchColumns, walk
-from tidelog.segment.offset_index import OFFSET_INDEX_ENTRY
-from tidelog.segment.time_index import TIME_INDEX_ENTRY
+from tidelog.segment.index_entries import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from tidelog.testing import build_batch
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def offset_findings(
     entries: list[tuple[int, int]], *, tail: bytes = b"", rebuilt: bool = False
 ) -> list[Finding]:
     """Check an offset index of an inactive segment."""
-    data = np.array(entries, OFFSET_INDEX_ENTRY).tobytes() + tail
+    data = np.array(entries, OFFSET_INDEX_ENTRY.dtype).tobytes() + tail
     check = OffsetIndexCheck(
         IndexPlace("/i", data, len(data), BASE, is_active=False, is_rebuilt=rebuilt)
     )
@@ -92,7 +91,7 @@ def test_zeros_and_odd_bytes_are_told() -> None:
 
 def time_findings(entries: list[tuple[int, int]], *, active: bool = False) -> list[Finding]:
     """Check a time index."""
-    data = np.array(entries, TIME_INDEX_ENTRY).tobytes()
+    data = np.array(entries, TIME_INDEX_ENTRY.dtype).tobytes()
     check = TimeIndexCheck(
         IndexPlace("/t", data, len(data), BASE, is_active=active, is_rebuilt=False)
     )
