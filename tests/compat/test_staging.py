@@ -16,7 +16,7 @@ from tests.crash.staging_stories import prepared
 from tidelog.codec.checkpoint_file import read_checkpoint
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.staging.directory import CommitPoint
-from tidelog.staging.journal import list_journals
+from tidelog.staging.journal_names import list_journals
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,7 +25,7 @@ from tidelog.records.builder import build_batch
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import read_finished
-from tidelog.staging.journal import list_journals
+from tidelog.staging.journal_names import list_journals
 from tidelog.staging.transaction import Transaction as Staged
 from tidelog.testing import PowerCut
 

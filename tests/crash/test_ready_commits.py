@@ -33,7 +33,8 @@ from tidelog.mailbox.letter import State
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import read_finished
-from tidelog.staging.journal import NewTopic, list_journals
+from tidelog.staging.journal import NewTopic
+from tidelog.staging.journal_names import list_journals
 from tidelog.staging.manifest_names import MANIFESTS
 from tidelog.staging.ready import ReadyFiles
 from tidelog.staging.staged_file import is_staged_name

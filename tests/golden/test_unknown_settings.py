@@ -10,7 +10,7 @@ import pytest
 
 from tidelog.cli.main import main
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.config.log_config import DELETION_SETTINGS
+from tidelog.config.deletion_settings import DELETION_SETTINGS
 from tidelog.env.machine import Machine
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidRecord

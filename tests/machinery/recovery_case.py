@@ -91,7 +91,7 @@ def make_case(seed: int, stored: Sequence[StoredLog]) -> RecoveryCase:
     segments = bases(files) or [0]
     headers = {base: walk(files.get(name_of(base), b"")).batches for base in segments}
     last = headers[segments[-1]]
-    end = int(last.last_offset[-1]) + 1 if len(last) else segments[-1]
+    end = last.next_offset if len(last) else segments[-1]
     done = apply_damage(rng, files) if rng.random() < 0.97 else []
     anywhere = rng.randrange(end + 1)
     return RecoveryCase(

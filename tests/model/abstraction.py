@@ -20,7 +20,7 @@ from tidelog.records.batch import BATCH_HEADER
 from tidelog.segment.filenames import log_file
 from tidelog.service.requests.request import REQUESTS
 from tidelog.staging.finished import FINISHED_FILE
-from tidelog.staging.journal import is_journal_name
+from tidelog.staging.journal_names import is_journal_name
 from tidelog.staging.manifest_names import MANIFESTS
 from tidelog.testing.disk import DirectoryNode, FileNode
 

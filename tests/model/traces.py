@@ -45,7 +45,7 @@ from tidelog.service.requests.home import Home
 from tidelog.service.requests.request_client import Asker, here_or_there
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.finished import FINISHED_FILE
-from tidelog.staging.journal import is_journal_name
+from tidelog.staging.journal_names import is_journal_name
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.staging.transaction import Transaction

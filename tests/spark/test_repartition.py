@@ -18,7 +18,7 @@ import tidelog
 from tidelog.cli.commands.spark import run as run_spark
 from tidelog.cli.commands.spark_jobs import repartition as repartition_job
 from tidelog.cli.parser import make_parser
-from tidelog.config.log_config import NEVER_DELETED
+from tidelog.config.deletion_settings import NEVER_DELETED
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, TidelogError
 from tidelog.records.isolation import Isolation

@@ -15,8 +15,8 @@ from tidelog.codec.varint import read_varint, read_varlong
 from tidelog.errors import InvalidArgument, InvalidRecord, InvariantError
 from tidelog.kernels import rows
 from tidelog.kernels.compaction import key_rows as keys
-from tidelog.records.batch import BatchFlags
-from tidelog.records.record import MIN_RECORD_BYTES, scan_record, wrap_int64
+from tidelog.records.batch import BatchFlags, wrap_int64
+from tidelog.records.record import MIN_RECORD_BYTES, scan_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
-from typing import TYPE_CHECKING, NoReturn
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from tidelog.cli.terminal import printable, screen_width
 from tidelog.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -12,13 +13,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
+class CommandHelp(RawDescriptionHelpFormatter):
+    """Help as wide as the terminal; argparse would load ``shutil`` to find that out."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=screen_width() - 2)
+
+
 class CommandParser(ArgumentParser):
-    """A command's parser: options may stand before, between and after positional arguments."""
+    """A command's parser: options may stand before, between and after positional arguments.
+
+    They cannot be abbreviated: a new option could change what a command line means.
+    """
 
     _is_intermixed = False
     """Whether options and positional arguments are being parsed one after the other."""
     _words: Sequence[str] = ()
     _checks: tuple[Callable[[Namespace], str | None], ...] = ()
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - those of argparse
+        super().__init__(**options, formatter_class=CommandHelp, allow_abbrev=False)
 
     def check_with(self, check: Callable[[Namespace], str | None]) -> None:
         """Let ``check`` complete what was parsed, or return an error, or None, after the others."""
@@ -31,8 +45,6 @@ class CommandParser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and where to find help, in two lines, and exit with 2."""
-        from tidelog.cli.terminal import printable
-
         text = printable(_reworded(message, self._words))
         self.exit(ExitCode.BAD_USAGE, f"{self.prog}: {text}\nsee: {self.prog} --help\n")
 

@@ -25,14 +25,17 @@ def offline_directories(directory: ReadOnlyDirectory) -> list[OfflineDirectory]:
     None without a service, or if its file of metrics cannot be read.
     """
     from tidelog.env.clock import SYSTEM_CLOCK
-    from tidelog.manager.metrics.health import offline_directories
     from tidelog.manager.metrics.metrics_file import read_metrics_file
 
     found: dict[str, OfflineDirectory] = {}
     for path in directory.paths:
         with suppress(OSError, TidelogError):
             text = read_metrics_file(directory.fs, path, SYSTEM_CLOCK.now_ms())
-            found |= {one.path: one for one in offline_directories(text or "")}
+            if not text:
+                continue
+            from tidelog.manager.metrics.health import offline_directories
+
+            found |= {one.path: one for one in offline_directories(text)}
     return list(found.values())
 
 

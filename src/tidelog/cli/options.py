@@ -7,7 +7,6 @@ modules imports NumPy or other slow packages, so that ``--help`` answers at once
 from __future__ import annotations
 
 import os
-from argparse import RawDescriptionHelpFormatter
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -114,8 +113,6 @@ def new_subparser(
         help=text,
         description=text[:1].upper() + text[1:] + ".",
         epilog=f"{epilog}\n\n{EXIT_CODES}" if epilog else EXIT_CODES,
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
 
 

@@ -6,7 +6,6 @@ command load them all.
 
 from __future__ import annotations
 
-from argparse import RawDescriptionHelpFormatter
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -66,8 +65,6 @@ def make_parser(words: Sequence[str] = ()) -> CommandParser:
         prog="tidelog",
         description=DESCRIPTION,
         epilog=EXIT_CODES,
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("-V", "--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")

@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tidelog.cli.progress import Unit, current_line
 from tidelog.cli.terminal import print_message, printable
-from tidelog.config.log_config import LogConfig
-from tidelog.datadir.adoption import deleted_partitions
 from tidelog.datadir.catalogue import METADATA_TOPIC
-from tidelog.datadir.deletion_marks import read_catalogue_in_force
-from tidelog.datadir.partition_directories import is_partition_directory, survey
+from tidelog.datadir.partition_directories import is_partition_directory
 from tidelog.env.files import is_gone
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
@@ -21,26 +18,25 @@ from tidelog.readonly.absent_partitions import BY_FLAG
 from tidelog.readonly.read_again import MAY_PASS, read_again
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import open_read_only
-from tidelog.readonly.read_only_topic import ReadOnlyTopic
 from tidelog.segment.filenames import (
     TopicPartition,
     check_topic_name,
     log_directory_name,
     parse_topic_partition,
 )
-from tidelog.staging.journal import list_journals
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from tidelog.config.log_config import LogConfig
     from tidelog.env.files import FileSystem
     from tidelog.explain.describe import LogFacts
     from tidelog.readonly.damaged_range import OnDamage
     from tidelog.readonly.holes import Hole
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
-    from tidelog.readonly.read_only_topic import MissingPartition
+    from tidelog.readonly.read_only_topic import MissingPartition, ReadOnlyTopic
 
 T = TypeVar("T")
 K = TypeVar("K", "Place", TopicPartition)
@@ -154,6 +150,9 @@ class ChosenPartitions(NamedTuple):
 
         Raises InvalidConfig.
         """
+        from tidelog.config.log_config import LogConfig
+        from tidelog.readonly.read_only_topic import ReadOnlyTopic
+
         configs: dict[str, LogConfig] = {}
         for place in self.places:
             if place.topic not in configs:
@@ -207,6 +206,8 @@ class ChosenPartitions(NamedTuple):
 
         Readers do not see their records; Kafka would show those that are in the logs already.
         """
+        from tidelog.staging.journal_names import list_journals
+
         try:
             count = sum(len(list_journals(part.fs, part.path)) for part in self.directory.parts)
         except OSError:  # the command has reported it
@@ -369,6 +370,10 @@ def find_places(
 
 def _own_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
     """Return the partitions that a writer would open: neither foreign nor of a deleted topic."""
+    from tidelog.datadir.adoption import deleted_partitions
+    from tidelog.datadir.deletion_marks import read_catalogue_in_force
+    from tidelog.datadir.partition_directories import survey
+
     catalogue = read_catalogue_in_force(fs, path)
     listed = {
         log_directory_name(topic.name, number)

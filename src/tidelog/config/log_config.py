@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from tidelog.config.deletion_settings import COMPACT, DELETE
 from tidelog.config.option import (
     INT64_MAX,
     Check,
@@ -33,19 +34,6 @@ SECOND_MS: Final = 1_000
 MINUTE_MS: Final = 60 * SECOND_MS
 HOUR_MS: Final = 60 * MINUTE_MS
 DAY_MS: Final = 24 * HOUR_MS
-
-COMPACT: Final = "compact"
-DELETE: Final = "delete"
-
-DELETION_SETTINGS: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
-"""The settings that determine what is deleted or compacted."""
-
-NEVER_DELETED: Final[Mapping[str, str]] = {
-    "cleanup.policy": DELETE,
-    "retention.ms": "-1",
-    "retention.bytes": "-1",
-}
-"""What the copy of a topic has for those that are unknown: nothing is deleted by a guess."""
 
 _REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
 _throttled_replicas: Final = Check(

@@ -6,7 +6,6 @@ Properties (text) are converted to values and back by Kafka's rules. Kafka: ``Co
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import logging
 import re
 from dataclasses import dataclass
@@ -298,5 +297,7 @@ def _unknown(name: object, options: Mapping[str, Option]) -> str:
         return f"{name!r}: the name of a setting is text"
     if name in REMOVED:
         return f"{name}: unknown, removed from Kafka: {REMOVED[name]}"
-    near = difflib.get_close_matches(name, options, n=1)
+    from difflib import get_close_matches  # noqa: PLC0415 - few names are mistyped
+
+    near = get_close_matches(name, options, n=1)
     return f"{name}: unknown" + (f", did you mean {near[0]}?" if near else "")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.config.log_config import DELETION_SETTINGS, LogConfig
-from tidelog.config.option import options_of
-from tidelog.datadir.cluster_metadata.broker_settings import ConfigSource, KnownSetting, formatted
+from tidelog.config.deletion_settings import DELETION_SETTINGS
+from tidelog.datadir.known_setting import ConfigSource, KnownSetting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from tidelog.config.log_config import LogConfig
 
 BIRTH_SETTINGS: Final = frozenset(
     {
@@ -36,9 +37,11 @@ OF_OLDER_TOPICS: Final[Mapping[str, str]] = {"retention.ms": "-1"}
 
 def birth_values(defaults: LogConfig) -> dict[str, str]:
     """Return the birth values of a topic that is created where these defaults hold."""
+    from tidelog.config.option import options_of  # noqa: PLC0415 - for who creates topics only
+
     return {
         known.name: known.kind.format(getattr(defaults, known.field))
-        for known in options_of(LogConfig)
+        for known in options_of(type(defaults))
         if known.name in BIRTH_SETTINGS
     }
 
@@ -58,6 +61,10 @@ def unlike_birth(
     inherited: Mapping[str, KnownSetting], given: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str]]:
     """Yield name, birth value and given value of the settings of a process that do not count."""
+    from tidelog.datadir.cluster_metadata.broker_settings import (  # noqa: PLC0415 - for writers
+        formatted,
+    )
+
     for name, value in sorted(given.items()):
         born = inherited.get(name)
         if born is None or born.source is not ConfigSource.BIRTH:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import read_small_file, replace_file
 from tidelog.codec.uuid_text import format_uuid, parse_uuid
-from tidelog.config.option import INT32_MAX
 from tidelog.datadir.birth import read_birth
 from tidelog.datadir.effective_config import TopicSettings
 from tidelog.errors import (
@@ -27,6 +26,7 @@ from tidelog.errors import (
     KafkaStorageError,
     TopicAlreadyExists,
 )
+from tidelog.records.batch import INT32_MAX
 from tidelog.segment.filenames import check_topic_name
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.config.log_config import LogConfig
-    from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings, KnownSetting
+    from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
+    from tidelog.datadir.known_setting import KnownSetting
     from tidelog.env.files import FileSystem
 
 CATALOGUE_FILE: Final = "tidelog.topics.json"

@@ -9,14 +9,15 @@ import logging
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.config.log_config import DELETION_SETTINGS, NEVER_DELETED, LogConfig
+from tidelog.config.deletion_settings import DELETION_SETTINGS, NEVER_DELETED
 from tidelog.datadir.birth import birth_values, settings_of_birth
 from tidelog.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-    from tidelog.datadir.cluster_metadata.broker_settings import KnownSetting
+    from tidelog.config.log_config import LogConfig
+    from tidelog.datadir.known_setting import KnownSetting
 
 _log = logging.getLogger(__name__)
 
@@ -102,6 +103,8 @@ class TopicSettings:
         What is unknown about deletion deletes nothing; under an unknown policy no limit does. The
         process that copies brings nothing: a broker's topic was born with Kafka's defaults.
         """
+        from tidelog.config.log_config import LogConfig  # noqa: PLC0415 - for copies only
+
         inherited = {name: one.value for name, one in self.inherited.items()}
         birth = birth_values(LogConfig.of_kafka()) if self.is_adopted else inherited
         known = {**(inherited if self.is_adopted else {}), **self.config}

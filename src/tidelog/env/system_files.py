@@ -6,11 +6,9 @@ Platforms without POSIX locks, fsync and rename (Windows) are read-only: everyth
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import mmap
 import os
-import shutil
 import stat
 import sys
 import threading
@@ -26,6 +24,7 @@ from tidelog.errors import ForkedProcess, UnsupportedPlatform
 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Callable  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from shutil import _ntuple_diskusage
     from typing import Self
 
     from tidelog.env.descriptors import DescriptorBudget
@@ -351,11 +350,11 @@ class SystemFiles(WholeFiles):
 
     def free_bytes(self, path: str) -> int:
         """Return the free bytes available to this user on the disk of ``path``."""
-        return shutil.disk_usage(path).free
+        return _disk_usage(path).free
 
     def total_bytes(self, path: str) -> int:
         """Return the bytes that the disk of ``path`` can hold, used or free."""
-        return shutil.disk_usage(path).total
+        return _disk_usage(path).total
 
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and deletions in this directory durable."""
@@ -381,11 +380,19 @@ def _check_target(path: str, error: OSError) -> None:
         raise OSError(errno.ELOOP, "Link to a missing file", path) from error
 
 
+def _disk_usage(path: str) -> _ntuple_diskusage:
+    import shutil  # noqa: PLC0415 - loads three compressors
+
+    return shutil.disk_usage(path)
+
+
 @cache
 def _address_of_pread() -> int:
     """Return the address of C's ``pread`` with a 64-bit position; 0 if there is none."""
     if not _HAVE_PREAD or sys.maxsize < 1 << 32:
         return 0
+    import ctypes  # noqa: PLC0415 - for kernels, which few commands use
+
     pread = getattr(ctypes.CDLL(None), "pread", None)
     return 0 if pread is None else ctypes.cast(pread, ctypes.c_void_p).value or 0
 
@@ -395,6 +402,8 @@ def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
     """Return C's ``sync_file_range`` with 64-bit positions; None if there is none."""
     if sys.platform != "linux" or sys.maxsize < 1 << 32:
         return None
+    import ctypes  # noqa: PLC0415 - for writers
+
     found = getattr(ctypes.CDLL(None), "sync_file_range", None)
     if found is not None:
         found.argtypes = ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint

@@ -18,9 +18,9 @@ from tidelog.codec.rows import (
     TopicName,
 )
 from tidelog.codec.uuid_text import format_uuid
-from tidelog.config.log_config import DELETION_SETTINGS
-from tidelog.datadir.cluster_metadata.broker_settings import KnownSetting
+from tidelog.config.deletion_settings import DELETION_SETTINGS
 from tidelog.datadir.effective_config import NO_SETTINGS
+from tidelog.datadir.known_setting import KnownSetting
 from tidelog.errors import CorruptMessage, TidelogError
 from tidelog.explain.segment_contents import SegmentContents, contents_of
 from tidelog.readonly.holes import Hole

@@ -6,11 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-
 from tidelog.codec.compression import codec_name
 from tidelog.codec.rows import Batches, TimeOrMinus1
 from tidelog.errors import CorruptMessage
+from tidelog.lazy import np
 from tidelog.records.batch import NO_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def contents_of(log: ReadOnlyLog) -> dict[int, SegmentContents]:
             numbers = np.searchsorted(bases, piece.batches.base_offset, "right") - 1
             for number in np.unique(numbers).tolist():
                 found[int(bases[number])].add(piece.batches.select(numbers == number))
-            reached = int(piece.batches.last_offset[-1]) + 1
+            reached = piece.batches.next_offset
     except CorruptMessage:
         for base in bases[max(np.searchsorted(bases, reached, "right") - 1, 0) :].tolist():
             found[base].is_whole = False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
+from tidelog.lazy import np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

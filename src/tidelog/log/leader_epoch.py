@@ -12,7 +12,7 @@ from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.codec.checkpoint_file import read_leader_epochs, write_leader_epochs
+from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs, write_leader_epochs
 from tidelog.errors import InvalidArgument
 from tidelog.log.directory_guard import PASSING
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.directory_guard import DirectoryGuard
 
-LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_EPOCH_OFFSET: Final = -1
 

@@ -238,7 +238,7 @@ def iterate(read: Callable[[int], FetchData], start_offset: int) -> Iterator[Rec
         if piece is not None:
             shown = without_aborted(piece.batches_in_data, found.aborted or ())
             next_offset = yield from ascending(piece.data, shown, next_offset)
-            offset = int(piece.batches.last_offset[-1]) + 1
+            offset = piece.batches.next_offset
         if error is not None:
             raise error
         if piece is None:

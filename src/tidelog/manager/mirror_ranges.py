@@ -142,7 +142,7 @@ def copy_batches(
                 *(whole.topic, whole.partition, whole.mirror_end),
                 "the source has a batch across this offset",
             )
-        data = bytes(piece.data[int(batches.position[0]) : int(batches.end[-1])])
+        data = bytes(piece.data[int(batches.position[0]) : batches.next_position])
         if writer is not None:
             writer.append(whole.topic, whole.partition, data, segment_bytes=whole.segment_bytes)
         copied.add(CopiedBatches(first, last + 1, len(batches), len(data)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tidelog.cleaner.compaction import Compaction, examine_log
 from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
-from tidelog.config.log_config import DELETION_SETTINGS
+from tidelog.config.deletion_settings import DELETION_SETTINGS
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (

@@ -26,8 +26,9 @@ from tidelog.datadir.cluster_metadata.bootstrap import (
     bootstrap_file,
     bootstrap_records,
 )
-from tidelog.datadir.cluster_metadata.broker_settings import ConfigSource, formatted, is_default
+from tidelog.datadir.cluster_metadata.broker_settings import formatted, is_default
 from tidelog.datadir.effective_config import is_about_tiers
+from tidelog.datadir.known_setting import ConfigSource
 from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
 from tidelog.datadir.partition_directories import PartitionLinks, random_id, survey
 from tidelog.errors import CommitPending, KafkaStorageError
@@ -37,7 +38,7 @@ from tidelog.readonly.cluster_metadata import (
     read_cluster_metadata,
 )
 from tidelog.segment.filenames import is_future_directory, log_directory_name
-from tidelog.staging.journal import list_journals
+from tidelog.staging.journal_names import list_journals
 from tidelog.staging.ready import waiting
 
 if TYPE_CHECKING:

@@ -91,9 +91,9 @@ class _Walk:
             try:
                 records = self._records_of(segment)
                 for piece in self._pieces_of(records):
-                    self._report_skipped(int(piece.batches.base_offset[0]))
+                    self._report_skipped(piece.batches.first_offset)
                     yield piece
-                    self._start = max(self._start, int(piece.batches.last_offset[-1]) + 1)
+                    self._start = max(self._start, piece.batches.next_offset)
                     self._renewals, self._damage = 0, None
             except SnapshotOutdated as outdated:
                 self._resumed.clear()
@@ -167,5 +167,5 @@ class _Walk:
         for piece in records.whole_pieces(_PIECE_BYTES, check_crc=self._check_crc):
             if found := piece.between(self._start, self._end):
                 yield found
-            if int(piece.batches.last_offset[-1]) + 1 >= self._end:
+            if piece.batches.next_offset >= self._end:
                 return

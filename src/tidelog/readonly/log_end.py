@@ -74,8 +74,8 @@ def end_of(snapshot: LogSnapshot, lines: Lines = NO_LINES, *, past_damage: bool 
         position = at = records.start
         while True:
             for piece in records.pieces(check_crc=True):
-                offset = int(piece.batches.last_offset[-1]) + 1
-                position = at = int(piece.batches.end[-1])
+                offset = piece.batches.next_offset
+                position = at = piece.batches.next_position
             start = _start_behind(records, segment, past_damage=past_damage)
             if start is None:
                 break

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from tidelog.datadir.catalogue import METADATA_TOPIC
-from tidelog.datadir.lock_file import has_writer
 from tidelog.datadir.offset_checkpoints import (
     CLEANER_OFFSET_FILE,
     RECOVERY_POINT_FILE,
@@ -23,7 +22,6 @@ from tidelog.datadir.offset_checkpoints import (
 from tidelog.datadir.partition_directories import lies_twice
 from tidelog.errors import CorruptFile, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.absent_partitions import BY_ARGUMENT, partitions_elsewhere
-from tidelog.readonly.cluster_metadata import find_broker_settings
 from tidelog.readonly.directory_files import DirectoryFiles
 from tidelog.readonly.holes import Hole
 from tidelog.readonly.placement import find_partitions
@@ -164,6 +162,10 @@ class ReadOnlyDirectory:
         topic is in the catalogue before its directories are made.
         """
         lost = self._placed.lost
+        if not lost:
+            return ()
+        from tidelog.datadir.lock_file import has_writer
+
         lines = {part: _last_known_offsets(part) for part in set(lost.values())}
         written = {part for part in lines if has_writer(part.path)}
         return tuple(
@@ -352,6 +354,8 @@ class ReadOnlyDirectory:
     @cached_property
     def _broker(self) -> BrokerSettings:
         """What is known of the broker's settings; read when it is first asked for."""
+        from tidelog.readonly.cluster_metadata import find_broker_settings
+
         return find_broker_settings(
             self.paths,
             fs=self._fs,

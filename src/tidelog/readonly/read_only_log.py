@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import os
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from tidelog.codec.checkpoint_file import read_leader_epochs
+from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs
 from tidelog.codec.rows import HighWatermark, LastStable, LogEnd, LogStart
 from tidelog.env.moments import time_ms
 from tidelog.errors import (
@@ -22,10 +20,7 @@ from tidelog.errors import (
     OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
-from tidelog.log.committed import AbortedFilter
-from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
-from tidelog.log.offset_lookup import OffsetTarget, SearchedLog, fetch_offset
-from tidelog.log.record_count import check_range, count_records
+from tidelog.lazy import np
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.readonly.batch_walk import walk_range
 from tidelog.readonly.checkpoints import NO_LINES, Checkpoints, Lines
@@ -43,9 +38,7 @@ from tidelog.readonly.replayed_transactions import (
     newest_snapshot,
     replay_transactions,
 )
-from tidelog.readonly.splits import CutPoints, Split, cut, cut_points
 from tidelog.records.batch import INT64_MAX
-from tidelog.records.decoded import decoded, undecodable
 from tidelog.segment.filenames import (
     log_directory_name,
     offset_from_file_name,
@@ -65,13 +58,11 @@ if TYPE_CHECKING:
     from tidelog.readonly.log_snapshot import LogSnapshot
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.readonly.read_only_segment import ReadOnlySegment
+    from tidelog.readonly.splits import CutPoints, Split
     from tidelog.records.array_rows import Bools
     from tidelog.records.file_records import Piece
     from tidelog.records.record import Record
     from tidelog.records.record_columns import RecordColumns
-
-
-_TARGETS: Final = (OffsetTarget.EARLIEST, OffsetTarget.LATEST, OffsetTarget.MAX_TIMESTAMP)
 
 
 class ReadUpTo(StrEnum):
@@ -282,8 +273,11 @@ class ReadOnlyLog:
         watermark. Raises InvalidArgument for an unknown target, CorruptMessage for damage before
         the answer, and KafkaStorageError, also where the leader epochs cannot be read.
         """
+        from tidelog.log.offset_lookup import OffsetTarget, SearchedLog, fetch_offset
+
         wanted = time_ms(target)
-        if wanted < 0 and wanted not in _TARGETS:
+        ends = (OffsetTarget.EARLIEST, OffsetTarget.LATEST)
+        if wanted < 0 and wanted not in {*ends, OffsetTarget.MAX_TIMESTAMP}:
             raise InvalidArgument(f"{target} is neither a time in ms nor a known target")
         end = self.high_watermark if end_offset is None else end_offset
 
@@ -293,7 +287,7 @@ class ReadOnlyLog:
             return fetch_offset(searched, self._leader_epochs, wanted)
 
         found = self._files.ask(find)
-        if wanted in {OffsetTarget.EARLIEST, OffsetTarget.LATEST}:
+        if wanted in ends:
             return found
         if found is None or wanted == OffsetTarget.MAX_TIMESTAMP:
             self.check_undamaged(end)
@@ -364,9 +358,11 @@ class ReadOnlyLog:
             KafkaStorageError: the disk failed, or the log was deleted or truncated meanwhile.
         """
         start, end = self._range(start_offset, end_offset, committed=committed)
-        found = self._pieces_and_shown(start, end, committed=committed, check_crc=check_crc)
-        for piece, is_shown in found:
-            yield piece._replace(batches=piece.batches.select(is_shown)) if committed else piece
+        if not committed:
+            yield from self._all_pieces(start, end, check_crc=check_crc)
+            return
+        for piece, is_shown in self._shown_pieces(start, end, check_crc=check_crc):
+            yield piece._replace(batches=piece.batches.select(is_shown))
 
     def decodable_pieces(
         self, start_offset: int, end_offset: int, *, committed: bool = False, check_crc: bool = True
@@ -375,6 +371,8 @@ class ReadOnlyLog:
 
         To find them each batch is decoded. Arguments and errors as ``pieces``.
         """
+        from tidelog.records.decoded import undecodable
+
         for piece in self.pieces(
             start_offset, end_offset, committed=committed, check_crc=check_crc
         ):
@@ -396,7 +394,11 @@ class ReadOnlyLog:
         Control batches count as shown. Arguments and errors as ``pieces``.
         """
         start, end = self._range(start_offset, end_offset, committed=committed)
-        yield from self._pieces_and_shown(start, end, committed=committed)
+        if committed:
+            yield from self._shown_pieces(start, end)
+            return
+        for piece in self._all_pieces(start, end):
+            yield piece, np.ones(len(piece.batches), np.bool_)
 
     def records(
         self,
@@ -452,6 +454,8 @@ class ReadOnlyLog:
         self, piece: Piece, start: int, end: int, since_ms: int
     ) -> Iterator[RecordColumns]:
         """Yield the records of a piece; where damage is skipped, past what does not decode."""
+        from tidelog.records.decoded import decoded
+
         while len(piece.batches):
             try:
                 yield from decoded(piece, start, end, since_ms)
@@ -489,6 +493,8 @@ class ReadOnlyLog:
                 the range ends, and for a batch that reaches out of the range, or has an old format,
                 and does not decode.
         """
+        from tidelog.log.record_count import check_range, count_records
+
         start = self.log_start_offset if start_offset is None else start_offset
         end = self.high_watermark if end_offset is None else end_offset
         try:
@@ -499,7 +505,7 @@ class ReadOnlyLog:
                 raise self.damage from error
             error.of_log(f"{self.topic}-{self.partition}")
             raise
-        return count_records(self._pieces_and_shown(start, end, committed=True), start, end)
+        return count_records(self._shown_pieces(start, end), start, end)
 
     def splits(self, start_offset: int, end_offset: int, target_bytes: int) -> list[Split]:
         """Cut offsets ``[start, end)`` into shares of about ``target_bytes``, at index entries.
@@ -512,6 +518,8 @@ class ReadOnlyLog:
                 reading the last share raises it.
             InvalidArgument: ``target_bytes`` is not positive.
         """
+        from tidelog.readonly.splits import cut
+
         if target_bytes < 1:
             raise InvalidArgument(f"a split of {target_bytes} bytes is not possible")
         if start_offset >= end_offset:
@@ -589,14 +597,12 @@ class ReadOnlyLog:
         finally:
             self._on_damage = reported
 
-    def _pieces_and_shown(
-        self, start: int, end: int, *, committed: bool, check_crc: bool = True
+    def _shown_pieces(
+        self, start: int, end: int, *, check_crc: bool = True
     ) -> Iterator[tuple[Piece, Bools]]:
-        """Yield each piece, and which of its batches are shown."""
-        if not committed:
-            for piece in self._all_pieces(start, end, check_crc=check_crc):
-                yield piece, np.ones(len(piece.batches), np.bool_)
-            return
+        """Yield each piece, and which of its batches a reader of committed records is shown."""
+        from tidelog.log.committed import AbortedFilter
+
         # A marker beyond the range may say that a transaction in it was aborted.
         replayed = self._replayed(start, self.log_end_offset, until_decided=end)
         shown_by = AbortedFilter(replayed.transactions.aborted_from(start))
@@ -623,7 +629,7 @@ class ReadOnlyLog:
                     self._holes.add((reached, base_offset))
                 before = piece.path
             yield piece
-            reached = int(piece.batches.last_offset[-1]) + 1
+            reached = piece.batches.next_offset
         self.check_undamaged(end)
 
     def _noting_skipped(self, skipped: DamagedRange) -> None:
@@ -633,6 +639,8 @@ class ReadOnlyLog:
 
     def _cut_points(self, start: int, end: int) -> Iterator[CutPoints]:
         """Yield the places at which each segment of the range may be cut."""
+        from tidelog.readonly.splits import cut_points
+
         for index, segment in enumerate(self.segments):
             is_last = index + 1 == len(self.segments)
             next_base = self.log_end_offset if is_last else self.segments[index + 1].base_offset

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
-from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
 from tidelog.datadir.effective_config import NO_SETTINGS, TopicSettings
 from tidelog.segment.filenames import TopicPartition
 
@@ -17,7 +16,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.datadir.catalogue import Topic
-    from tidelog.datadir.cluster_metadata.broker_settings import KnownSetting
+    from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
+    from tidelog.datadir.known_setting import KnownSetting
 
 
 class MissingPartition(NamedTuple):
@@ -43,6 +43,12 @@ class MissingPartition(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
 
+def _nothing_known() -> BrokerSettings:
+    from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
+
+    return BrokerSettings()
+
+
 @dataclass(frozen=True)
 class ReadOnlyTopic(TopicSettings):
     """One topic of one data directory.
@@ -64,7 +70,7 @@ class ReadOnlyTopic(TopicSettings):
     is_listed: bool
     is_adopted: bool
     broker_settings: Callable[[], BrokerSettings] = field(
-        default=BrokerSettings, compare=False, repr=False
+        default=_nothing_known, compare=False, repr=False
     )
     birth: Mapping[str, str] | None = None
 
@@ -74,7 +80,7 @@ class ReadOnlyTopic(TopicSettings):
         topic: Topic,
         partitions: tuple[int, ...],
         missing: tuple[int, ...],
-        broker_settings: Callable[[], BrokerSettings] = BrokerSettings,
+        broker_settings: Callable[[], BrokerSettings] = _nothing_known,
     ) -> ReadOnlyTopic:
         """Return a topic of the catalogue."""
         return cls(
@@ -95,7 +101,7 @@ class ReadOnlyTopic(TopicSettings):
         name: str,
         topic_id: UUID | None,
         partitions: tuple[int, ...],
-        broker_settings: Callable[[], BrokerSettings] = BrokerSettings,
+        broker_settings: Callable[[], BrokerSettings] = _nothing_known,
     ) -> ReadOnlyTopic:
         """Return a topic that no catalogue lists: Kafka wrote it."""
         return cls(

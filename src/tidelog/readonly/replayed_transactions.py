@@ -136,7 +136,7 @@ def replay_transactions(
     try:
         for piece in pieces(known.offset, end_offset) if known.offset < end_offset else ():
             transactions.follow(piece)
-            reached = int(piece.batches.last_offset[-1]) + 1
+            reached = piece.batches.next_offset
             stable_offset = transactions.last_stable_offset(reached)
             if until_decided is not None and stable_offset >= until_decided:
                 return ReplayedTransactions(transactions, min(reached, end_offset))

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-import numpy as np
+from tidelog.lazy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     Bools: TypeAlias = NDArray[np.bool_]
     Bytes: TypeAlias = NDArray[np.uint8]
     Ints: TypeAlias = NDArray[np.int64]
+
+
+SLACK_BYTES: Final = 64
+"""Spare bytes behind the buffers of kernels, so that they may copy whole vectors."""
 
 
 class Table(Protocol):

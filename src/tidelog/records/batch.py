@@ -62,6 +62,16 @@ MAGIC_V2: Final = 2
 """The format in which batches are written; 0 and 1 are only read."""
 
 
+def entry_length(data: memoryview, at: int) -> int:
+    """Return the length field of the batch of any magic at ``at``; needs 12 bytes there."""
+    return BATCH_PREFIX.unpack_field("length", data, at)
+
+
+def wrap_int64(value: int) -> int:
+    """Return ``value`` reduced as in Java's ``long`` arithmetic: modulo 2**64, signed."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
 class BatchFlags(IntFlag):
     """Bits of ``attributes``; the codec is in bits 0 to 2."""
 

@@ -17,11 +17,11 @@ from tidelog.codec.varint import read_varint
 from tidelog.errors import CorruptMessage, InvalidRecord, MessageTooLarge
 from tidelog.kernels import rows
 from tidelog.records import legacy
-from tidelog.records.array_rows import as_bytes
+from tidelog.records.array_rows import SLACK_BYTES, as_bytes
 from tidelog.records.batch import BATCH_HEADER, LOG_OVERHEAD, MIN_RECORD_LENGTH
 from tidelog.records.record_areas import AREA_FROM_BATCH, decode_areas, decode_whole_records
 from tidelog.records.record_columns import GROUP_BYTES, RecordColumns, decode_groups
-from tidelog.records.unpacked import SLACK_BYTES, legacy_row
+from tidelog.records.unpacked import legacy_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

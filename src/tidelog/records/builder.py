@@ -26,8 +26,9 @@ from tidelog.records.batch import (
     BatchFlags,
     BatchHeader,
     TimestampType,
+    wrap_int64,
 )
-from tidelog.records.record import wrap_int64, write_record
+from tidelog.records.record import write_record
 from tidelog.records.scan import CRC_COVERS_FROM
 
 if TYPE_CHECKING:

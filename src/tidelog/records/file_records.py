@@ -5,24 +5,25 @@ Kafka: ``FileRecords`` and ``FileLogInputStream``.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final, NamedTuple
-
-import numpy as np
 
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage
-from tidelog.records import legacy
-from tidelog.records.batch import BATCH_HEADER, BATCH_PREFIX, LOG_OVERHEAD, MAGIC_V2
+from tidelog.kernels import rows
+from tidelog.lazy import np
+from tidelog.records.array_rows import SLACK_BYTES, as_bytes
+from tidelog.records.batch import BATCH_HEADER, BATCH_PREFIX, LOG_OVERHEAD, MAGIC_V2, entry_length
 from tidelog.records.memory import BatchColumns, walk
 from tidelog.records.neighbours import base_offset_at, settle
 from tidelog.records.sound_offsets import Damaged
-from tidelog.records.unpacked import SLACK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
     from typing import Self
 
+    from tidelog.codec.layout import Buffer
     from tidelog.env.files import FileSystem, OpenFile
     from tidelog.records.array_rows import Bytes
     from tidelog.records.batch import BatchHeader
@@ -31,22 +32,37 @@ if TYPE_CHECKING:
 PIECE_BYTES: Final = 1 << 20
 """Bytes read at a time: the fastest size measured, see benchmarks."""
 
+_SMALL_BYTES: Final = 64 << 10
+"""Of so few bytes the batches are found in plain code, in less time than it takes to load NumPy."""
+
 
 def piece_buffer(piece_bytes: int) -> Bytes:
     """Return a buffer for pieces of ``piece_bytes`` bytes."""
     return np.zeros(piece_bytes + SLACK_BYTES, np.uint8)
 
 
-class Piece(NamedTuple):
-    """Some whole batches of a file. ``data`` is overwritten by the next piece.
+def _new_buffer(size_bytes: int) -> Buffer:
+    """Return a buffer for a piece; a small one does not need arrays."""
+    if size_bytes > _SMALL_BYTES:
+        return piece_buffer(size_bytes)
+    return memoryview(bytearray(size_bytes + SLACK_BYTES))
 
-    Positions in ``batches`` are positions in the file; ``data`` begins at byte ``data_position``.
+
+class Piece(NamedTuple):
+    """Some whole batches of a file, which lie in ``buffer`` until the next piece overwrites it.
+
+    Positions in ``batches`` are positions in the file; ``buffer`` begins at byte ``data_position``.
     """
 
-    data: Bytes
+    buffer: Buffer
     batches: BatchColumns
     data_position: int
     path: str
+
+    @property
+    def data(self) -> Bytes:
+        """The buffer as an array."""
+        return as_bytes(self.buffer)
 
     @property
     def batches_in_data(self) -> BatchColumns:
@@ -56,9 +72,10 @@ class Piece(NamedTuple):
     def between(self, start_offset: int, end_offset: int) -> Piece | None:
         """Return the part whose batches may hold offsets of ``[start, end)``, None if none may."""
         batches = self.batches
-        first = int(batches.last_offset.searchsorted(start_offset))
-        last = int(batches.base_offset.searchsorted(end_offset))
-        if last < len(batches) and batches.magic[last] < MAGIC_V2:
+        numbers = range(len(batches))
+        first = bisect_left(numbers, start_offset, key=lambda at: batches.row(at)[rows.LAST_OFFSET])
+        last = bisect_left(numbers, end_offset, key=lambda at: batches.row(at)[rows.BASE_OFFSET])
+        if last < len(batches) and batches.row(last)[rows.MAGIC] < MAGIC_V2:
             last += 1  # its header has the last offset only
         return self._replace(batches=batches.slice(first, last)) if first < last else None
 
@@ -134,7 +151,7 @@ class FileRecords:
         start: int | None = None,
         *,
         check_crc: bool = False,
-        buffer: Bytes | None = None,
+        buffer: Buffer | None = None,
         first_bytes: int | None = None,
         max_batch_bytes: int | None = None,
     ) -> Iterator[Piece]:
@@ -158,12 +175,12 @@ class FileRecords:
         piece_bytes = max(piece_bytes, BATCH_HEADER.size)
         needed, bounds = first_bytes or piece_bytes, self.bounds
         if buffer is None:
-            buffer = np.empty(0, np.uint8)
+            buffer = b""
         while self.error is None and self.next_position < self.end:
             position = self.next_position
             wanted = min(needed, self.end - position)
             if len(buffer) < wanted + SLACK_BYTES:
-                buffer = piece_buffer(wanted)
+                buffer = _new_buffer(wanted)
             filled = self.file.pread_into(byte_view(buffer)[:wanted], position)
             found = walk(buffer, 0, filled, check_crc=check_crc, in_memory=False, bounds=bounds)
             self.next_position = self.damaged_end = position + found.next_position
@@ -171,12 +188,11 @@ class FileRecords:
             if found.batches.count:
                 needed = piece_bytes
                 batches = found.batches
-                positions = batches.position
-                positions += position
+                batches.move(position)
                 if bounds is not None:
                     rest = byte_view(buffer)[found.next_position : filled]
                     batches = self._undisputed(batches, bounds, rest, is_checked=check_crc)
-                    bounds = bounds.after(int(found.batches.last_offset[-1]))
+                    bounds = bounds.after(found.batches.next_offset - 1)
                 if batches.count:
                     yield Piece(buffer[:filled], batches, position, self.file.path)
             elif self.error is None:
@@ -203,11 +219,11 @@ class FileRecords:
         if following is None:
             is_fine = is_checked or self.next_position >= self.file.size()
         else:
-            is_fine = following > int(batches.last_offset[last])
+            is_fine = following >= batches.next_offset
         if is_fine:
             return batches
         if last:
-            bounds = bounds.after(int(batches.last_offset[last - 1]))
+            bounds = bounds.after(batches.row(last - 1)[rows.LAST_OFFSET])
         dispute = settle(self.file, batches.row(last), bounds, is_checked=is_checked)
         if dispute is None:
             return batches
@@ -240,11 +256,11 @@ class FileRecords:
             return None
         return CorruptMessage(error.reason, self.next_position, self.file.path)
 
-    def _size_of_next(self, buffer: Bytes, filled: int) -> int:
+    def _size_of_next(self, buffer: Buffer, filled: int) -> int:
         """Return the size of the batch at the buffer's start, 0 if its length is not there."""
         if filled <= BATCH_PREFIX.size:
             return 0
-        return legacy.entry_length(byte_view(buffer), 0) + LOG_OVERHEAD
+        return entry_length(byte_view(buffer), 0) + LOG_OVERHEAD
 
     def headers(self) -> Iterator[tuple[int, BatchHeader]]:
         """Yield each batch's position and header, for tools."""

@@ -20,8 +20,9 @@ from tidelog.records.batch import (
     NO_TIMESTAMP,
     BatchFlags,
     TimestampType,
+    entry_length,
+    wrap_int64,
 )
-from tidelog.records.record import wrap_int64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -48,11 +49,6 @@ class LegacyHeaderV1(NamedTuple):
     timestamp: Annotated[int, Wire("q", "Timestamp in ms, -1 none.")]
 
 
-class _EntryLength(NamedTuple):
-    offset: Annotated[int, Wire("q", "Offset, not needed here.")]
-    length: Annotated[int, Wire("i", "Bytes that follow this field.")]
-
-
 class FieldSize(NamedTuple):
     """The length in front of a key or a value of magic 0 and 1."""
 
@@ -61,7 +57,6 @@ class FieldSize(NamedTuple):
 
 LEGACY_HEADER_V0: Final = Layout(LegacyHeaderV0)
 LEGACY_HEADER_V1: Final = Layout(LegacyHeaderV1)
-_ENTRY_LENGTH: Final = Layout(_EntryLength)
 FIELD_SIZE: Final = Layout(FieldSize)
 assert LEGACY_HEADER_V0.size == 18
 assert LEGACY_HEADER_V1.size == 26
@@ -120,11 +115,6 @@ class _ParsedAnew:
 def checksum_matches(data: memoryview, at: int, size: int, crc: int) -> bool:
     """Return whether the legacy entry of ``size`` bytes at byte ``at`` has the checksum ``crc``."""
     return zlib.crc32(data[at + CRC_START : at + size]) == crc
-
-
-def entry_length(data: memoryview, at: int) -> int:
-    """Return the length field of the batch of any magic at ``at``; needs 12 bytes there."""
-    return _ENTRY_LENGTH.unpack(data, at).length
 
 
 def read_header(data: memoryview, at: int, size: int) -> LegacyHeaderV1:

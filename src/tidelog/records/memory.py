@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
+from tidelog.lazy import np
 from tidelog.records.array_rows import Row, as_bytes
 from tidelog.records.batch import (
     BATCH_HEADER,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidelog.codec.layout import Buffer
-    from tidelog.records.array_rows import Bools, Bytes, Ints
+    from tidelog.records.array_rows import Bools, Ints
     from tidelog.records.batch import BatchHeader
     from tidelog.records.sound_offsets import OffsetBounds
 
@@ -42,6 +41,7 @@ _HEADER_WORK: Final = 64
 """In plain code a header takes about as long as decoding this number of bytes of records."""
 _CRC_SHARE: Final = 1024
 """The CRC of this number of bytes takes as long as decoding one byte of records in plain code."""
+_TRANSACTIONAL: Final = int(BatchFlags.TRANSACTIONAL)
 _UNBOUNDED: Final = rows.ANY_OFFSET, 0
 
 
@@ -83,15 +83,8 @@ class BatchColumns:
 
     @classmethod
     def of_rows(cls, headers: Sequence[Sequence[int]]) -> BatchColumns:
-        """Make columns from one sequence of 14 numbers per batch."""
-        if not headers:
-            return cls(np.empty((rows.BATCH_COLUMNS, 0), np.int64))
-        return cls(np.array(headers, np.int64).T.copy())
-
-    @classmethod
-    def of_row(cls, header: list[int]) -> BatchColumns:
-        """Make columns of one batch from its 14 numbers, which the caller no longer changes."""
-        return _OneBatch(header)
+        """Make columns from one sequence of 14 numbers per batch, which nobody changes any more."""
+        return _RowBatches(headers)
 
     @classmethod
     def joined(cls, columns: Sequence[BatchColumns]) -> BatchColumns:
@@ -108,6 +101,22 @@ class BatchColumns:
     def count(self) -> int:
         """Number of batches."""
         return len(self)
+
+    @property
+    def first_offset(self) -> int:
+        """The base offset of the first batch; there must be one."""
+        return self.row(0)[rows.BASE_OFFSET]
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last batch; there must be one."""
+        return self.row(-1)[rows.LAST_OFFSET] + 1
+
+    @property
+    def next_position(self) -> int:
+        """The byte after the last batch; there must be one."""
+        row = self.row(-1)
+        return row[rows.POSITION] + row[rows.SIZE]
 
     @property
     def end(self) -> Ints:
@@ -134,6 +143,10 @@ class BatchColumns:
         """Whether the batch belongs to a transaction."""
         return self._has(BatchFlags.TRANSACTIONAL)
 
+    def has_transactional(self) -> bool:
+        """Return whether there is a batch that belongs to a transaction."""
+        return bool(self.is_transactional.any())
+
     @property
     def is_control(self) -> Bools:
         """Whether the batch holds control records."""
@@ -149,7 +162,7 @@ class BatchColumns:
         return is_set
 
     def row(self, index: int) -> list[int]:
-        """Return the 14 numbers of one batch."""
+        """Return the 14 numbers of one batch; a negative index counts from the end."""
         found: list[int] = self.array[:, index].tolist()
         return found
 
@@ -164,6 +177,10 @@ class BatchColumns:
     def select(self, chosen: Bools | Ints) -> BatchColumns:
         """Return a copy with the batches selected by a mask or by indices."""
         return BatchColumns(np.ascontiguousarray(self.array[:, chosen]))
+
+    def move(self, delta_position: int) -> None:
+        """Add ``delta_position`` bytes to each position."""
+        self.array[rows.POSITION] += delta_position
 
     def shifted(self, delta_position: int) -> BatchColumns:
         """Return a copy with ``delta_position`` bytes added to each position."""
@@ -211,28 +228,50 @@ def survey(batches: BatchColumns) -> Survey:
     )
 
 
-class _OneBatch(BatchColumns):
-    """One batch by its 14 numbers, which become an array only where one is asked for."""
+class _RowBatches(BatchColumns):
+    """Batches by their rows of 14 numbers, which become an array only where one is asked for.
 
-    __slots__ = ("_row",)
+    Plain code finds batches as rows, and a reader of a log's end needs no more of them.
+    """
 
-    def __init__(self, header: list[int]) -> None:
-        self._row: list[int] | None = header
+    __slots__ = ("_rows",)
+
+    def __init__(self, headers: Sequence[Sequence[int]]) -> None:
+        self._rows: Sequence[Sequence[int]] | None = headers
 
     def __getattr__(self, name: str) -> Ints:
         """Make the array; asked for while that is not there yet."""
-        row = self._row if name == "array" else None
-        if row is None:
+        headers = self._rows if name == "array" else None
+        if headers is None:
             raise AttributeError(name)
-        self.array = np.array(row, np.int64)[:, np.newaxis]
-        self._row = None  # the array may be changed from now on
+        table = np.array(headers, np.int64).reshape(-1, rows.BATCH_COLUMNS)
+        self.array = np.ascontiguousarray(table.T)
+        self._rows = None  # the array may be changed from now on
         return self.array
 
     def __len__(self) -> int:
-        return 1
+        return super().__len__() if self._rows is None else len(self._rows)
 
     def row(self, index: int) -> list[int]:
-        return super().row(index) if self._row is None else self._row.copy()
+        return super().row(index) if self._rows is None else [*self._rows[index]]
+
+    def slice(self, start: int, end: int | None = None) -> BatchColumns:
+        if self._rows is None:
+            return super().slice(start, end)
+        return _RowBatches(self._rows[start:end])
+
+    def has_transactional(self) -> bool:
+        if self._rows is None:
+            return super().has_transactional()
+        newer = (row for row in self._rows if row[rows.MAGIC] >= MAGIC_V2)
+        return any(row[rows.ATTRIBUTES] & _TRANSACTIONAL for row in newer)
+
+    def move(self, delta_position: int) -> None:
+        if self._rows is None:
+            super().move(delta_position)
+        elif delta_position:
+            moved = [(row[rows.POSITION] + delta_position, *row[1:]) for row in self._rows]
+            self._rows = moved
 
 
 class Walk(NamedTuple):
@@ -250,7 +289,7 @@ class Walk(NamedTuple):
 class _Walker(NamedTuple):
     """One walk: the bytes, their end, and the rules to apply."""
 
-    data: Bytes
+    data: Buffer
     view: memoryview
     end: int
     check_crc: bool
@@ -293,13 +332,13 @@ class _Walker(NamedTuple):
         """Walk with the kernel, and in plain code where the kernel stops before the end."""
         from tidelog.kernels.scan import walk_batches  # noqa: PLC0415 - compiles when imported
 
-        found: list[BatchColumns] = []
+        data, found = as_bytes(self.data), list[BatchColumns]()
         capacity = min((self.end - position) // _USUAL_BATCH + 2, _CAPACITY)
         lowest, end_offset = self.bounds or _UNBOUNDED
         while True:
             out = np.empty((rows.BATCH_COLUMNS, capacity), np.int64)
             count, position, status = walk_batches(
-                self.data, position, self.end, self.check_crc, lowest, end_offset, out
+                data, position, self.end, self.check_crc, lowest, end_offset, out
             )
             if count:
                 found.append(BatchColumns(out[:, :count].copy()))
@@ -347,7 +386,7 @@ def walk(
     """
     view = byte_view(data)
     stop = len(view) if end is None else end
-    walker = _Walker(as_bytes(data), view, stop, check_crc, in_memory, bounds)
+    walker = _Walker(data, view, stop, check_crc, in_memory, bounds)
     if use_kernels(_work_of(view, start, stop, check_crc=check_crc)):
         return walker.compiled(start)
     return walker.plain(start)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
+from tidelog.lazy import np
 from tidelog.records.batch import (
     BATCH_HEADER,
     BATCH_PREFIX,

@@ -57,11 +57,6 @@ class RecordSpan(NamedTuple):
     next_position: int
 
 
-def wrap_int64(value: int) -> int:
-    """Return ``value`` reduced as in Java's ``long`` arithmetic: modulo 2**64, signed."""
-    return (value + 2**63) % 2**64 - 2**63
-
-
 def advance_sequence(base_sequence: int, delta: int) -> int:
     """Return the sequence ``delta`` records after ``base_sequence``; 0 follows 2**31-1."""
     return NO_SEQUENCE if base_sequence < 0 else (base_sequence + delta) % (INT32_MAX + 1)

@@ -16,8 +16,8 @@ from tidelog.codec.layout import byte_view
 from tidelog.errors import InvalidRecord
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
-from tidelog.records.batch import BATCH_HEADER, BatchFlags
-from tidelog.records.record import MIN_RECORD_BYTES, scan_record, wrap_int64
+from tidelog.records.batch import BATCH_HEADER, BatchFlags, wrap_int64
+from tidelog.records.record import MIN_RECORD_BYTES, scan_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

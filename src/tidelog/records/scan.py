@@ -12,7 +12,6 @@ from tidelog.codec.crc32c import crc32c
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage
 from tidelog.kernels import rows
-from tidelog.records import legacy
 from tidelog.records.batch import (
     BATCH_HEADER,
     BATCH_PREFIX,
@@ -23,8 +22,9 @@ from tidelog.records.batch import (
     NO_SEQUENCE,
     BatchFlags,
     BatchHeader,
+    entry_length,
+    wrap_int64,
 )
-from tidelog.records.record import wrap_int64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ def whole_batch_size(view: memoryview, position: int, end: int, *, in_memory: bo
     left = end - position
     if left < LOG_OVERHEAD or (left <= BATCH_PREFIX.size and not in_memory):
         return 0
-    size = legacy.entry_length(view, position) + LOG_OVERHEAD
+    size = entry_length(view, position) + LOG_OVERHEAD
     if size < LOG_OVERHEAD + MIN_RECORD_LENGTH:
         reason = f"batch length {size - LOG_OVERHEAD} is below the minimum of {MIN_RECORD_LENGTH}"
         raise CorruptMessage(reason, position)
@@ -88,6 +88,8 @@ def batch_row(view: memoryview, position: int, size: int) -> tuple[int, ...]:
 
 
 def _legacy_row(view: memoryview, position: int, size: int) -> tuple[int, ...]:
+    from tidelog.records import legacy  # noqa: PLC0415 - few logs have old batches
+
     header = legacy.read_header(view, position, size)
     return (
         position,
@@ -131,5 +133,7 @@ def crc_matches(data: Buffer, row: Sequence[int]) -> bool:
     view = byte_view(data)
     position, size, crc = row[rows.POSITION], row[rows.SIZE], row[rows.CRC]
     if row[rows.MAGIC] < 2:
+        from tidelog.records import legacy  # noqa: PLC0415 - as above
+
         return legacy.checksum_matches(view, position, size, crc)
     return crc32c(view[position + CRC_COVERS_FROM : position + size]) == crc

@@ -15,6 +15,7 @@ from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage, InvalidRecord
 from tidelog.kernels import rows
 from tidelog.records import legacy
+from tidelog.records.array_rows import SLACK_BYTES
 from tidelog.records.batch import BATCH_HEADER, BatchFlags
 from tidelog.records.record_areas import AREA_FROM_BATCH, decode_areas
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from tidelog.records.memory import BatchColumns
 
 _CODEC: Final = int(BatchFlags.CODEC)
-SLACK_BYTES: Final = 64
-"""Spare bytes behind the buffers made here, so that kernels may copy whole vectors."""
 
 
 class Unpacked:

@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import CorruptMessage
-from tidelog.records import legacy
 from tidelog.records.batch import (
     BATCH_HEADER,
     BATCH_PREFIX,
@@ -48,6 +47,8 @@ class BatchPosition(NamedTuple):
         """Return a copy with the first offset; an old batch has to be read for it."""
         if self.magic >= 2:
             return self
+        from tidelog.records import legacy  # noqa: PLC0415 - few logs have old batches
+
         data = memoryview(file.pread(self.size_bytes, self.position))
         return self._replace(base_offset=legacy.base_offset(data, 0, self.size_bytes))
 

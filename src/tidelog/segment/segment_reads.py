@@ -8,12 +8,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-import numpy as np
-
 from tidelog.errors import InvalidArgument
+from tidelog.lazy import np
 from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
 from tidelog.records.file_records import FileRecords, FileSlice
-from tidelog.records.record_columns import decode_to_damage
 from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.segment.header_scan import (
     BatchPosition,
@@ -194,7 +192,7 @@ class SegmentSearch(ABC):
         for piece in records.pieces(check_crc=True):
             if found := piece.between(start, end):
                 yield found
-            if int(piece.batches.last_offset[-1]) + 1 >= end:
+            if piece.batches.next_offset >= end:
                 return
         self.check_end(records)
 
@@ -208,6 +206,8 @@ class SegmentSearch(ABC):
 
         Control records count, since they have timestamps too. Raises CorruptMessage, InvalidRecord.
         """
+        from tidelog.records.record_columns import decode_to_damage  # noqa: PLC0415 - lookups decode
+
         start = self.base_offset if starting_offset is None else starting_offset
         known = self.time_index.lookup(timestamp)
         for piece in self._pieces_around(max(known.offset, start), bounds):
@@ -293,7 +293,7 @@ class SegmentReader(SegmentSearch):
             reaches = piece.batches.last_offset >= offset
             if reaches.any():
                 return int(piece.batches.position[int(reaches.argmax())])
-            reached = int(piece.batches.last_offset[-1]) + 1
+            reached = piece.batches.next_offset
         if records.error is None:
             return None
         if reached < offset:
@@ -389,7 +389,7 @@ class SegmentReader(SegmentSearch):
         records = FileRecords(view.file, start, view.size_bytes)
         next_offset = view.base_offset
         for piece in records.pieces(check_crc=True):
-            next_offset = int(piece.batches.last_offset[-1]) + 1
+            next_offset = piece.batches.next_offset
         return BadEnd(records.next_position, next_offset) if records.trailing_bytes else None
 
     def fetch_upper_bound_offset(self, place: LogOffsetMetadata, size_bytes: int) -> int | None:
@@ -439,6 +439,8 @@ def largest_timestamp_in(pieces: Iterable[Piece]) -> TimestampOffset:
 
 def _first_with(data: Bytes, batch: BatchColumns, timestamp: int) -> TimestampAndOffset | None:
     """Return the first record of one batch with exactly this timestamp; None for magic 0."""
+    from tidelog.records.record_columns import decode_to_damage  # noqa: PLC0415 - lookups decode
+
     if batch.magic[0] == 0:
         return None
     found = (

@@ -206,7 +206,7 @@ def look_through(view: SegmentView, how: Check) -> Looked:
                 far = np.flatnonzero(last > view.base_offset + INT32_MAX)[:1]
                 if len(far) and first_far is None:
                     first_far = int(last[far[0]])
-                end = int(piece.batches.end[-1])
+                end = piece.batches.next_position
                 yield piece.batches
 
     found = find_contradiction(read, view.base_offset, how.end_offset)
@@ -251,9 +251,9 @@ class _Built:
             plan = plan_entries(self._state, run, start, self._interval_bytes)
             self._entries.append(plan)
             self._state = plan.after
-            self.valid_bytes, self._next_offset = int(run.end[-1]), int(run.last_offset[-1]) + 1
+            self.valid_bytes, self._next_offset = run.next_position, run.next_offset
         if len(whole):
-            self._skip(int(whole.end[-1]))
+            self._skip(whole.next_position)
 
     def _skip(self, end: int) -> None:
         """Count bytes up to ``end`` that are left out."""

@@ -94,7 +94,7 @@ def _append(piece: Piece, start: int, end: int, target: LogSegment) -> None:
     if start == end:
         raise InvariantError(f"a batch does not fit the segment made for it: {target.path}")
     batches = piece.batches_in_data.slice(start, end)
-    data = piece.data[int(batches.position[0]) : int(batches.end[-1])]
+    data = piece.data[int(batches.position[0]) : batches.next_position]
     target.append(int(batches.last_offset.max()), data, batches)
 
 

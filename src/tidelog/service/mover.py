@@ -660,7 +660,7 @@ def _copy_piece(current: Log, copy: Log) -> int:
     if piece is None:
         reason = f"{current.directory} has no records at {start}, below its end"
         raise error or KafkaStorageError(reason)
-    data = piece.data[: int(piece.batches_in_data.end[-1])]
+    data = piece.data[: piece.batches_in_data.next_position]
     try:
         copy.append_as_follower(data, _FAR)
     except UnexpectedAppendOffset as error:

@@ -92,7 +92,7 @@ def _patched_pieces(
     for piece in content.pieces(check_crc=True):
         batches = piece.batches_in_data
         update_digest(
-            digest, piece.data[: int(batches.end[-1])], batches, keeps_offsets=run.keeps_offsets
+            digest, piece.data[: batches.next_position], batches, keeps_offsets=run.keeps_offsets
         )
         if not run.keeps_offsets:
             next_offset = _patch(file, piece, batches, next_offset, placement.leader_epoch)

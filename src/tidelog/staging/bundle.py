@@ -230,7 +230,7 @@ class BundleWriter:
                 self._end_own(key)
                 continue
             taken = rest.slice(0, max(count, 1))
-            run.write(data[start : int(taken.end[-1])], taken.shifted(-start))
+            run.write(data[start : taken.next_position], taken.shifted(-start))
             number += len(taken)
 
     def _end_own(self, key: tuple[str, int]) -> None:
@@ -315,7 +315,7 @@ class _Run:
         self._max_timestamp = max(self._max_timestamp, int(batches.max_timestamp.max()))
         if self._keeps_offsets:
             first = int(batches.base_offset[0]) if self._offsets[0] < 0 else self._offsets[0]
-            self._offsets = first, int(batches.last_offset[-1]) + 1
+            self._offsets = first, batches.next_offset
         self.file.write(data)
 
     def entry(self) -> StagedRun:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +19,7 @@ from tidelog.errors import CorruptFile, KafkaStorageError
 from tidelog.records.batch import NO_TIMESTAMP
 from tidelog.segment.filenames import check_topic_name
 from tidelog.staging.group_step import group_partition
+from tidelog.staging.journal_names import JOURNAL_SUFFIX, list_journals
 from tidelog.staging.staged_file import attempt_of, is_attempt, transaction_hash
 from tidelog.staging.staged_run import Placement, StagedRun
 from tidelog.staging.stream_batch import StreamBatch
@@ -31,22 +31,15 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.staging.group_step import GroupPartition
 
-JOURNAL_SUFFIX: Final = ".intent"
 JOURNAL_VERSION: Final = 5
 """The newest form: 2 may name the batch of a stream; 3 names topic ids and attempts; 4 has birth
 values of new topics, 5 positions of groups."""
 _WITH_IDS: Final = 3
-_NAME: Final = re.compile(r"tidelog\.[0-9a-f]{32}\.intent")
 
 
 def journal_name(txn: str) -> str:
     """Return the name of a transaction's journal."""
     return f"tidelog.{transaction_hash(txn)}{JOURNAL_SUFFIX}"
-
-
-def is_journal_name(name: str) -> bool:
-    """Return whether a file name is that of a journal."""
-    return _NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,11 +281,6 @@ def _attempt(text: object) -> str:
     if not is_attempt(text):
         raise ValueError(f"{text!r} is not an attempt")
     return str(text)
-
-
-def list_journals(fs: FileSystem, data_dir: str) -> list[str]:
-    """Return the sorted names of the journals of a directory."""
-    return sorted(filter(is_journal_name, fs.list(data_dir)))
 
 
 def has_journal(fs: FileSystem, data_dir: str, txn: str) -> bool:

@@ -172,12 +172,12 @@ def _find_adopted(log: Log, journal: Journal, move: Move) -> Found:
         held = columns.select(columns.base_offset < move.end_offset)
         if not len(held):
             break
-        update_digest(digest, data[: int(held.end[-1])], held, keeps_offsets=run.keeps_offsets)
+        update_digest(digest, data[: held.next_position], held, keeps_offsets=run.keeps_offsets)
         follows = np.concatenate(([offset], held.last_offset[:-1] + 1))
         is_placed = (held.base_offset == follows) & (held.leader_epoch == move.leader_epoch)
         if not (run.keeps_offsets or every(is_placed)):
             break
-        batches, offset = batches + len(held), int(held.last_offset[-1]) + 1
+        batches, offset = batches + len(held), held.next_offset
     if offset != move.end_offset or digest.hexdigest() != run.digest:
         what = f"does not hold the file {run.name}, which is gone, from {move.base_offset} on"
         raise _unclear(log, what, journal)
@@ -238,7 +238,7 @@ def _log_pieces(
         if not len(columns):
             return
         yield data, columns
-        offset = int(columns.last_offset[-1]) + 1
+        offset = columns.next_offset
 
 
 def _split(data: bytes | bytearray, columns: BatchColumns) -> Iterator[tuple[list[int], bytes]]:

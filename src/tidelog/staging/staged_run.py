@@ -178,7 +178,7 @@ def check_run(fs: FileSystem, data_dir: str, run: StagedRun, limits: RunLimits) 
     with _open(fs, data_dir, run) as content:
         for piece in content.pieces(check_crc=True):
             batches = piece.batches_in_data
-            data = piece.data[: int(batches.end[-1])]
+            data = piece.data[: batches.next_position]
             update_digest(digest, data, batches, keeps_offsets=run.keeps_offsets)
             records += int(batches.records_count.sum())
             epochs += batches.leader_epoch[[0, -1]].tolist()
@@ -277,7 +277,7 @@ def placed_batches(
 def _from_batch(piece: Piece, first: int) -> tuple[bytearray, BatchColumns]:
     """Return a copy of a piece from batch ``first`` on, with positions in the copy."""
     batches = piece.batches_in_data.slice(first)
-    start, end = int(batches.position[0]), int(batches.end[-1])
+    start, end = int(batches.position[0]), batches.next_position
     return bytearray(piece.data[start:end]), batches.shifted(-start)
 
 

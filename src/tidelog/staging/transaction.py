@@ -37,14 +37,8 @@ from tidelog.staging.finished import (
     write_finished,
 )
 from tidelog.staging.group_step import GroupStep
-from tidelog.staging.journal import (
-    Journal,
-    Move,
-    NewTopic,
-    has_journal,
-    is_journal_name,
-    write_journal,
-)
+from tidelog.staging.journal import Journal, Move, NewTopic, has_journal, write_journal
+from tidelog.staging.journal_names import is_journal_name
 from tidelog.staging.manifest_names import HASH, waiting_hashes
 from tidelog.staging.placing import place_moves
 from tidelog.staging.staged_file import attempt_of, files_of_attempts, transaction_hash

@@ -16,6 +16,24 @@ from tidelog.cli.parser import COMMAND_MODULES, make_parser
 if TYPE_CHECKING:
     Cli = Any
 
+SLOW = {
+    "ctypes",
+    "difflib",
+    "email",
+    "hashlib",
+    "importlib.metadata",
+    "pathlib",
+    "random",
+    "shutil",
+}
+"""Modules of Python that take a millisecond or more."""
+DECODERS = {
+    "tidelog.codec.compression",
+    "tidelog.records.legacy",
+    "tidelog.records.record",
+    "tidelog.records.record_columns",
+    "tidelog.segment.abstract_index",
+}
 HEAVY = ("numpy", "numba", "llvmlite", "pyarrow", "pyspark", "hypothesis")
 
 
@@ -51,6 +69,38 @@ def test_a_command_loads_its_own_module_only(topic: Cli) -> None:
     }
     assert loaded.isdisjoint({"tidelog.manager", "tidelog.embedded", "tidelog.cleaner"})
     assert loaded.isdisjoint({"numba", "pyarrow", "pyspark"})
+
+
+@pytest.mark.parametrize("command", ["list", "offsets", "describe"])
+def test_the_ends_of_logs_are_found_in_plain_code(command: str, topic: Cli) -> None:
+    """Where a service was stopped, and where it was killed: NumPy and decoders are not loaded."""
+    for value in ("a", "b", "c"):
+        topic.append(value)
+    for snapshot in [None, *topic.data.glob("t-0/*.snapshot")]:
+        if snapshot is not None:
+            snapshot.unlink()
+        loaded = modules_after([command, "-d", str(topic.data)])
+
+        assert loaded.isdisjoint({*HEAVY, *SLOW})
+        assert loaded.isdisjoint(DECODERS)
+        assert loaded.isdisjoint({"tidelog.readonly.cluster_metadata", "tidelog.staging.journal"})
+
+
+@pytest.mark.parametrize("command", ["list", "offsets"])
+def test_no_settings_are_read_where_none_are_shown(command: str, topic: Cli) -> None:
+    """Nor does the table of a broker's settings have to be made."""
+    loaded = modules_after([command, "-d", str(topic.data)])
+
+    assert loaded.isdisjoint({"tidelog.config.option", "tidelog.manager", "tidelog.staging"})
+
+
+def test_reading_records_loads_no_settings(topic: Cli) -> None:
+    """Records are decoded into arrays, which is all that ``cat`` adds to that."""
+    topic.append("a")
+
+    loaded = modules_after(["cat", "t", "-d", str(topic.data)])
+
+    assert loaded.isdisjoint({"hashlib", "shutil", "tidelog.config.option", "tidelog.staging"})
 
 
 def test_help_lists_every_module_of_commands() -> None:

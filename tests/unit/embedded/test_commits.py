@@ -38,7 +38,8 @@ from tidelog.mailbox.wait import Desk
 from tidelog.staging.commit_wait import CommitWait
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import read_finished
-from tidelog.staging.journal import NewTopic, list_journals
+from tidelog.staging.journal import NewTopic
+from tidelog.staging.journal_names import list_journals
 from tidelog.staging.manifest_names import MANIFESTS, new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
 from tidelog.staging.staged_file import is_staged_name

@@ -17,7 +17,7 @@ from tidelog.embedded.logs import Logs
 from tidelog.records.builder import build_batch
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.finished import FINISHED_FILE
-from tidelog.staging.journal import list_journals
+from tidelog.staging.journal_names import list_journals
 from tidelog.staging.staged_file import list_staged
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.staging.transaction import Transaction

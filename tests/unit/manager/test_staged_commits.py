@@ -30,7 +30,8 @@ from tidelog.errors import (
 )
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import FINISHED_FILE, FINISHED_VERSION, RETENTION_MS, read_finished
-from tidelog.staging.journal import JOURNAL_SUFFIX, JOURNAL_VERSION, journal_name, list_journals
+from tidelog.staging.journal import JOURNAL_VERSION, journal_name
+from tidelog.staging.journal_names import JOURNAL_SUFFIX, list_journals
 from tidelog.staging.manifest_names import waiting_hashes
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.testing import PowerCut

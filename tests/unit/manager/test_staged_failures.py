@@ -17,7 +17,8 @@ from tidelog.log.listeners import LogListener
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, Position
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.directory import CommitPoint
-from tidelog.staging.journal import JOURNAL_SUFFIX, journal_name
+from tidelog.staging.journal import journal_name
+from tidelog.staging.journal_names import JOURNAL_SUFFIX
 from tidelog.staging.manifest_names import new_stem
 from tidelog.staging.ready_expiry import LEFTOVER_MS
 from tidelog.staging.staged_file import is_staged_name

@@ -32,7 +32,8 @@ from tidelog.staging.finished import (
     read_finished,
     write_finished,
 )
-from tidelog.staging.journal import journal_name, list_journals, read_journal
+from tidelog.staging.journal import journal_name, read_journal
+from tidelog.staging.journal_names import list_journals
 from tidelog.staging.staged_file import list_staged
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.staging.transaction import Transaction

@@ -15,6 +15,8 @@ from tidelog.records.builder import build_batch
 from tidelog.records.memory import BatchColumns, walk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.machinery.fields import SequenceFields
 
 
@@ -31,6 +33,33 @@ def flipped(data: bytes, at: int, bits: int = 0xFF) -> bytes:
     changed = bytearray(data)
     changed[at] ^= bits
     return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        len,
+        lambda batches: batches.row(0),
+        lambda batches: batches.row(-1),
+        lambda batches: (batches.first_offset, batches.next_offset),
+        lambda batches: (batches.has_transactional(), batches.slice(0, 1).has_transactional()),
+        lambda batches: batches.next_position,
+        lambda batches: batches.slice(1).row(0),
+        lambda batches: len(batches.slice(2)),
+        lambda batches: (batches.move(7), batches.row(1))[1],
+        lambda batches: batches.header(1),
+        lambda batches: batches.shifted(3).row(1),
+    ],
+)
+def test_rows_answer_as_arrays_do(ask: Callable[[BatchColumns], object]) -> None:
+    """Plain code finds rows, kernels an array; a question has one answer, however often asked."""
+    found = walk(BOTH).batches
+    in_rows = BatchColumns.of_rows([found.row(0), found.row(1)])
+    in_array = BatchColumns(found.array.copy())
+
+    assert ask(in_array) == ask(in_rows)
+    assert in_array.array.tolist() == in_rows.array.tolist()
+    assert ask(in_array) == ask(in_rows)
 
 
 def test_columns_hold_every_field_of_every_header() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.errors import InvalidRecord
+from tidelog.records.batch import wrap_int64
 from tidelog.records.record import (
     MIN_RECORD_BYTES,
     advance_sequence,
@@ -14,7 +15,6 @@ from tidelog.records.record import (
     scan_record,
     slice_or_none,
     text_as_java,
-    wrap_int64,
     write_record,
 )
 

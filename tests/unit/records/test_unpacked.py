@@ -6,11 +6,11 @@ import pytest
 
 from tidelog.codec.compression import Codec
 from tidelog.errors import CorruptMessage
-from tidelog.records.array_rows import as_bytes
+from tidelog.records.array_rows import SLACK_BYTES, as_bytes
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import build_batch, pack_batch
 from tidelog.records.memory import walk
-from tidelog.records.unpacked import SLACK_BYTES, Unpacked
+from tidelog.records.unpacked import Unpacked
 
 RECORDS = [(10, b"k", b"v" * 50, ())]
 PLAIN = build_batch(RECORDS)

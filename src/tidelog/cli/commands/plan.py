@@ -135,7 +135,7 @@ def _plans(
 def _apply_unknown(configs: dict[str, LogConfig], overrides: Mapping[str, str]) -> None:
     """Let a limit given with ``-o`` hold where the policy is unknown; without one, print that."""
     from tidelog.cli.terminal import print_message
-    from tidelog.config.log_config import DELETION_SETTINGS
+    from tidelog.config.deletion_settings import DELETION_SETTINGS
     from tidelog.explain.plans.retention_plan import retention_config
 
     configs |= {name: retention_config(config, overrides) for name, config in configs.items()}

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from tidelog.config.broker_config import default_of
-from tidelog.config.log_config import DELETION_SETTINGS, LogConfig
+from tidelog.config.deletion_settings import DELETION_SETTINGS
+from tidelog.config.log_config import LogConfig
 from tidelog.config.option import check_value, options_of, read_value
 from tidelog.datadir.cluster_metadata.metadata_image import (
     ALL_BROKERS,
@@ -20,6 +20,7 @@ from tidelog.datadir.cluster_metadata.metadata_image import (
     Resource,
 )
 from tidelog.datadir.cluster_metadata.metadata_records import ResourceType
+from tidelog.datadir.known_setting import ConfigSource, KnownSetting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,30 +45,6 @@ def is_default(name: str, text: str) -> bool:
     known = _OPTIONS[name]
     default = known.kafka_default
     return default is not None and text == known.kind.format(default)
-
-
-class ConfigSource(StrEnum):
-    """Where a setting was set, mostly in Kafka's words; the first one that names it wins."""
-
-    BIRTH = "BIRTH_CONFIG"
-    """Not Kafka's: it held where tidelog created the topic; see ``birth``."""
-    TOPIC = "DYNAMIC_TOPIC_CONFIG"
-    BROKER = "DYNAMIC_BROKER_CONFIG"
-    CLUSTER = "DYNAMIC_DEFAULT_BROKER_CONFIG"
-    STATIC = "STATIC_BROKER_CONFIG"
-    """The broker's ``server.properties``."""
-    DEFAULT = "DEFAULT_CONFIG"
-    """Kafka's default: ``server.properties`` is known and does not name the setting."""
-
-
-class KnownSetting(NamedTuple):
-    """A setting.
-
-    It is under its topic-level name.
-    """
-
-    value: Annotated[str, "Its value."]
-    source: Annotated[ConfigSource, "Where it is set."]
 
 
 @dataclass(frozen=True)

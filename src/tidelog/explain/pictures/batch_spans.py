@@ -125,7 +125,7 @@ def _span_of(batches: BatchColumns, start_offset: int, position: int) -> BatchSp
     producers.pop(NO_PRODUCER_ID, None)
     return BatchSpan(
         start_offset=start_offset,
-        end_offset=int(batches.last_offset[-1]) + 1,
+        end_offset=batches.next_offset,
         position=position,
         size_bytes=int(batches.end[-1] - batches.position[0]),
         batches=held.batches,

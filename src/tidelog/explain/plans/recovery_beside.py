@@ -91,7 +91,7 @@ def check_log(log: ReadOnlyLog, recovery_point: int, holes: Iterable[Hole] = ())
     try:
         for piece in log.pieces(start, end):
             checked_bytes += int(piece.batches.size.sum())
-            reached = int(piece.batches.last_offset[-1]) + 1
+            reached = piece.batches.next_offset
     except CorruptMessage as bad:
         losses = tuple(_losses(log, bad, reached))
         if not losses:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.config.log_config import DELETION_SETTINGS
+from tidelog.config.deletion_settings import DELETION_SETTINGS
 from tidelog.errors import KafkaStorageError
 from tidelog.log.retention import (
     DeletedSegment,

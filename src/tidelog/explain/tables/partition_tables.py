@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tidelog.cleaner.compaction import Compaction, CompactionRow
-from tidelog.codec.checkpoint_file import read_leader_epochs
+from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs
 from tidelog.codec.compression import codec_name
 from tidelog.codec.rows import as_json
 from tidelog.config.broker_config import BrokerConfig
@@ -25,7 +25,6 @@ from tidelog.explain.tables.system_table import (
     cells_of,
     columns_of,
 )
-from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
 from tidelog.log.retention_outlook import SegmentOutlook
 from tidelog.manager.compaction_plan import plan_compaction
 from tidelog.readonly.gaps import find_gaps

@@ -63,7 +63,7 @@ class BatchChecks:
         if holes.any() and self.first_gap is None:
             self.first_gap = int(batches.position[int((holes > 0).argmax())])
         self.gaps += int(holes.sum())
-        self.next_offset = max(self.next_offset, int(batches.last_offset[-1]) + 1)
+        self.next_offset = max(self.next_offset, batches.next_offset)
 
     def _check_records(self, piece: Piece) -> Iterator[Finding]:
         batches = piece.batches_in_data

@@ -30,7 +30,8 @@ from tidelog.log.topic_id import PARTITION_METADATA_FILE
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.finished import FINISHED_FILE, read_finished
-from tidelog.staging.journal import list_journals, read_journal
+from tidelog.staging.journal import read_journal
+from tidelog.staging.journal_names import list_journals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

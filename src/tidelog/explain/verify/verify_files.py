@@ -6,7 +6,7 @@ import os
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.codec.checkpoint_file import read_checkpoint, read_leader_epochs
+from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_checkpoint, read_leader_epochs
 from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.datadir.offset_checkpoints import (
     CHECKPOINT_FILES,
@@ -17,7 +17,6 @@ from tidelog.datadir.offset_checkpoints import (
 )
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.explain.verify.findings import Finding, damage, unusual
-from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.records.batch import INT32_MAX
 from tidelog.segment.filenames import (

@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE
 from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
 from tidelog.env.files import is_gone
@@ -40,7 +41,6 @@ from tidelog.explain.verify.verify_files import (
 )
 from tidelog.explain.verify.verify_indexes import IndexPlace, OffsetIndexCheck, TimeIndexCheck
 from tidelog.explain.verify.verify_producers import EpochChecks, ProducerChecks, check_txn_index
-from tidelog.log.leader_epoch import LEADER_EPOCH_FILE
 from tidelog.readonly.log_snapshot import MAX_LOOKS, changing
 from tidelog.readonly.read_files import reading
 from tidelog.records.batch import INT32_MAX, INT64_MAX

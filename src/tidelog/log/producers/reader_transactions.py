@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import numpy as np
-
 from tidelog.codec.rows import Named, OrMinus1
 from tidelog.errors import InvalidArgument
+from tidelog.lazy import np
 from tidelog.log.committed import AbortedTransaction
-from tidelog.records.control import read_marker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,6 +64,8 @@ class Transactions:
 
         Raises InvalidRecord or CorruptMessage for a marker that cannot be read.
         """
+        if not piece.batches.has_transactional():
+            return
         batches = piece.batches_in_data
         batches = batches.select(batches.is_transactional)
         markers = np.flatnonzero(batches.is_control).tolist()
@@ -80,6 +80,8 @@ class Transactions:
             start = index + 1
 
     def _end(self, batches: BatchColumns, index: int, data: Buffer) -> None:
+        from tidelog.records.control import read_marker  # noqa: PLC0415 - few logs have markers
+
         producer_id = int(batches.producer_id[index])
         try:
             _, marker = read_marker(data, int(batches.position[index]))

@@ -29,17 +29,14 @@ from tidelog.datadir.catalogue import (
     read_catalogue,
     write_catalogue,
 )
-from tidelog.datadir.cluster_metadata.broker_settings import (
-    BrokerSettings,
-    ConfigSource,
-    KnownSetting,
-)
+from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
 from tidelog.datadir.deletion_marks import (
     delete_mark,
     mark_deleted,
     marked_topics,
     without_marked,
 )
+from tidelog.datadir.known_setting import ConfigSource, KnownSetting
 from tidelog.errors import (
     CommitPending,
     InvalidConfig,

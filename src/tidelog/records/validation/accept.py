@@ -60,7 +60,7 @@ class Accepted(NamedTuple):
             stamp_in_place(data, row, TimestampType.LOG_APPEND_TIME, now_ms)
         else:
             stamp_prefix(data, row)
-        return PlacedBatch(data, BatchColumns.of_row(row), row)
+        return PlacedBatch(data, BatchColumns.of_rows([row]), row)
 
 
 def accept(

@@ -173,7 +173,7 @@ class _Append(NamedTuple):
         row[rows.LAST_OFFSET] = next_offset - 1
         row[rows.LEADER_EPOCH] = self.leader_epoch
         stamp_in_place(data, row, self.policy.timestamp_type, max_timestamp)
-        return self._done(data, BatchColumns.of_row(row), count, max_timestamp)
+        return self._done(data, BatchColumns.of_rows([row]), count, max_timestamp)
 
     def _built(self, columns: RecordColumns, first: list[int]) -> ValidatedRecords:
         """Build one batch of all records, with the producer fields of the ``first`` batch."""

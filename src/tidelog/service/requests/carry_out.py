@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.cleaner.background_writers import MAX_WRITERS
 from tidelog.codec.rows import as_json, list_as_json
 from tidelog.codec.uuid_text import format_uuid
-from tidelog.config.log_config import DELETION_SETTINGS, LogConfig
+from tidelog.config.deletion_settings import DELETION_SETTINGS
+from tidelog.config.log_config import LogConfig
 from tidelog.errors import (
     CorruptMessage,
     InvalidArgument,

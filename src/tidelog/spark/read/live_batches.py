@@ -56,7 +56,7 @@ class RangeReader:
             try:
                 for piece in self._read_from(part, start):
                     yield piece
-                    start = int(piece.batches.last_offset[-1]) + 1 if len(piece.batches) else start
+                    start = piece.batches.next_offset if len(piece.batches) else start
             except (OffsetOutOfRange, KafkaStorageError, UnknownTopicOrPartition) as error:
                 # Segments were deleted while we were reading, or the partition was moved to another
                 # of the directories: look again where it is, and what the log holds now.

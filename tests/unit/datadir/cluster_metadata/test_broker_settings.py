@@ -7,18 +7,16 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.config.log_config import NEVER_DELETED, LogConfig
+from tidelog.config.deletion_settings import NEVER_DELETED
+from tidelog.config.log_config import LogConfig
 from tidelog.datadir.catalogue import Topic
-from tidelog.datadir.cluster_metadata.broker_settings import (
-    BrokerSettings,
-    ConfigSource,
-    KnownSetting,
-)
+from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
 from tidelog.datadir.cluster_metadata.metadata_image import MetadataImage
 from tidelog.datadir.cluster_metadata.metadata_records import (
     ConfigRecord,
     TopicRecord,
 )
+from tidelog.datadir.known_setting import ConfigSource, KnownSetting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

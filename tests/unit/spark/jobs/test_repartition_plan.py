@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 import tidelog
-from tidelog.config.log_config import NEVER_DELETED
+from tidelog.config.deletion_settings import NEVER_DELETED
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
     InvalidArgument,
