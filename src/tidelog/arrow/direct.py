@@ -73,7 +73,7 @@ def _are_usual(batches: BatchColumns, wanted: Wanted) -> bool:
     """Return whether all batches are wanted whole and their records are not compressed."""
     unusual = _NOT_PLAIN | (_APPEND_TIME if "timestampType" in wanted.names else 0)
     return (
-        int(batches.base_offset[0]) >= wanted.start_offset
+        batches.first_offset >= wanted.start_offset
         and int(batches.last_offset[-1]) < wanted.end_offset
         and not int(np.bitwise_or.reduce(batches.attributes)) & unusual
         and every(batches.magic == _MAGIC)

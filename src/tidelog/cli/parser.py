@@ -67,7 +67,9 @@ def make_parser(words: Sequence[str] = ()) -> CommandParser:
         epilog=EXIT_CODES,
     )
     parser.add_argument("-V", "--version", action="store_true", help="print the version and exit")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", title="commands", prog=parser.prog
+    )
     named = [name for name in words[:1] if name in COMMAND_MODULES]
     for name in named or COMMAND_MODULES:
         import_module(f"tidelog.cli.commands.{COMMAND_MODULES[name]}").add_parser(commands)

@@ -82,7 +82,7 @@ def dump_log(
             in_data = piece.batches_in_data
             for index, position in enumerate(piece.batches.position.tolist()):
                 batch = in_data.slice(index, index + 1)
-                if int(batch.base_offset[0]) >= end:
+                if batch.first_offset >= end:
                     return
                 if int(batch.last_offset[0]) >= start_offset:
                     rows = _rows(piece.data, batch, position, form)

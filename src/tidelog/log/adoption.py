@@ -50,7 +50,7 @@ def adopt_locked(state: LogState, path: str, pieces: Iterable[tuple[Buffer, Batc
     first = next(read, None)
     if first is None:
         raise InvalidArgument(f"{path} has no batches to adopt")
-    first_offset = int(first[1].base_offset[0])
+    first_offset = first[1].first_offset
     base_offset = _base_offset(state, first_offset)
     found = _survey(state, chain([first], read), base_offset)
     size_bytes = context.fs.stat(path).size_bytes

@@ -136,7 +136,7 @@ def copy_batches(
             raise UnsupportedForMessageFormat(
                 f"{log.directory} holds batches of magic 0 or 1, which have no leader epochs"
             )
-        first, last = int(batches.base_offset[0]), int(batches.last_offset[-1])
+        first, last = batches.first_offset, int(batches.last_offset[-1])
         if first < whole.mirror_end:
             raise MirrorDiverged(
                 *(whole.topic, whole.partition, whole.mirror_end),

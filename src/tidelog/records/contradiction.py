@@ -122,7 +122,7 @@ class _Chain:
         if not len(batches):
             return
         if self._following is None:
-            self._following = int(batches.base_offset[0]), int(batches.last_offset[0])
+            self._following = batches.first_offset, int(batches.last_offset[0])
         last_offset = int(batches.last_offset[-1])
         ways = [way for way in self._ways if way.first_unsound(batches) is None]
         self._ways = [way.after(last_offset) for way in ways]

@@ -314,7 +314,7 @@ class _Run:
         self._records += int(batches.records_count.sum())
         self._max_timestamp = max(self._max_timestamp, int(batches.max_timestamp.max()))
         if self._keeps_offsets:
-            first = int(batches.base_offset[0]) if self._offsets[0] < 0 else self._offsets[0]
+            first = batches.first_offset if self._offsets[0] < 0 else self._offsets[0]
             self._offsets = first, batches.next_offset
         self.file.write(data)
 

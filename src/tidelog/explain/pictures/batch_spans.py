@@ -170,7 +170,7 @@ def _few(producers: Mapping[int, int]) -> dict[int, int]:
 
 def _first_offset(batches: BatchColumns, end_before: int) -> int:
     """Return the first offset; that of a compressed batch of an old format is not stored."""
-    first = int(batches.base_offset[0])
+    first = batches.first_offset
     is_wrapper = int(batches.records_count[0]) == _LEGACY_WRAPPER
     return min(end_before, first) if is_wrapper else first
 

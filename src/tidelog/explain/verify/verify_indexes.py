@@ -144,7 +144,7 @@ class TimeIndexCheck:
         upto = np.maximum.accumulate(np.maximum(batches.max_timestamp, self._greatest))
         before = np.concatenate(([self._greatest], upto[:-1]))
         self._greatest = int(upto[-1])
-        first, last = int(batches.base_offset[0]), int(batches.last_offset[-1])
+        first, last = batches.first_offset, int(batches.last_offset[-1])
         chosen = np.flatnonzero((self._offsets >= first) & (self._offsets <= last))
         if not len(chosen):
             return
