@@ -28,7 +28,6 @@ SLOW = {
 }
 """Modules of Python that take a millisecond or more."""
 DECODERS = {
-    "tidelog.codec.compression",
     "tidelog.records.legacy",
     "tidelog.records.record",
     "tidelog.records.record_columns",
