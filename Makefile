@@ -34,7 +34,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/tidelog warm
 	@touch $@
 
-demo: $(STAMP) $(VENV)/flights/.downloaded ## real flights through a pipeline that dies on the way; leaves .demo to explore
+demo: $(STAMP) $(VENV)/flights/.downloaded ## real flights through a pipeline that crashes midway; leaves .demo to explore
 	@$(BIN)/python examples/flights.py .demo
 
 # The package is an archive with a CSV: it is downloaded, not installed, since that would bring pandas.
@@ -95,7 +95,7 @@ peer: .peer/.installed ## Apache Kafka 4.3.1 and Spark's Kafka connector into .p
 			-DoutputDirectory=$(CURDIR)/.peer/$$lib -DincludeScope=runtime || exit 1; done
 	@touch $@
 
-docs: $(STAMP) ## write the generated pages of docs anew: formats, settings, JSON, states, pictures
+docs: $(STAMP) ## write the generated pages of docs again: formats, settings, JSON, states, pictures
 	@$(BIN)/python tools/format_doc.py
 	@$(BIN)/python tools/configuration_doc.py
 	@$(BIN)/python tools/json_doc.py
@@ -106,7 +106,7 @@ docs: $(STAMP) ## write the generated pages of docs anew: formats, settings, JSO
 	@$(BIN)/python tools/tables_doc.py
 	@$(BIN)/python tools/scenarios.py
 
-lock: ## resolve the dependencies anew into requirements.lock (asks the package index)
+lock: ## resolve the dependencies again into requirements.lock (asks the package index)
 	@$(BIN)/uv pip compile -q --upgrade --universal --generate-hashes --all-extras \
 		--custom-compile-command "make lock" pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile -q --upgrade --universal --generate-hashes --python-version 3.11 \

@@ -14,7 +14,7 @@ from pages import between, write_or_check
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
-BEGIN = "<!-- written by tools/imports_doc.py; `make docs` does it anew -->\n"
+BEGIN = "<!-- written by tools/imports_doc.py; `make docs` does it again -->\n"
 END = "<!-- end of what tools/imports_doc.py wrote -->\n"
 
 

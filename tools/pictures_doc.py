@@ -33,7 +33,7 @@ DIRECTORY = ROOT / "tests" / "golden" / "data" / "transactions"
 TAKEN_AT_MS = 1795253762717
 SETTINGS = {"cleanup.policy": "compact,delete", "retention.bytes": "45000"}
 COLUMNS = 100
-BEGIN = "<!-- written by tools/pictures_doc.py; `make docs` does it anew -->\n"
+BEGIN = "<!-- written by tools/pictures_doc.py; `make docs` does it again -->\n"
 END = "<!-- end of what tools/pictures_doc.py wrote -->\n"
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
-BEGIN = "<!-- written by tools/states_doc.py; `make docs` does it anew -->\n"
+BEGIN = "<!-- written by tools/states_doc.py; `make docs` does it again -->\n"
 END = "<!-- end of what tools/states_doc.py wrote -->\n"
 MAX_PAUSES = 2
 

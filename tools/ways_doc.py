@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
-BEGIN = "<!-- written by tools/ways_doc.py; `make docs` does it anew -->\n"
+BEGIN = "<!-- written by tools/ways_doc.py; `make docs` does it again -->\n"
 END = "<!-- end of what tools/ways_doc.py wrote -->\n"
 ROWS: Final = 100
 SOURCE: Final = f"{ROOT / 'src' / 'tidelog'}/"

@@ -38,7 +38,7 @@ def write(path: Path, txn: str, timeout_ms: int) -> CommittedTransaction:
 
 
 def files_of_transactions(path: Path) -> list[str]:
-    """Name what a transaction has left in a data directory, but for the table of finished ones."""
+    """Name what a transaction has left in a data directory, except the table of finished ones."""
     return [
         one.name
         for one in path.glob("tidelog.*")

@@ -118,7 +118,7 @@ def lay(case: RecoveryCase, directory: Path) -> Path:
 
 
 def files_left(directory: Path, case: RecoveryCase) -> dict[str, object]:
-    """Return the files to compare; epochs are compared by meaning, as Kafka writes them anew."""
+    """Return the files to compare; epochs are compared by meaning, as Kafka writes them again."""
     found = files_of(directory, is_closed=case.closes)
     found.pop("leader-epoch-checkpoint", None)
     return found

@@ -583,7 +583,7 @@ def check_files(story: Story, seen: Seen) -> None:
 def check_recovery(story: Story, name: str) -> None:
     """A recovery of all segments finds the snapshots and epochs that are there, and the entries.
 
-    An index may lack entries: the distance to the next one is counted anew by each process.
+    An index may lack entries: the distance to the next one is counted again by each process.
     """
     home = story.home.copied(0)
     before = files_of(home, name)

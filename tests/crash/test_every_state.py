@@ -142,11 +142,11 @@ def truncate(story: Story, log: Log) -> None:
 
 
 def truncate_fully(story: Story, log: Log) -> None:
-    """Begin anew at an offset inside the log."""
+    """Begin again at an offset inside the log."""
     story.replaced.append(dict(story.appended))
     story.appended, story.flushed, story.start = {}, 0, 20
     log.truncate_fully_and_start_at(20)
-    story.append(log, b"anew")
+    story.append(log, b"again")
     story.flush(log)
 
 

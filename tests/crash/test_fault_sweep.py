@@ -6,7 +6,7 @@ once for each operation and each kind of fault that can hit it. After the fault
 
 * the step has ended as without it, or
 * it was refused with KafkaStorageError, and nothing has changed, or
-* the log is offline (its whole directory only after EIO or a failed fsync), and opening it anew
+* the log is offline (its whole directory only after EIO or a failed fsync), and opening it again
   gives what it held before the step, or after it.
 
 Then the rest of the act, beginning with a refused step, ends as the run without a fault: with the
@@ -471,7 +471,7 @@ def check_end(
     """Check what the log holds once the act was finished, and its files."""
     (end, files), (expected_end, expected_files) = found, expected
     assert not any(name.endswith((".tmp", ".deleted", ".cleaned", ".swap")) for name in files)
-    # A full disk may leave out snapshots, which can be made anew.
+    # A full disk may leave out snapshots, which can be made again.
     wanted = [name for name in expected_files if not name.endswith(".snapshot")]
     if act.is_cleaning:
         end, expected_end = end._replace(aborted=()), expected_end._replace(aborted=())

@@ -247,7 +247,7 @@ def test_levels_of_log_lines_change_while_it_runs(tmp_path: Path) -> None:
 def test_a_damaged_log_keeps_no_other_from_being_cleaned(tmp_path: Path) -> None:
     """The metrics count it, the status says with what error; once it is mended it is cleaned.
 
-    A service that starts anew knows of the failure and tries again at once.
+    A service that starts again knows of the failure and tries again at once.
     """
     settings = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
     with tidelog.open(tmp_path) as logs:

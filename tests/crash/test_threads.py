@@ -149,7 +149,7 @@ class Traffic:
                 last = record.offset
                 self.read[isolation] += 1
         except OffsetOutOfRange:
-            # Retention has overtaken this reader, which then begins anew.
+            # Retention has overtaken this reader, which then begins again.
             assert last + 1 < self.log.log_start_offset
 
 

@@ -126,7 +126,7 @@ def test_a_command_that_fails_can_be_repeated(
         home.restart()
         with opened(home) as again:
             check_whole(again)
-            with suppress(InvalidArgument, CannotUndo):  # it was done, but for the report of it
+            with suppress(InvalidArgument, CannotUndo):  # it was done, except the report of it
                 act(home, again, command)
             assert check_whole(again) == END[command]
     enumerated("operations that failed", failed, at_least=3)

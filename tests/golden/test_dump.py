@@ -1,6 +1,6 @@
 """``tidelog dump`` beside Kafka's own dump tool, on the files that Kafka wrote.
 
-What ours prints is written anew in the words of Kafka's, and then the two must be the same text.
+What ours prints is written again in the words of Kafka's, and then the two must be the same text.
 Kafka's dumps were cut to a length; what was cut off is not compared.
 """
 

@@ -1,9 +1,9 @@
-"""Index files built anew from the ``.log`` files that Kafka wrote, byte for byte as Kafka's.
+"""Index files built again from the ``.log`` files that Kafka wrote, byte for byte as Kafka's.
 
 What an index holds depends on when its segment was opened: an entry is due after some bytes
 since the last one *or since the opening*, and closing adds the greatest timestamp. So a segment
 that was appended to across a restart of the broker (its leader epoch rises) is replayed with that
-restart. Segments that the cleaner or a recovery wrote anew have old epochs and no restart inside.
+restart. Segments that the cleaner or a recovery wrote again have old epochs and no restart inside.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def test_replayed_appends_give_kafkas_index_files(indexed: Partition, tmp_path: 
 
 
 def is_interrupted(indexed: Partition, name: str) -> bool:
-    """Say whether a restart fell into the writing of a segment, and nothing wrote it anew."""
+    """Say whether a restart fell into the writing of a segment, and nothing wrote it again."""
     epochs = {int(one.leader_epoch[0]) for one, _ in stored_batches(indexed.directory / name)}
     return len(epochs) > 1 and not is_written_anew(indexed, offset_from_file_name(name))
 

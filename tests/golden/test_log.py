@@ -118,7 +118,7 @@ def kept_by_opening(partition: Partition) -> dict[str, bytes]:
     """Return the files that a start of Kafka leaves, with their bytes.
 
     Gone are epochs that begin at the log's end, snapshots at or below its start, and snapshots at
-    which no segment begins, but for the newest.
+    which no segment begins, except the newest.
     """
     start, end = partition.state["logStartOffset"], partition.state["logEndOffset"]
     files = {path.name: path.read_bytes() for path in partition.directory.iterdir()}

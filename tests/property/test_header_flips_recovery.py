@@ -2,7 +2,7 @@
 
 A recovery cuts nothing sound for a base offset that one damaged batch explains, after a kill as
 after a clean stop; for any other bit it cuts as Kafka does, and keeps what it cuts. What ``verify``
-calls damaged nobody writes anew: neither the cleaner nor a mirror. What nobody can see is counted.
+calls damaged nobody writes again: neither the cleaner nor a mirror. What nobody can see is counted.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ class LogMachine(RuleBasedStateMachine):
     def next_batch(self, producer: int, values: list[bytes], *, transactional: bool) -> Batch:
         """The batch that a well-behaved producer sends next.
 
-        A log that reads its producers anew may know only the marker of one whose data is below the
+        A log that reads its producers again may know only the marker of one whose data is below the
         log start, and takes no sequence but 0 then: such a producer begins an epoch.
         """
         last = self.last_of(producer)

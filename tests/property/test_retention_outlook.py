@@ -103,7 +103,7 @@ SHARES = st.tuples(
 
 @settings(max_examples=scaled(40), deadline=None)
 @given(case=SHARES)
-@example(case=([[0, 0, 21], [0, 0, 0]], 50, 0))  # one log has expired but for its first segment
+@example(case=([[0, 0, 21], [0, 0, 0]], 50, 0))  # one log has expired except its first segment
 def test_the_share_of_the_disk_deletes_what_its_plan_names(
     case: tuple[list[list[int]], int, int],
 ) -> None:

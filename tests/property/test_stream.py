@@ -122,7 +122,7 @@ class Engine:
 
     @property
     def start(self) -> str:
-        """The start of the next batch; the initial offset is computed anew after each start."""
+        """The start of the next batch; the initial offset is computed again after each start."""
         at = self.committed - 1
         return self.ends[at] if at >= 0 else json.dumps(self.plan.initial())
 

@@ -128,7 +128,7 @@ def test_a_renaming_under_a_flush_is_waited_for(monkeypatch: pytest.MonkeyPatch,
         log._state.lock = HeldLock.until(end_renaming)
 
     def end_renaming() -> None:
-        home.fs.rename(f"{home.data_directory}/{new}", home.directory)  # it begins anew
+        home.fs.rename(f"{home.data_directory}/{new}", home.directory)  # it begins again
         log.rename_directory(new)
 
     meanwhile(monkeypatch, log.segments.active, name, begin_renaming)

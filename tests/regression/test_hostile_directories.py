@@ -177,7 +177,7 @@ def test_an_empty_replacement_does_not_take_the_place_of_records(
 def test_an_index_that_is_a_link_is_not_sound(
     copy: Callable[[str], Path], tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Verify says what to do, and then the log opens and its index is built anew."""
+    """Verify says what to do, and then the log opens and its index is built again."""
     data = copy("own/data/short-writer")
     path = max(data.glob(f"codec-none-0/*.{kind}"))
     path.unlink()

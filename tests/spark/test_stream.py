@@ -151,7 +151,7 @@ def test_ending_offsets_are_refused(stream: Stream) -> None:
 
 
 def test_a_checkpoint_of_the_kafka_source_is_continued(stream: Stream) -> None:
-    """Without loss or repetition, but for the batch that it has planned and not committed.
+    """Without loss or repetition, except the batch that it has planned and not committed.
 
     The files are as the Kafka source writes them: plain offsets, and its own initial ones.
     """

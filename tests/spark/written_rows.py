@@ -21,7 +21,7 @@ def values(path: str, topic: str = "t") -> list[int]:
 
 
 def left_over(path: str) -> list[str]:
-    """Return the files that tidelog left in a directory, but for those that are to stay."""
+    """Return the files that tidelog left in a directory, except those that are to stay."""
     return [
         name
         for name in os.listdir(path)

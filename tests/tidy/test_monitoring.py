@@ -45,7 +45,7 @@ def rows(page: str) -> list[tuple[str, str]]:
 
 
 def test_messages_that_are_the_same_are_in_the_code(page: str, texts: list[str]) -> None:
-    """Word for word, but for the values."""
+    """Word for word, except the values."""
     same = [kafka for kafka, here in rows(page) if here.startswith("the same")]
     # What a line says, and the words between two values of it.
     said = [words for kafka in same for words in re.split("[…']", "…".join(CODE.findall(kafka)))]

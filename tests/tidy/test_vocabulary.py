@@ -76,6 +76,19 @@ PHRASES: Final = (
     ),
     Phrase(r"^take_other\b", "replace", "Take_other_settings"),
     Phrase(r"\bsee_``fs``", "what the parameter is", "clock:_see_``fs``"),
+    Phrase(r"(?<!-)\banew\b", "again", "opened_anew;written_anew,_for", "move-begun-anew;reopened"),
+    Phrase(
+        r"\bbut_for_(a|an|the|that|those|this|its|their|one)\b",
+        "except",
+        "empty_but_for_the_header;all_but_for_those",
+        "not_for_that_but_for",
+    ),
+    Phrase(r"\b(die|dies|died)_on_the_way\b", "crash midway", "a_pipeline_that_dies_on_the_way"),
+    Phrase(
+        r"(?-i:\bWho)_(opens|reads|writes|wants|needs)\b",
+        "To open ..., pass ...",
+        "Who_opens_many_logs",
+    ),
     Phrase(r"\bnobody_asked\b", "was not requested", "nobody_asked_to_move"),
 )
 PAGE_FOLDERS: Final = ("benchmarks", "docs", "examples", "peer", "src", "tests", "tools")

@@ -1,7 +1,7 @@
 """Run tests against mutants of a module, each in a fork of a process that has imported the rest.
 
 Most of the time of a short test file is spent on imports. So this process imports all that the
-tests use except the module and what imports it; for each mutant a child imports these anew, with
+tests use except the module and what imports it; for each mutant a child imports these again, with
 the mutant's source in place of the module's, and runs the tests. No file of the checkout changes.
 
     execute.py MODULE RESULTS TEST... < mutants.jsonl

@@ -157,7 +157,7 @@ class LogCleanerManager:
         """Put the dirtiest log that is eligible in progress; return None if there is none.
 
         The checkpoint of each data directory is read once, and again for the log that is chosen,
-        which is examined anew. If a log cannot be examined, its cleaning counts as failed and
+        which is examined again. If a log cannot be examined, its cleaning counts as failed and
         nothing is chosen this time, or the next one.
         Source: Kafka grabFilthiestCompactedLog.
         """

@@ -1,4 +1,4 @@
-"""A table of the keys of records, filled anew for each few batches.
+"""A table of the keys of records, filled again for each few batches.
 
 The walk over records is done by a kernel or in plain code; its memory is reused, since allocating
 it for each read would cost more than the walk. Kafka: the record iterators in ``Cleaner``.

@@ -20,7 +20,7 @@ LINE: Final = "%(asctime)s level=%(levelname)s logger=%(name)s %(message)s"
 """The format of a log line."""
 
 SENTENCES: Final = {
-    "checkpoint-reset": "{path} cannot be read and is started anew: {reason}",
+    "checkpoint-reset": "{path} cannot be read and is started again: {reason}",
     "clean-log-cut": "{path}: the last {cut_bytes:,} bytes are not a complete batch and were"
     " truncated",
     "clean-log-damaged": "{path}: damaged at byte {position:,}; run tidelog verify for details",
@@ -46,7 +46,7 @@ SENTENCES: Final = {
     "foreign-directory-ignored": "{directory} is left alone: {reason}",
     "foreign-file-ignored": "{path} is left alone: no file of a log has this name",
     "index-corrupt": "{path} is damaged and is rebuilt: {reason}",
-    "kernels-not-cached": "kernels are compiled anew by each process: {reason}",
+    "kernels-not-cached": "kernels are compiled again by each process: {reason}",
     "kernels-unavailable": "large work is done in plain Python, which is slower: {reason}",
     "key-collision": "{directory}: two keys have the same hash; the compaction starts again with"
     " another one: {reason}",
@@ -68,7 +68,7 @@ SENTENCES: Final = {
     "log-emptied": "{directory}: the log ended at {log_end_offset:,}, before its start"
     " {log_start_offset:,}; it was emptied",
     "log-lost": "{directory} is missing, with records up to {high_watermark:,}; the log starts"
-    " anew",
+    " again",
     "log-dir-offline": "{directory} is offline: {reason}",
     "log-not-loaded": "{directory} cannot be loaded: {reason}",
     "log-not-closed": "{directory} was not closed cleanly: {reason}",

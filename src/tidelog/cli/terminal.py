@@ -102,7 +102,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], *, names: int = 0) -> str:
-    """Return rows of cells as indented lines, aligned to the right but for the first ``names``."""
+    """Return rows of cells as indented lines, aligned to the right except the first ``names``."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
         "  ".join(

@@ -73,7 +73,7 @@ class LogConfig:
         "segment.jitter.ms",
         0,
         at_least(0),
-        "Maximum random time in ms subtracted from segment.ms, for each segment anew.",
+        "Maximum random time in ms subtracted from segment.ms, drawn for each segment.",
         synonyms=("log.roll.jitter.ms", Synonym("log.roll.jitter.hours", HOUR_MS)),
     )
     segment_index_bytes: Int32 = option(

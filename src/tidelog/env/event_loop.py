@@ -157,7 +157,7 @@ class IdleTime:
         self._since = self._loop.time()
 
     def restart(self) -> None:
-        """Begin anew: something has come."""
+        """Begin again: something has come."""
         self._since = self._loop.time()
 
     def left_ms(self, at_most: int) -> int:

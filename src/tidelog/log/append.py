@@ -92,7 +92,7 @@ class _Batches(NamedTuple):
 
     ``first`` has the 14 fields of the first batch. ``came_bytes`` is what the batches took as they
     came, ``leader_epoch`` the last one's. ``is_uniform``: all have one leader epoch and one magic.
-    ``records_converted``: in batches that were built anew.
+    ``records_converted``: in batches that were built again.
     """
 
     data: Buffer

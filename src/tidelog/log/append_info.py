@@ -24,7 +24,7 @@ class AppendInfo(NamedTuple):
     ``is_duplicate``: the batches were in the log already, at these offsets; nothing was written.
     ``source_codec`` is the last codec other than none that the batches came with, and
     ``last_offset_of_first_batch`` as the batches came; neither is set for a duplicate.
-    ``records_converted`` counts the records that were written anew, for another format, codec or
+    ``records_converted`` counts the records that were written again, for another format, codec or
     offsets without gaps; Kafka has it in RecordValidationStats.
     Source: Kafka LogAppendInfo.
     """

@@ -176,7 +176,7 @@ class LocalLog:
         segments and lose those of the new. A reader sees the old ones or the new ones, never both.
 
         Any error takes the log offline, a full disk too: a second try would rename what the first
-        left under names of its own. Opening the log anew finishes the replacement or undoes it.
+        left under names of its own. Opening the log again finishes the replacement or undoes it.
         Source: Kafka LocalLog.replaceSegments.
         """
         with self.context.guard.watch("replacing segments", must_finish=True):

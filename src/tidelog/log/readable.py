@@ -75,7 +75,7 @@ class ReadableLog(OfOneProcess):
 
     @property
     def is_offline(self) -> bool:
-        """Whether the log must be opened anew: its disk failed, or a change was not completed."""
+        """Whether the log must be opened again: its disk failed, or a change was not completed."""
         return self._state.context.guard.failure is not None
 
     @property

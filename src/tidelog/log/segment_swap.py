@@ -56,7 +56,7 @@ class SegmentSwap:
         """Delete one that replaces nothing; call this after an error, which stays the one raised.
 
         If that fails the log goes offline: a split beside the file that is left could lose, in a
-        crash, what it split. Opening the log anew deletes it.
+        crash, what it split. Opening the log again deletes it.
         """
         try:
             segment.delete()

@@ -45,7 +45,7 @@ class LogState:
     ``lock`` guards every change: of ``local`` (the segments), ``producers``, ``epochs``,
     ``last_flush_ms``, ``is_closed`` and, through ``move`` alone, of ``offsets``. ``cuts`` counts
     truncations, ``is_being_cut`` is true during one. ``is_traced``: new high watermarks are logged;
-    asked anew at each append. ``pinned_from``: records from there on are neither deleted, compacted
+    asked at each append. ``pinned_from``: records from there on are neither deleted, compacted
     nor truncated; None: all may be. ``synced``: ``cuts`` and the log end when all records were last
     made durable without their indexes. ``owners_listeners`` hear of this log, too, for as long as
     its owner uses it.

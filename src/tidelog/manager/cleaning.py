@@ -152,7 +152,7 @@ class Cleaning:
         """Pause cleaning while a log is truncated.
 
         Its checkpoint is lowered before to ``active_base()``, where its active segment will begin:
-        wherever the truncation stops, no offset that is written anew counts as clean. Kafka lowers
+        wherever the truncation stops, no offset that is written again counts as clean. Kafka lowers
         it after.
         """
         self.pause(key)

@@ -49,12 +49,12 @@ def plan_compaction(
     """Return how a log stands and, with ``compaction``, what a cleaning of it would do.
 
     Args:
-        open_log: opens the log, anew where its files have changed.
+        open_log: opens the log, again where its files have changed.
         config: the settings in force.
         lines: what the cleaner has noted; read before the log.
         clock: its time of day is that of the cleaning.
         compaction: reads the keys; None: they are not read.
-        on_answer: is called before the keys are read, anew where the log is read again; what it
+        on_answer: is called before the keys are read, again where the log is read again; what it
             returns is called with the records that would be dropped.
 
     Raises CorruptMessage, InvalidRecord, KafkaStorageError, UnknownTopicOrPartition.

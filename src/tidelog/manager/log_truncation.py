@@ -117,7 +117,7 @@ class LogTruncation:
         while (partition := self._current(key)) is not None:
             log = partition.log
             with pausing(log), partition.listeners, partition.lock:
-                if partition.log is not log:  # moved, or opened anew, meanwhile
+                if partition.log is not log:  # moved, or opened again, meanwhile
                     continue
                 with self._registry.copying:
                     copy = self._registry.future(key)

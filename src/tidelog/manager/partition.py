@@ -338,7 +338,7 @@ class Partition(OfOneProcess):
             return info
 
     def _copied(self, log: Log, batches: Buffer, start: int) -> AppendInfo:
-        """Append to a log that starts at ``start``, or anew where a batch begins below that."""
+        """Append to a log that starts at ``start``, or again where a batch begins below that."""
         epoch, count = self.leader_epoch, self._count_rejected
         try:
             return log.append_as_follower(batches, epoch, on_rejected=count)

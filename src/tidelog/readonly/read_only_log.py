@@ -92,7 +92,7 @@ def open_read_only(
     """Open one partition directory, as ``data/flights-0``, to be read only.
 
     Takes no lock and changes nothing. Reads the data directory's checkpoints first, then lists the
-    segments, so that what the checkpoints promise is in the listing. Who opens many logs gives
+    segments, so that what the checkpoints promise is in the listing. To open many logs, pass
     ``checkpoints`` that were read just before. With ``on_damage``, reads continue after damage, and
     report to it what they skip. ``below_start``: the log begins at the first record in its files,
     whatever log start the checkpoint states.

@@ -57,7 +57,7 @@ def answer_at_once(
     """Return the answer of one snapshot; where that is outdated, or shows damage, of another one.
 
     Args:
-        open_log: opens the log, anew for each snapshot.
+        open_log: opens the log, again for each snapshot.
         config: the settings in force.
         clock: its time of day is that of the answer.
         question: is asked at least once, and must not keep the log.

@@ -63,7 +63,7 @@ assert LEGACY_HEADER_V1.size == 26
 _CODEC: Final = int(BatchFlags.CODEC)
 _APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 _MOST_KEPT_BYTES: Final = 8 << 20
-"""The records of a wrapper that decompresses to more bytes are parsed anew for each reading.
+"""The records of a wrapper that decompresses to more bytes are parsed again for each reading.
 
 As objects they take more than ten times the bytes that they have in the wrapper.
 """

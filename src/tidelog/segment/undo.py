@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class UndoFailed(OSError):
     """A change of several files failed half-way, and so did the attempt to undo it.
 
-    Memory and disk differ: the log must not be used until it is opened anew. ``errno`` is that of
+    Memory and disk differ: the log must not be used until it is opened again. ``errno`` is that of
     the attempt; the first error is the cause.
     """
 

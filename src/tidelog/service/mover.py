@@ -196,7 +196,7 @@ class PartitionMover:
     def resume_late(self, key: TopicPartition) -> None:
         """Continue the move of a partition that came into service after ``resume_all``, if any.
 
-        After an unclean end its copy begins anew: what was flushed of it is no longer known. Copies
+        After an unclean end its copy begins again: what was flushed of it is not known. Copies
         that the start kept beside it are deleted, as it does where the partition is in service.
         """
         copy, current = self._registry.future(key), self._registry.current(key)
@@ -230,7 +230,7 @@ class PartitionMover:
             _log.error("move-copy-not-deleted topic=%s partition=%d reason=%s", *key, error)
 
     def cut_copy(self, key: TopicPartition, end: int) -> None:
-        """Let the copy of a log that is opened anew end no later than the log does, durably.
+        """Let the copy of a log that is opened again end no later than the log does, durably.
 
         Where the copy's disk is too full for that the move is given up: the log does not wait for
         another disk. To be called with ``change_lock`` and ``copying`` held. After an error, which
@@ -592,7 +592,7 @@ def _align(current: Log, copy: Log) -> None:
 
 
 def _take_up(key: TopicPartition, current: Log, copy: Log) -> None:
-    """Let a copy that an earlier process has left go on, or begin anew if it is of other records.
+    """Let a copy that an earlier process has left go on, or begin again if it is of other records.
 
     The log may have been truncated, or have lost its end, while the copy's directory was offline,
     and have grown again since: what the two hold at the end of the copy differs then.

@@ -344,7 +344,7 @@ def _write_first(target: StagingDirectory, journal: Journal) -> None:
     """Make the journal durable, and the names of the staged files before it.
 
     An OSError before the rename is raised as it is: nothing is committed. After it, it is open
-    whether the journal is durable; so the directory must be opened anew, and the staged files must
+    whether the journal is durable; so the directory must be opened again, and the staged files must
     stay.
     """
     fs = target.fs

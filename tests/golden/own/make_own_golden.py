@@ -1,4 +1,4 @@
-"""Makes data/, expected/ and cases.json beside this file anew. Runs on one commit only: the base.
+"""Makes data/, expected/ and cases.json beside this file again. Runs on one commit only: the base.
 
 That is 0f6f9c3, the last before the inside of tidelog was rebuilt; the names it imports from there
 are gone since. It stays as the account of how the directories came about. In a worktree of base::

@@ -137,8 +137,8 @@ def test_a_segment_whose_offsets_do_not_fit_is_split_first() -> None:
 def test_lengths_longer_than_necessary_stay_so() -> None:
     """A record's key, value and headers are copied byte by byte, with the lengths before them.
 
-    Only the record's own length, timestamp and offset are encoded anew. Kafka encodes all lengths
-    anew, as short as possible: see docs/differences.md.
+    Only the record's own length, timestamp and offset are encoded again. Kafka encodes all lengths
+    again, as short as possible: see docs/differences.md.
     """
     batch = build_batch(
         [(NOW_MS, b"a", b"1", ()), (NOW_MS, b"b", b"2", [("h", b"x")])], leader_epoch=0

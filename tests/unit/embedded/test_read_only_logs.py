@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def test_topics_and_records_are_seen_beside_their_writer(tmp_path: Path) -> None:
-    """What is flushed, and each call anew; nothing is locked or changed."""
+    """What is flushed, and each call again; nothing is locked or changed."""
     with tidelog.open(tmp_path) as logs:
         view = tidelog.open_directory_read_only(tmp_path)
         assert dict(view.topics()) == {}

@@ -260,7 +260,7 @@ def test_a_file_goes_into_a_gap_before_an_empty_segment() -> None:
 
 
 def test_a_disk_that_is_full_after_the_move_takes_the_log_offline() -> None:
-    """The batches are in the log; opening it anew recovers them."""
+    """The batches are in the log; opening it again recovers them."""
     home, log = opened()
     home.fs.fail("pwrite", "2.index", OSError(errno.ENOSPC, "no space left"))
     with pytest.raises(KafkaStorageError, match="adopting a segment failed"):

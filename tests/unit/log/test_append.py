@@ -191,7 +191,7 @@ def test_a_clients_control_batch_is_refused() -> None:
 
 
 def test_the_topics_codec_wins() -> None:
-    """A batch in another codec than the topic's is compressed anew.
+    """A batch in another codec than the topic's is compressed again.
 
     Scenario: UnifiedLogTest.testCompressedMessages
     """

@@ -47,7 +47,7 @@ def failed(error: OSError, **how: bool) -> tuple[bool, int]:
 
 @pytest.mark.parametrize("code", [*LACKS, *FULL])
 def test_a_change_that_stops_half_way_takes_the_log_offline(code: int) -> None:
-    """Only opening it anew makes it whole; nothing speaks against the disk."""
+    """Only opening it again makes it whole; nothing speaks against the disk."""
     assert failed(OSError(code, "no"), must_finish=True) == (True, 0)
     assert failed(UndoFailed(OSError(code, "no"), "/data/t-0/1.log")) == (True, 0)
     assert failed(OSError(code, "no")) == (False, 0)

@@ -208,7 +208,7 @@ def test_an_empty_active_segment_is_recovered() -> None:
 
 @pytest.mark.parametrize(("rolls", "left"), [(False, [1, 2, 3]), (True, [3])])
 def test_deleted_records_leave_their_producers(*, rolls: bool, left: list[int]) -> None:
-    """A restart that reads the log anew knows those of the segments that are left.
+    """A restart that reads the log again knows those of the segments that are left.
 
     Scenario: LogLoaderTest.testLoadProducersAfterDeleteRecordsMidSegment,
     LogLoaderTest.testLoadProducersAfterDeleteRecordsOnSegment
@@ -326,7 +326,7 @@ def test_a_truncation_below_an_open_transaction_forgets_it(*, is_full: bool) -> 
 
 
 def test_a_truncation_keeps_replicated_ends_of_transactions() -> None:
-    """The replay finds them anew; the last stable offset stays, if the high watermark does."""
+    """The replay finds them again; the last stable offset stays, if the high watermark does."""
     log = LogHome().open()
     begin(log, 0)
     log.append_as_leader(marker(), origin=AppendOrigin.COORDINATOR, transaction_version=0)

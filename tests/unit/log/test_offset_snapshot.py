@@ -113,7 +113,7 @@ def test_a_snapshot_beside_a_truncation_is_of_one_moment() -> None:
 
 
 def test_the_place_of_a_watermark_that_moved_meanwhile_is_not_kept() -> None:
-    """The log was cut and written anew in between: the same offset lies elsewhere."""
+    """The log was cut and written again in between: the same offset lies elsewhere."""
     log = filled(2)
     log.update_high_watermark(8)
     view = log._state.view

@@ -84,7 +84,7 @@ def being_cut(log: Log, offset: int) -> None:
     place, cutting = log.offset_metadata(offset), state.cutting()
 
     def finish() -> None:
-        file.pwrite(records, 0)  # the truncation begins anew, and runs to its end
+        file.pwrite(records, 0)  # the truncation begins again, and runs to its end
         log.truncate_to(offset)
         cutting.__exit__(None, None, None)
 

@@ -195,7 +195,7 @@ def test_lines_of_logs_not_loaded_are_kept_while_their_directory_exists() -> Non
 def test_the_lines_of_a_partition_that_is_away_are_kept_without_reading_the_catalogue_again() -> (
     None
 ):
-    """What it says is known; read anew for each file, it would be read every few seconds."""
+    """What it says is known; read again for each file, it would be read every few seconds."""
     home = home_with_topic(b"a")
     with home.open() as directory:
         append(directory, b"b", partition=1)

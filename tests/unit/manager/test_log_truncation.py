@@ -1,4 +1,4 @@
-"""Truncation of a compacted log: what is written anew is dirty again."""
+"""Truncation of a compacted log: what is written again is dirty again."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_truncation_lowers_the_line_to_the_active_segment(
 
 @CLEANER
 def test_a_truncation_that_stops_half_way_has_lowered_the_line(cleaner: bool) -> None:
-    """The log is opened anew with what is left; the first record it takes is dirty."""
+    """The log is opened again with what is left; the first record it takes is dirty."""
     home = ManagerHome()
     with opened(home, cleaner=cleaner) as manager:
         manager.create_topic("t", 1, COMPACT)

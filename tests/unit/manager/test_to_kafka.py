@@ -85,7 +85,7 @@ def test_a_controller_finds_all_topics_with_ids_partitions_and_settings() -> Non
 
 
 def test_settings_for_the_broker_that_exist_are_not_replaced() -> None:
-    """Somebody may have changed them; the file that a controller reads is made anew each time."""
+    """Somebody may have changed them; the file that a controller reads is made again each time."""
     home = home_with_topics()
     hand_over(home)
     home.fs.write(f"{PATH}/{PROPERTIES_FILE}", b"mine")

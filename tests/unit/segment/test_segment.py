@@ -282,7 +282,7 @@ def test_age_is_taken_from_the_first_batch_on_disk(room: Room) -> None:
 
 
 def test_age_without_timestamps_counts_from_opening(room: Room) -> None:
-    """A truncated segment starts anew."""
+    """A truncated segment starts again."""
     config = LogConfig(segment_ms=100)
     segment = room.segment(0)
     room.append(segment, [0])

@@ -384,7 +384,7 @@ def test_a_truncation_is_repeated_until_the_checkpoint_of_the_copy_is_written() 
 
 
 def lose_end(manager: LogService, offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the log offline, and let opening it anew find nothing from ``offset`` on."""
+    """Take the log offline, and let opening it again find nothing from ``offset`` on."""
     log = manager.partition(*KEY).log
     reopen = manager._opener.reopen
 

@@ -523,7 +523,7 @@ def _raise_a_bug(*_: object, **__: object) -> NoReturn:
 
 
 def test_a_copy_of_a_partition_that_was_deleted_is_deleted_too() -> None:
-    """The partition alone, not its topic; a later move begins anew."""
+    """The partition alone, not its topic; a later move begins again."""
     home = two_directories()
     with home.open() as manager:
         manager.create_topic("t")

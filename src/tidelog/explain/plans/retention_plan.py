@@ -79,7 +79,7 @@ def plan_retention(
     the log.
 
     Args:
-        open_log: opens the log, anew where its files have changed.
+        open_log: opens the log, again where its files have changed.
         config: the settings in force.
         clock: its time of day is that of the retention.
         pinned_from: the offset from which on nothing is deleted while a committed transaction is to

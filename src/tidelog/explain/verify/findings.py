@@ -19,8 +19,8 @@ class Severity(StrEnum):
     """Legal, and still worth a look: what a crash, a writer at work or compaction leaves."""
 
 
-REBUILT: Final = "none needed: it is built anew when the log is opened"
-REBUILD: Final = "delete the segment's .index file: the next opening builds its indexes anew"
+REBUILT: Final = "none needed: it is built again when the log is opened"
+REBUILD: Final = "delete the segment's .index file: the next opening builds its indexes again"
 READABLE: Final = "make the file readable, then verify again"
 CUT: Final = (
     "`tidelog recover --full` cuts the log here; `--dry-run` says first what that would lose."

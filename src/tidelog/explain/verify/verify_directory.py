@@ -51,7 +51,7 @@ _ELSEWHERE = (
 )
 _LOST = (
     "bring the directory back from a copy or a replica before the log manager starts, which would"
-    " begin it anew and empty"
+    " begin it again and empty"
 )
 
 

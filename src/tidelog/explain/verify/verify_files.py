@@ -146,7 +146,7 @@ def _check_links(
         if found is None or found.state or not fs.is_link(path):
             continue
         if is_index_file(name):
-            remedy = "delete the link: the next opening builds the index anew"
+            remedy = "delete the link: the next opening builds the index again"
             yield damage(path, None, "the index is a link: no writer uses it", remedy)
         elif found.kind == LOG_SUFFIX and found.offset == bases[-1]:
             what = "the .log file of the active segment is a link: no writer opens the log"
@@ -246,7 +246,7 @@ def check_promises(
     if cleaner is not None and not start_offset <= cleaner <= end_offset:
         path = os.path.join(data_dir, CLEANER_OFFSET_FILE)
         what = f"cleaned up to {cleaner}, outside the log [{start_offset}, {end_offset})"
-        yield unusual(path, None, what, "none needed: the cleaner begins anew")
+        yield unusual(path, None, what, "none needed: the cleaner begins again")
 
 
 def _is_kraft_snapshot(name: str) -> bool:

@@ -27,7 +27,7 @@ class IndexPlace(NamedTuple):
     """One index file: its bytes, and what is known of its segment.
 
     ``data`` may lack zeros that end the file. ``is_active``: it may still grow. ``is_rebuilt``: the
-    next opening makes it anew. ``unreadable``: why it was not read.
+    next opening makes it again. ``unreadable``: why it was not read.
     """
 
     path: str

@@ -84,7 +84,7 @@ class _Segment:
     """What is known of a segment before it is read.
 
     ``end_offset`` is the next one's base, None for the last. ``is_rebuilt``: opening makes its
-    indexes anew, whatever they are now.
+    indexes again, whatever they are now.
     """
 
     base_offset: int
@@ -411,7 +411,7 @@ class LogVerifier:
             if segment.is_rebuilt:
                 yield unusual(time_path, None, "the segment has no time index", REBUILT)
             else:
-                what = "the segment has no time index: opening makes it anew, but does not fill it"
+                what = "the segment has no time index: opening makes it again, but does not fill it"
                 yield damage(time_path, None, what, REBUILD)
         else:
             next_offset = checks.batches.next_offset

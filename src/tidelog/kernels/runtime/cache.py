@@ -1,7 +1,7 @@
 """The folder in which compiled kernels are cached between processes.
 
 Its name contains a digest of the kernel sources, so edited kernels are compiled again. Nothing here
-is fatal: without a usable folder, each process compiles the kernels anew. Cached files are
+is fatal: without a usable folder, each process compiles the kernels again. Cached files are
 unpickled, so a folder that other users can write to is never used.
 """
 

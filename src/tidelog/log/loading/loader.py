@@ -190,7 +190,7 @@ class LogLoader:
     def _sync_losses(self) -> None:
         """Make a deletion durable: the file must not come back once the log has grown.
 
-        Above all that is a snapshot of records that were cut off. One that was made anew, of the
+        Above all that is a snapshot of records that were cut off. One that was made again, of the
         same records, may come back.
         """
         snapshots = self._producers.snapshots
@@ -366,7 +366,7 @@ class LogLoader:
     ) -> str:
         """Return what is wrong with a segment's indexes, an empty string if nothing is.
 
-        A missing time index is only made anew, and the contents of offset and time indexes are not
+        A missing time index is only made again, and the contents of offset and time indexes are not
         looked at: the log's own recovery does that where it matters.
         """
         checkpoints = self._checkpoints

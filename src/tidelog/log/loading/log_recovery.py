@@ -211,7 +211,7 @@ class SegmentRecovery:
             self._drop_snapshots()
 
     def _drop_snapshots(self) -> None:
-        """Delete the snapshots that speak of more than was found, and were not made anew."""
+        """Delete the snapshots that speak of more than was found, and were not made again."""
         directory, fs = self._context.directory, self._context.fs
         for offset in sorted(self._set_aside):
             with suppress(FileNotFoundError, IsADirectoryError):

@@ -232,7 +232,7 @@ class ProducerStateManager:
     def take_snapshot_if_room(self, *, sync: bool = True) -> int | None:
         """Do as ``take_snapshot``, but go on without one where the disk is full.
 
-        It can be made anew from the records. The snapshot of a clean shutdown cannot be left out.
+        It can be made again from the records. The snapshot of a clean shutdown cannot be left out.
         """
         try:
             return self.take_snapshot(sync=sync)
@@ -259,7 +259,7 @@ class ProducerStateManager:
     def load_snapshot(
         self, offset: int, entries: Iterable[ProducerSnapshotEntry], now_ms: int
     ) -> None:
-        """Start anew from the entries of a snapshot at ``offset``, less those expired by now."""
+        """Start again from the entries of a snapshot at ``offset``, less those expired by now."""
         self._clear()
         self._load(map(ProducerStateEntry.from_snapshot, entries), now_ms)
         self.map_end_offset = self.last_snapshot_offset = offset

@@ -36,7 +36,7 @@ def rebuild_producer_state(
     The newest snapshot in range is loaded and the batches behind it are replayed. Snapshots are
     left at the bases of the last two segments and at ``last_offset``. After a clean shutdown a log
     without any snapshot had no producers, so nothing is read. Without ``sync`` the snapshots become
-    durable when the log is closed: one that a power cut takes is made anew by the next start.
+    durable when the log is closed: one that a power cut takes is made again by the next start.
 
     The batches are replayed also if no producer was active, unlike in Kafka: one that has expired
     may have a transaction that is open in the snapshot, or whose marker was truncated.

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 HINT: Final = "; set failOnDataLoss=false to read the offsets that are left"
 REPLAN_HINT: Final = (
     "; a DataFrame or view keeps the offsets that its first query planned: call load() again to "
-    "plan them anew, or set failOnDataLoss=false to read the offsets that are left"
+    "plan them again, or set failOnDataLoss=false to read the offsets that are left"
 )
 RECREATED: Final = "the topic was deleted and recreated"
 DELETED: Final = "its directory is gone: the topic was deleted, or the partition moved"

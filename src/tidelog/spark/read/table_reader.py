@@ -1,6 +1,6 @@
 """Reads a system table, such as ``segments`` or ``batches``: one task for some partitions each.
 
-The rows are those of ``tidelog table``. Tasks are planned anew by each query of a DataFrame, but
+The rows are those of ``tidelog table``. Tasks are planned again by each query of a DataFrame, but
 the partitions that they are about stay those of its first query, as Spark keeps its plan.
 """
 

@@ -1,7 +1,7 @@
 """The Python interpreter that Spark starts its workers with.
 
 Spark puts a zip of PySpark before the installed package on PYTHONPATH, and Python compiles modules
-from a zip anew in every process. That costs half a second for each stream reader, which is a new
+from a zip again in every process. That costs half a second for each stream reader, which is a new
 process each time, and for each kind of worker when a session first needs it. So workers start
 through a script that removes the zip.
 """

@@ -107,7 +107,7 @@ class StagedWrite:
                 f"topic {name} has {topic.partitions} partitions now; the write was planned for"
                 f" {planned.partitions}: run it again"
             )
-        # A topic that was deleted and made anew has another id; the commit then refuses.
+        # A topic that was deleted and made again has another id; the commit then refuses.
         return planned.topic_id or topic.topic_id
 
 

@@ -79,7 +79,7 @@ def test_a_wrong_offset_entry_is_damage(
 
 
 def test_entries_ahead_of_a_log_that_will_be_recovered_are_no_damage() -> None:
-    """An index may reach the disk before its log; recovery makes it anew."""
+    """An index may reach the disk before its log; recovery makes it again."""
     assert [row.severity for row in offset_findings([(9, END)], rebuilt=True)] == ["unusual"]
 
 

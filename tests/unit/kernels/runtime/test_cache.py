@@ -185,7 +185,7 @@ def test_bytes_moved_between_files_change_the_name() -> None:
 
 
 def test_versions_change_the_name_and_order_does_not() -> None:
-    """Another numba or Python compiles anew; the order of a directory listing does not matter."""
+    """Another numba or Python compiles again; the order of a directory listing does not matter."""
     assert sources_digest(SOURCES, "1.0") == sources_digest(SOURCES[::-1], "1.0")
     assert sources_digest(SOURCES, "1.0") != sources_digest(SOURCES, "1.1")
 

@@ -101,7 +101,7 @@ def test_the_next_sequence_follows_also_across_the_wrap() -> None:
 
 
 def test_a_new_epoch_begins_at_sequence_zero() -> None:
-    """A producer that raised its epoch starts counting anew, and its old batches are forgotten."""
+    """A producer that raised its epoch starts counting again, and its old batches are forgotten."""
     info = ProducerAppendInfo(KNOWN, CLIENT)
     info.append(data(0, epoch=6))
 
@@ -239,7 +239,7 @@ def test_the_highest_epoch_may_end_its_transaction() -> None:
 
 
 def test_a_marker_of_unknown_version_is_only_replicated() -> None:
-    """Who writes a marker knows the transaction version; who copies one need not."""
+    """The writer of a marker knows the transaction version; a follower that copies it may not."""
     ProducerAppendInfo(KNOWN, REPLICATION).append(marker())
     with pytest.raises(InvalidArgument):
         ProducerAppendInfo(KNOWN, CLIENT).append(marker())

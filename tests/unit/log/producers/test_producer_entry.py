@@ -73,7 +73,7 @@ def test_a_duplicate_has_the_same_epoch_and_both_sequences(
 
 
 def test_another_epoch_forgets_the_batches() -> None:
-    """Sequences count anew in each epoch; the same epoch changes nothing."""
+    """Sequences count again in each epoch; the same epoch changes nothing."""
     assert KNOWN.with_epoch(5) is KNOWN
     assert KNOWN.with_epoch(6) == replace(KNOWN, producer_epoch=6, batches=())
     assert KNOWN.with_batch(6, SECOND).batches == (SECOND,)

@@ -46,7 +46,7 @@ def test_a_log_that_ends_below_its_high_watermark_is_told(
 
 
 def test_a_log_that_is_gone_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    """It begins anew at offset 0, which readers take for old records."""
+    """It begins again at offset 0, which readers take for old records."""
     home = left(5)
     for name in home.fs.list("/data/t-0"):
         home.fs.delete(f"/data/t-0/{name}")

@@ -108,7 +108,7 @@ def test_files_that_cannot_be_deleted_are_tried_once_a_minute() -> None:
 
 @pytest.mark.parametrize("is_moving", [False, True])
 def test_nothing_is_kept_in_memory_of_a_topic_that_was_deleted(is_moving: bool) -> None:
-    """A service may create and delete topics for ever; one of the same name begins anew."""
+    """A service may create and delete topics for ever; one of the same name begins again."""
     home = ManagerHome("/a", "/b")
     with home.open() as manager:
         manager.create_topic("t", path="/a")

@@ -54,7 +54,7 @@ def planned(data: str, config: dict[str, str] | None = None, **others: Any) -> R
 
 
 def test_offsets_and_settings_are_fixed_at_the_start(data: str) -> None:
-    """The new topic has the settings of the source, but for those that the user gives."""
+    """The new topic has the settings of the source, except those that the user gives."""
     plan = planned(data, {"segment.bytes": "2097152"})
 
     assert (plan.starts, plan.ends, plan.offsets) == ({0: 0, 1: 0}, {0: 3, 1: 2}, 5)
