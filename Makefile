@@ -12,6 +12,11 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 p
 # Tests go over both cores of a small machine; a file stays on one worker, so Spark starts once a file.
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
+# Some environments forbid it, and then each test that starts a program compiles the whole package.
+unexport PYTHONDONTWRITEBYTECODE
+# `make test` keeps its files in memory where there is room: most of its time went into waiting for
+# syncs to the disk. `make test-all` writes to the disk.
+MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk '$$6 == "/dev/shm" && $$4 > 4000000 { print $$6 }')
 FAST := not slow and not compat
 PLAIN_TESTS := tests/golden $(addprefix tests/unit/,codec log readonly records segment)
 SOAK_MINUTES ?= 60
@@ -54,7 +59,8 @@ format: $(STAMP) ## let ruff lay out the code and fix what it can
 	@$(BIN)/ruff check --fix .
 
 test: lint ## lint and the tests that need neither Kafka nor patience; what .ci/run runs
-	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "$(FAST)"
+	@PYTEST_DEBUG_TEMPROOT=$(MEMORY) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+		-o tmp_path_retention_count=1 -m "$(FAST)"
 
 test-all: WORKERS = 3
 test-all: lint peer $(VENV)/flights/.downloaded .venvs/pages/.installed ## every test, also against Kafka; resumes where it was stopped; SCALE=10: a night

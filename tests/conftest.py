@@ -30,6 +30,7 @@ def pytest_collection_finish() -> None:
     """Keep what lasts as long as the run out of garbage collections, which take time over it."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 class Enumerated(Protocol):
@@ -190,6 +191,7 @@ def pytest_configure(config: pytest.Config) -> None:
     No test lasts long enough for Java to compile thoroughly. A shell lets a command in the
     background ignore Ctrl-C, and so would all that tests start.
     """
+    gc.disable()  # while tests are collected: nearly all of it lasts
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

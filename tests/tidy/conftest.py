@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +34,12 @@ def sources() -> list[Source]:
     """Every Python file of the checkout."""
     paths = sorted(path for folder in CODE_FOLDERS for path in (ROOT / folder).rglob("*.py"))
     texts = [(path.relative_to(ROOT).as_posix(), path.read_text("utf-8")) for path in paths]
-    return [Source(name, text, ast.parse(text, name)) for name, text in texts]
+    gc.disable()  # a collection goes over all trees so far, again and again as they grow
+    try:
+        return [Source(name, text, ast.parse(text, name)) for name, text in texts]
+    finally:
+        gc.freeze()  # nor do those of the tests, which use them as long as the run lasts
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
