@@ -221,8 +221,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=done)
         items[:] = [item for item in items if item.nodeid not in earlier]
     slow_files = {item.path for item in items if item.get_closest_marker("slow")}
-    on_spark = ROOT / "tests" / "spark"
-    items.sort(key=lambda item: (item.path not in slow_files, on_spark not in item.path.parents))
+    on_spark = {item.path for item in items if item.get_closest_marker("spark")}
+    items.sort(key=lambda item: (item.path not in slow_files, item.path not in on_spark))
 
 
 @pytest.hookimpl(trylast=True)

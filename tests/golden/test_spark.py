@@ -44,7 +44,9 @@ def is_timely(partition: Partition) -> bool:
     return all(abs(record["timestamp"]) <= LATEST_MS for record in partition.records)
 
 
-@pytest.fixture(scope="module")
+# Not of the module: cases of one partition run together, whatever file they are in, and the next
+# case of this file would read all anew.
+@pytest.fixture(scope="session")
 def data_dir(
     partitions: list[Partition],
     recovered: list[Partition],
@@ -56,7 +58,7 @@ def data_dir(
     return str(directory)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def rows_by_partition(
     spark: SparkSession, partitions: list[Partition], data_dir: str
 ) -> dict[str, Rows]:
@@ -76,7 +78,7 @@ def rows_by_partition(
     return by_topic(frames[0].union(frames[1]))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def committed_by_partition(
     spark: SparkSession, partitions: list[Partition], recovered: list[Partition], data_dir: str
 ) -> dict[str, Rows]:
