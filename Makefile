@@ -14,9 +14,10 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 # Some environments forbid it, and then each test that starts a program compiles the whole package.
 unexport PYTHONDONTWRITEBYTECODE
-# `make test` keeps its files in memory where there is room: most of its time went into waiting for
-# syncs to the disk. `make test-all` writes to the disk.
-MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk '$$6 == "/dev/shm" && $$4 > 4000000 { print $$6 }')
+# `make test` keeps its files in memory where there is room and programs may be run from it: most of
+# its time went into waiting for syncs to the disk. `make test-all` writes to the disk.
+MEMORY := $(shell grep -q ' /dev/shm .*noexec' /proc/mounts || df -Pk /dev/shm 2>/dev/null | \
+	awk '$$6 == "/dev/shm" && $$4 > 4000000 { print $$6 }')
 FAST := not slow and not compat
 PLAIN_TESTS := tests/golden $(addprefix tests/unit/,codec log readonly records segment)
 SOAK_MINUTES ?= 60
