@@ -8,7 +8,7 @@ import numpy as np
 
 from tidelog.kernels import rows
 from tidelog.kernels.encode import cut_batches, write_batches
-from tidelog.records.memory import BatchColumns
+from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.record_areas import areas_of
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.conftest import Enumerated
     from tests.golden.conftest import Partition
 
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
 
 INDEXES = (".index", ".timeindex")
 

@@ -10,10 +10,12 @@ from tests.machinery.damage import apply_damage, bases, name_of
 from tests.machinery.odd_logs import StoredLog, write_log
 
 from tidelog.records.builder import build_batch
-from tidelog.records.memory import BatchColumns, walk
+from tidelog.records.memory import walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tidelog.records.batch_columns import BatchColumns
 
 CHANGED_S: Final = 1_690_000_000
 """Modification time of the files, in seconds since the epoch: it stands in for the timestamp of

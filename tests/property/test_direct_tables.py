@@ -22,7 +22,7 @@ from tidelog.records.memory import walk
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
 
 CASES = 1_200
 CRC_AT, CRC_FROM, RECORDS_AT = 17, 21, 61

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.conftest import Enumerated
     from tests.machinery.fields import TransactionFields
 
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.record import Record
 
 NOW = 1_700_000_000_000

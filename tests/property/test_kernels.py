@@ -24,8 +24,9 @@ from tidelog.kernels.runtime import gate
 from tidelog.kernels.scan import walk_batches
 from tidelog.kernels.survey import plan_index_entries, survey_batches
 from tidelog.kernels.validate import validate_records
+from tidelog.records.batch_columns import BatchColumns, survey
 from tidelog.records.builder import BatchSpec, build_batch
-from tidelog.records.memory import BatchColumns, survey, walk
+from tidelog.records.memory import walk
 from tidelog.records.record import scan_record
 from tidelog.records.record_areas import areas_of
 from tidelog.records.record_columns import decode

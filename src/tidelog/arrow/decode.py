@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidelog.arrow.buffers import Bytes, Gathered, Ints
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
 
 MAX_ROWS: Final = 1 << 16
 """Maximum number of rows of a table; larger tables gain nothing in Spark."""

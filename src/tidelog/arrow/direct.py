@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tidelog.arrow.buffers import Bytes
     from tidelog.records.array_rows import Ints
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
 
 _MAGIC: Final = 2
 _NOT_PLAIN: Final = int(BatchFlags.CODEC | BatchFlags.CONTROL)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidelog.arrow.buffers import Bytes
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.bulk_builder import RecordSource
-    from tidelog.records.memory import BatchColumns
     from tidelog.records.validation.policy import LeaderPolicy
 
 DEFAULT_BATCH_BYTES: Final = 64 << 10

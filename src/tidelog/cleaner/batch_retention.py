@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tidelog.cleaner.cleaned_transactions import CleanedTransactions
     from tidelog.cleaner.header_summary import HeaderSummary
     from tidelog.records.array_rows import Bytes, Ints
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.control import ControlType
-    from tidelog.records.memory import BatchColumns
     from tidelog.segment.txn_index import AbortedTxn
 
 _CONTROL: Final = int(BatchFlags.CONTROL)

@@ -13,7 +13,7 @@ import numpy as np
 from tidelog.cleaner.key_table import check_status
 from tidelog.kernels import rows
 from tidelog.kernels.compaction import key_rows as keys
-from tidelog.records.memory import BatchColumns
+from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.record_areas import areas_of
 from tidelog.records.record_columns import GROUP_BYTES, decode_groups
 from tidelog.records.unpacked import Unpacked

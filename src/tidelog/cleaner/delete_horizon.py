@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidelog.cleaner.source_log import SourceLog
     from tidelog.config.log_config import LogConfig
     from tidelog.records.array_rows import Bools
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
 
 HORIZON: Final = int(BatchFlags.DELETE_HORIZON)
 """Attribute bit: the batch's base timestamp is its delete horizon."""

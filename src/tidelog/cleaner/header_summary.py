@@ -13,7 +13,7 @@ from tidelog.kernels.compaction import key_rows as keys
 from tidelog.records.batch import BatchFlags
 
 if TYPE_CHECKING:
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
 
 _SPECIAL: Final = int(BatchFlags.CONTROL | BatchFlags.TRANSACTIONAL)
 

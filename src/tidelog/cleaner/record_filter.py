@@ -18,7 +18,7 @@ from tidelog.cleaner.retain import check_record_retention, mark_superseded
 from tidelog.cleaner.rewrite import RewrittenBatches, recompress, rewrite_legacy, rewrite_plainly
 from tidelog.kernels import rows
 from tidelog.records.batch import BATCH_HEADER
-from tidelog.records.memory import BatchColumns
+from tidelog.records.batch_columns import BatchColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable

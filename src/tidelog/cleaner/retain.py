@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tidelog.cleaner.key_table import KeyTable
     from tidelog.cleaner.superseded import SupersededOffsets
     from tidelog.records.array_rows import Ints
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
 
 _WHOLE: Final = keys.SUPERSEDED_WHOLE
 

@@ -18,8 +18,8 @@ from tidelog.errors import InvalidArgument
 from tidelog.kernels import rows
 from tidelog.kernels.compaction import key_rows as keys
 from tidelog.records.batch import BATCH_HEADER, NO_TIMESTAMP, BatchFlags, TimestampType, wrap_int64
+from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.builder import BatchSpec, build_batch, empty_batch, pack_batch
-from tidelog.records.memory import BatchColumns
 from tidelog.records.scan import batch_row, header_of_row
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
     from tidelog.records.array_rows import Bytes
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.record import Record
     from tidelog.records.record_columns import RecordColumns
 

@@ -14,7 +14,7 @@ from tidelog.records.batch import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from tidelog.readonly.read_only_log import ReadOnlyLog
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
     from tidelog.log.leader_epoch import EpochEntry
     from tidelog.log.state import LogState
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
 
 
 class _Survey(NamedTuple):

@@ -33,7 +33,7 @@ from tidelog.log.producers.replay import producer_batches
 from tidelog.log.state import Change
 from tidelog.log.trace import is_traced, trace_append
 from tidelog.records.batch import INT32_MAX, INT64_MAX, MAGIC_V2, NO_TIMESTAMP, UNKNOWN_OFFSET
-from tidelog.records.memory import survey
+from tidelog.records.batch_columns import survey
 from tidelog.records.validation.accept import Accepted, accept
 from tidelog.records.validation.analyze import analyze
 from tidelog.records.validation.append_origin import AppendOrigin
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from tidelog.log.producers.producer_append import ProducerAppendInfo, ProducerBatch
     from tidelog.log.producers.producer_entry import BatchMetadata, CompletedTxn
     from tidelog.log.state import LogState
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.validation.analyze import Analyzed
     from tidelog.records.validation.rejection import OnRejected
 

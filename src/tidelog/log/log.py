@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from tidelog.log.listeners import Listeners, LogListener
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.retention import DeletedSegment
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.builder import RecordFields
-    from tidelog.records.memory import BatchColumns
     from tidelog.records.validation.rejection import OnRejected
     from tidelog.segment.segment import LogSegment
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tidelog.codec.layout import Buffer
     from tidelog.records.array_rows import Bytes, Ints
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
 
 LARGE_BYTES: Final = 8 << 20
 """A batch that decompresses to more than this many bytes is decoded in windows."""

@@ -16,8 +16,9 @@ from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.array_rows import SLACK_BYTES
 from tidelog.records.batch import BATCH_HEADER, INT32_MAX, TimestampType, wrap_int64
+from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.builder import DEFAULT_SPEC, build_batch, check_spec
-from tidelog.records.memory import BatchColumns, walk
+from tidelog.records.memory import walk
 from tidelog.records.record import advance_sequence, read_raw_headers, slice_or_none, write_record
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from tidelog.records.sound_offsets import Damaged, OffsetBounds, damaged_of, rea
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.file_records import FileRecords
-    from tidelog.records.memory import BatchColumns
 
 
 class Contradiction(NamedTuple):

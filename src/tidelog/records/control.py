@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 from tidelog.codec.layout import Layout, Wire, byte_view
 from tidelog.errors import InvalidArgument, InvalidRecord
 from tidelog.records.batch import NO_LEADER_EPOCH
+from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.builder import build_batch
-from tidelog.records.memory import BatchColumns
 from tidelog.records.record_columns import decode_to_damage
 from tidelog.records.scan import batch_row, whole_batch_size
 

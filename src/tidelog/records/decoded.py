@@ -14,8 +14,8 @@ from tidelog.records.record_columns import decode_groups
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.file_records import Piece
-    from tidelog.records.memory import BatchColumns
     from tidelog.records.record_columns import RecordColumns
 
 GROUP_BYTES: Final = 256 << 10

@@ -12,7 +12,8 @@ import numpy as np
 
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import LOADING_PAYS_BYTES, use_kernels
-from tidelog.records.memory import BatchColumns, plain_work
+from tidelog.records.batch_columns import BatchColumns
+from tidelog.records.memory import plain_work
 
 if TYPE_CHECKING:
     from tidelog.env.files import NativeReads, OpenFile

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tidelog.records.array_rows import Bytes, Ints
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.record import RecordSpan
 
 AREA_FROM_BATCH: Final = (

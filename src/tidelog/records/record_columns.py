@@ -23,7 +23,7 @@ from tidelog.errors import (
 from tidelog.kernels import rows
 from tidelog.records.array_rows import Row, as_bytes
 from tidelog.records.batch import TimestampType
-from tidelog.records.memory import advance_sequences
+from tidelog.records.batch_columns import advance_sequences
 from tidelog.records.record import Record, read_headers
 from tidelog.records.record_areas import areas_of, decode_areas, decode_before_damage
 from tidelog.records.unpacked import Unpacked
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from tidelog.codec.layout import Buffer
     from tidelog.records.array_rows import Bools, Bytes, Ints
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.record import Header
 
 GROUP_BYTES: Final = 4 << 20

@@ -18,7 +18,7 @@ from tidelog.records.batch import INT32_MAX, INT64_MAX
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
 
 GREATEST_OFFSET: Final = INT64_MAX - 1
 """The greatest offset of a record: the log end offset after it must still fit in 64 bits."""

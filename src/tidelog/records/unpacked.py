@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidelog.records.array_rows import Bytes, Ints
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
 
 _CODEC: Final = int(BatchFlags.CODEC)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.segment.indexing import PlannedEntries, PlannedEntry
     from tidelog.segment.offset_index import OffsetIndex
     from tidelog.segment.roll import RollParams

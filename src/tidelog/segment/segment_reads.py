@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import OpenFile
     from tidelog.records.array_rows import Bools, Bytes
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.file_records import Piece
-    from tidelog.records.memory import BatchColumns
     from tidelog.records.record_columns import RecordColumns
     from tidelog.segment.index_entries import OffsetPosition
     from tidelog.segment.offset_index import OffsetIndex

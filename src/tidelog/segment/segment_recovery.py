@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import OpenFile
     from tidelog.records.array_rows import Bytes
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.contradiction import Contradiction
-    from tidelog.records.memory import BatchColumns
     from tidelog.segment.checked_batches import CheckedBatches, Helpers
     from tidelog.segment.segment_reads import SegmentView
     from tidelog.segment.txn_index import AbortedTxn, TransactionIndex

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem, OpenFile
     from tidelog.log.log import Log
     from tidelog.records.array_rows import Bytes
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.file_records import Piece
-    from tidelog.records.memory import BatchColumns
     from tidelog.staging.staged_run import Placement, StagedRun
 
 _PATCHED_BYTES: Final = BATCH_HEADER.offsets["magic"]

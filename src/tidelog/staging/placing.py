@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.staging.journal import Journal, Move
 
 

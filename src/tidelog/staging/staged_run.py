@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
     from tidelog.env.files import FileSystem
     from tidelog.log.producers.follower_updates import FollowerUpdates
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.file_records import Piece
-    from tidelog.records.memory import BatchColumns
 
 _LEADER_EPOCH_AT = BATCH_HEADER.offsets["leader_epoch"]
 _ANY_TIME = (-(2**63), 2**63 - 1)

@@ -21,9 +21,10 @@ from tidelog.kernels import rows
 from tidelog.kernels.compaction.key_rows import FILTER, KEEP, MARK_EMPTIED, RETAIN_EMPTY
 from tidelog.log.producers.producer_entry import BatchMetadata, ProducerStateEntry
 from tidelog.records.array_rows import as_bytes
+from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.builder import build_batch
 from tidelog.records.control import CONTROL_KEY, ControlKey, ControlType
-from tidelog.records.memory import BatchColumns, walk
+from tidelog.records.memory import walk
 from tidelog.segment.txn_index import AbortedTxn
 
 if TYPE_CHECKING:

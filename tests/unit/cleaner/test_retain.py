@@ -25,7 +25,7 @@ from tidelog.kernels.compaction.key_rows import (
     SUPERSEDED_WHOLE,
 )
 from tidelog.records.batch import BatchFlags
-from tidelog.records.memory import BatchColumns
+from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.record_areas import areas_of
 from tidelog.records.record_columns import RecordColumns
 

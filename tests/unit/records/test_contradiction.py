@@ -8,8 +8,8 @@ import pytest
 
 from tidelog.kernels import rows
 from tidelog.records.batch import INT64_MAX
+from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.contradiction import Contradiction, find_contradiction
-from tidelog.records.memory import BatchColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

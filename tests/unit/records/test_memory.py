@@ -11,8 +11,9 @@ from tests.machinery.old_batches import build_old
 from tidelog.codec.compression import Codec
 from tidelog.records import memory
 from tidelog.records.batch import BATCH_HEADER
+from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.builder import build_batch
-from tidelog.records.memory import BatchColumns, walk
+from tidelog.records.memory import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,10 @@ import pytest
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.kernels import rows
 from tidelog.records.batch import INT64_MAX
+from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.builder import BatchSpec
 from tidelog.records.file_records import FileRecords
-from tidelog.records.memory import BatchColumns, walk
+from tidelog.records.memory import walk
 from tidelog.records.sound_offsets import GREATEST_OFFSET, Damaged, OffsetBounds, damaged_of
 from tidelog.testing import build_batch
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.kernels import rows
-from tidelog.records.memory import BatchColumns
+from tidelog.records.batch_columns import BatchColumns
 from tidelog.segment.indexing import IndexState, PlannedEntries, plan_entries
 
 Batch = tuple[int, int]

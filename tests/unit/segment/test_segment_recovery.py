@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.machinery.fields import MarkerFields
     from tests.unit.segment.conftest import Room
 
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.segment.segment import LogSegment
     from tidelog.segment.segment_recovery import Cut
 

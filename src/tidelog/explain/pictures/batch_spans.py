@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tidelog.explain.describe import SegmentFacts
     from tidelog.explain.pictures.log_picture import SegmentBlock
     from tidelog.records.array_rows import Ints
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
 
 _MAX_PRODUCERS: Final = 64
 """Producers that one span counts apart."""

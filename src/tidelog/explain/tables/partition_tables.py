@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from tidelog.explain.tables.system_table import Row, TableSource
     from tidelog.readonly.snapshot_log import SnapshotLog
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.segment.filenames import TopicPartition
 
 _TEXT, _INT, _LONG = ColumnType.TEXT, ColumnType.INT, ColumnType.LONG

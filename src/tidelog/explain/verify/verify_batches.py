@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidelog.env.files import OpenFile
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.file_records import Piece
-    from tidelog.records.memory import BatchColumns
     from tidelog.records.record_columns import RecordColumns
     from tidelog.records.sound_offsets import OffsetBounds
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
 
     Ints = NDArray[np.int64]
 

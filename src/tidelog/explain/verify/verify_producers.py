@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.explain.verify.checked import Checked
     from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.file_records import Piece
-    from tidelog.records.memory import BatchColumns
 
 
 class ProducerChecks:

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from tidelog.log.producers.producer_state import ProducerStateConfig
     from tidelog.log.segments import LogSegments
     from tidelog.records.array_rows import Bytes
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.contradiction import Contradiction
-    from tidelog.records.memory import BatchColumns
     from tidelog.segment.segment import LogSegment
     from tidelog.segment.txn_index import AbortedTxn
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
     from tidelog.log.producers.producer_entry import CompletedTxn
     from tidelog.log.producers.producer_state import ProducerStateManager
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.segment.txn_index import AbortedTxn
 
 

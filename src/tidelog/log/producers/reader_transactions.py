@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from tidelog.codec.layout import Buffer
     from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.file_records import Piece
-    from tidelog.records.memory import BatchColumns
 
 
 class DecidedTransaction(NamedTuple):

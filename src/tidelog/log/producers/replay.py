@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
     from tidelog.log.producers.producer_entry import CompletedTxn
     from tidelog.log.producers.producer_state import ProducerStateManager
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.control import EndTxnMarker
-    from tidelog.records.memory import BatchColumns
 
 _TELLING: Final = BATCHES_TO_RETAIN + 1
 

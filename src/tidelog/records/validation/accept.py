@@ -16,7 +16,7 @@ from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.array_rows import as_bytes
 from tidelog.records.batch import TimestampType
-from tidelog.records.memory import BatchColumns
+from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.validation.record_rules import time_limits
 from tidelog.records.validation.stamp import stamp_in_place, stamp_prefix
 

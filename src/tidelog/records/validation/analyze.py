@@ -14,7 +14,8 @@ from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage, InvalidRecord, MessageTooLarge, OffsetsOutOfOrder
 from tidelog.kernels import rows
 from tidelog.records.batch import MAGIC_V2, NO_LEADER_EPOCH, NO_TIMESTAMP, UNKNOWN_OFFSET
-from tidelog.records.memory import BatchColumns, survey, walk
+from tidelog.records.batch_columns import BatchColumns, survey
+from tidelog.records.memory import walk
 from tidelog.records.scan import batch_row, whole_batch_size
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.rejection import Rejection, ignore_rejections
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tidelog.codec.layout import Buffer
-    from tidelog.records.memory import Survey, Walk
+    from tidelog.records.batch_columns import Survey
+    from tidelog.records.memory import Walk
 
 _log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from tidelog.records.scan import CRC_COVERS_FROM, header_of_row
 
 if TYPE_CHECKING:
     from tidelog.records.array_rows import Bytes
-    from tidelog.records.memory import BatchColumns
+    from tidelog.records.batch_columns import BatchColumns
 
 _KNOWN_FLAGS: Final = 0x77
 """Attribute bits that a change of timestamp type keeps: codec, transaction, control, horizon."""

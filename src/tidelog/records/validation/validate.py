@@ -15,9 +15,10 @@ from tidelog.kernels import rows
 from tidelog.records import legacy
 from tidelog.records.array_rows import as_bytes
 from tidelog.records.batch import NO_TIMESTAMP, BatchFlags, TimestampType
+from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.builder import BatchSpec
 from tidelog.records.bulk_builder import rebuild
-from tidelog.records.memory import BatchColumns, walk
+from tidelog.records.memory import walk
 from tidelog.records.record_areas import area_of, decode_areas
 from tidelog.records.record_columns import RecordColumns, decode
 from tidelog.records.unpacked import Unpacked

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from tidelog.explain.verify.verify_indexes import IndexPlace, OffsetIndexCheck, TimeIndexCheck
-from tidelog.records.memory import BatchColumns, walk
+from tidelog.records.memory import walk
 from tidelog.segment.index_entries import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from tidelog.testing import build_batch
 
 if TYPE_CHECKING:
     from tidelog.explain.verify.findings import Finding
+    from tidelog.records.batch_columns import BatchColumns
 
 BASE = 100
 TIMES = (10, 30, 20, 40)

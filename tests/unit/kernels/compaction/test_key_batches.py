@@ -17,7 +17,7 @@ from tidelog.kernels.compaction.key_batches import (
     mark_superseded,
     summarize_headers,
 )
-from tidelog.records.memory import BatchColumns
+from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.record_areas import areas_of
 
 if TYPE_CHECKING:
