@@ -45,7 +45,7 @@ def is_timely(partition: Partition) -> bool:
 
 
 # Not of the module: cases of one partition run together, whatever file they are in, and the next
-# case of this file would read all anew.
+# case of this file would read all again.
 @pytest.fixture(scope="session")
 def data_dir(
     partitions: list[Partition],
