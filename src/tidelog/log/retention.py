@@ -36,6 +36,11 @@ class SegmentFacts(NamedTuple):
     largest_timestamp: Callable[[], int]
     first_timestamp: Callable[[], int]
 
+    @property
+    def is_empty_active(self) -> bool:
+        """Whether no record is in the active segment: then nothing ever deletes it."""
+        return self.is_last and not self.size_bytes
+
 
 class Rule(Enum):
     """The rule by which retention deletes a segment; the first one that will, if several do."""
@@ -122,8 +127,9 @@ def count_deletable(
     """
     count = 0
     for segment in segments:
-        is_empty_last = segment.is_last and segment.size_bytes == 0
-        if segment.end_offset > high_watermark or is_empty_last or not may_delete(segment):
+        if segment.end_offset > high_watermark or segment.is_empty_active:
+            break
+        if not may_delete(segment):
             break
         count += 1
     return count

@@ -109,6 +109,8 @@ def predict(
     by_time = config.is_deleted and config.retention_ms >= 0
     by_size = config.is_deleted and config.retention_bytes >= 0
     for segment in facts:
+        if segment.is_empty_active:  # the last one: its time is only that of its file
+            by_time, by_size, due_ms = False, False, None
         if by_time:
             own_ms = segment.largest_timestamp() + config.retention_ms + 1
             due_ms = own_ms if due_ms is None else max(due_ms, own_ms)
@@ -146,7 +148,7 @@ def _holder(
         return "unknown cleanup.policy"
     if not config.is_deleted:
         return f"cleanup.policy={','.join(config.cleanup_policy)}"
-    if segment.is_last and segment.size_bytes == 0:
+    if segment.is_empty_active:
         return "the active segment, which is empty"
     if pinned_from is not None and segment.end_offset > pinned_from:
         return f"a transaction that is committed and not applied yet, from {pinned_from:,} on"
