@@ -389,6 +389,7 @@ def test_a_fork_in_a_coroutine_leaves_the_loop_of_the_parent(tmp_path: Path) -> 
         async with tidelog.open_async(tmp_path) as logs:
             await logs.create_topic("t")
             await logs.append("t", b"0")
+            await logs.flush()  # so that the checkpoints let a reader beside see it
             following = logs.follow("t")
             found = [(await anext(following)).value]
             forked = in_child(lambda: child(logs, tmp_path))

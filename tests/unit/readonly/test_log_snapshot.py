@@ -97,10 +97,10 @@ def test_hints_are_read_once_until_they_are_forgotten() -> None:
 
     again = files.segments[0].hints
     files.release()
-    again = files.segments[0].hints
+    renewed = files.segments[0].hints
 
     assert again is first
-    assert (list(first.offsets), list(again.offsets)) == ([1], [2])
+    assert (list(first.offsets), list(renewed.offsets)) == ([1], [2])
 
 
 @pytest.mark.parametrize(
