@@ -71,6 +71,15 @@ class Placement:
         return _by_topic(self.lost)
 
     @cached_property
+    def gaps(self) -> Mapping[str, list[int]]:
+        """The numbers of topics that no catalogue names, and of which some seem to be missing."""
+        return {
+            topic: numbers
+            for topic, numbers in self.found_by_topic.items()
+            if topic not in self.catalogue.topics and numbers[-1] >= len(numbers)
+        }
+
+    @cached_property
     def found_by_part(self) -> Mapping[DirectoryFiles, list[TopicPartition]]:
         """The partitions that each directory holds, in order."""
         keys: dict[DirectoryFiles, list[TopicPartition]] = {}
@@ -132,7 +141,9 @@ def find_partitions(parts: Sequence[DirectoryFiles]) -> Placement:
 
     A writer that creates a topic writes the catalogue before it makes directories, one that deletes
     a topic takes it out of the catalogue before it removes any, and one that moves a partition has
-    it in two directories, or in none of those listed: only what two looks in a row show counts.
+    it in two directories, or in none of those listed: only what two looks in a row show counts. So
+    it is with gaps in the numbers: of a topic that is being deleted, a partition that goes between
+    the listing and the reading of its id seems to be one of a topic that has no others here.
 
     Raises:
         InvalidArgument: the directories do not belong together.
@@ -142,7 +153,7 @@ def find_partitions(parts: Sequence[DirectoryFiles]) -> Placement:
     before: object = None
     for _ in range(MAX_LOOKS):
         placement = _look(parts)
-        doubtful = (placement.lost.keys(), placement.copied)
+        doubtful = (placement.lost.keys(), placement.copied, placement.gaps)
         if doubtful == before or not any(doubtful):
             return placement
         before = doubtful

@@ -340,6 +340,25 @@ def test_a_partition_that_moves_between_two_listings_is_found(source: str, targe
     assert directory.missing == ()
 
 
+def test_a_topic_that_is_being_deleted_has_no_partitions_elsewhere() -> None:
+    """One of its directories may be renamed between the listing and the look at its topic id."""
+    fs = disk(f"{A}/t-0", f"{A}/t-1", f"{A}/u-0")
+    for number in (0, 1):
+        fs.write(f"{A}/t-{number}/partition.metadata", metadata_of(TOPIC))
+    write_catalogue(fs, A, Catalogue({}, frozenset({TOPIC})))
+
+    class Renaming(Hooked):
+        def read(self, path: str) -> bytes:
+            if path == f"{A}/t-1/partition.metadata" and self._fs.exists(path):
+                self._fs.rename(f"{A}/t-1", f"{A}/t-1.{0:032x}-delete")
+            return self._fs.read(path)
+
+    directory = opened(Renaming(fs, lambda _: None), A)
+    directory.check_present({"t": None, "u": None})
+
+    assert directory.topic_names == ("u",)
+
+
 def test_a_directory_that_is_offline_is_an_error_that_names_it() -> None:
     """What it holds cannot be known."""
 
