@@ -347,16 +347,19 @@ def test_a_topic_that_is_being_deleted_has_no_partitions_elsewhere() -> None:
         fs.write(f"{A}/t-{number}/partition.metadata", metadata_of(TOPIC))
     write_catalogue(fs, A, Catalogue({}, frozenset({TOPIC})))
 
+    renamed = []
+
     class Renaming(Hooked):
-        def read(self, path: str) -> bytes:
-            if path == f"{A}/t-1/partition.metadata" and self._fs.exists(path):
+        def open(self, path: str, *mode: Any) -> Any:
+            if path == f"{A}/t-1/partition.metadata" and not renamed:
+                renamed.append(path)
                 self._fs.rename(f"{A}/t-1", f"{A}/t-1.{0:032x}-delete")
-            return self._fs.read(path)
+            return self._fs.open(path, *mode)
 
     directory = opened(Renaming(fs, lambda _: None), A)
     directory.check_present({"t": None, "u": None})
 
-    assert directory.topic_names == ("u",)
+    assert (len(renamed), directory.topic_names) == (1, ("u",))
 
 
 def test_a_directory_that_is_offline_is_an_error_that_names_it() -> None:
