@@ -347,7 +347,7 @@ def test_a_topic_that_is_being_deleted_has_no_partitions_elsewhere() -> None:
         fs.write(f"{A}/t-{number}/partition.metadata", metadata_of(TOPIC))
     write_catalogue(fs, A, Catalogue({}, frozenset({TOPIC})))
 
-    renamed = []
+    renamed: list[str] = []
 
     class Renaming(Hooked):
         def open(self, path: str, *mode: Any) -> Any:
