@@ -38,8 +38,9 @@ _SMALL_BYTES: Final = 64 << 10
 
 
 def piece_buffer(piece_bytes: int) -> Bytes:
-    """Return a buffer for pieces of ``piece_bytes`` bytes."""
-    return np.zeros(piece_bytes + SLACK_BYTES, np.uint8)
+    """Return a buffer for pieces of ``piece_bytes`` bytes, which holds anything at first."""
+    # Not zeros: to clear a block that was used before takes a sixth of the time of reading into it.
+    return np.empty(piece_bytes + SLACK_BYTES, np.uint8)
 
 
 def _new_buffer(size_bytes: int) -> Buffer:
