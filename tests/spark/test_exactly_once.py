@@ -309,7 +309,7 @@ def test_a_stream_whose_processes_are_killed_at_random_copies_all_rows_once(
     kills = {"random": 0, "random task": 0}
     failed = seed = 0
     while sum(kills.values()) < count or failed == 0:
-        assert seed < 4 * count
+        assert seed < 64 + 4 * count
         point = list(kills)[seed % 2]
         copying.append()
         failed += copying.stopped(stopAt=point, stopBy="kill", stopSeed=seed)
