@@ -1,4 +1,4 @@
-"""What is imported when it is first used (PEP 562): the exports of a package, and NumPy.
+"""Imports on first use (PEP 562): the exports of a package, and NumPy.
 
 NumPy takes longer to import than a command needs to read the ends of a few logs, so modules that
 such a command loads take ``np`` from here. Compiled functions cannot: numba has to know the module.

@@ -124,8 +124,8 @@ class Cleaner:
             swapper.join()
         except BaseException as error:
             swapper.wait()
-            # An interrupt may have stopped the swap, too: then a command would end with the error
-            # of the log, which is to be reopened, and not with that of the signal.
+            # An interrupt may have stopped the swap, too: the log must then be reopened. Its error
+            # must not replace the interrupt, by which the command ends.
             if not is_interrupt(error):
                 swapper.join()
             raise

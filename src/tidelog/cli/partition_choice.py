@@ -312,7 +312,7 @@ def chosen_by(
 ) -> ChosenPartitions:
     """Return the partitions that a command line names; see ``choose_partitions``.
 
-    ``topics`` are those of the command line by default.
+    ``topics``: by default the ones that the command line names.
     """
     return choose_partitions(
         *(SYSTEM_FILES, args.directories, args.topics if topics is None else topics),

@@ -71,8 +71,7 @@ class LogFacts:
     ]
     inherited_settings: Annotated[
         dict[str, KnownSetting],
-        "Settings that the topic has since its creation, or those of the broker that wrote it, by"
-        " name.",
+        "Settings stored when the topic was created, or of the broker that wrote it, by name.",
     ]
     log_start_offset: LogStart
     high_watermark: HighWatermark

@@ -109,7 +109,7 @@ def predict(
     by_time = config.is_deleted and config.retention_ms >= 0
     by_size = config.is_deleted and config.retention_bytes >= 0
     for segment in facts:
-        if segment.is_empty_active:  # the last one: its time is only that of its file
+        if segment.is_empty_active:  # the last one, whose only time is its file's
             by_time, by_size, due_ms = False, False, None
         if by_time:
             own_ms = segment.largest_timestamp() + config.retention_ms + 1

@@ -8,7 +8,7 @@ from typing import Annotated
 
 @dataclass(slots=True)
 class Checked:
-    """What was read and compared: whole batches, and the records that could be decoded."""
+    """How much was read and compared: whole batches, and the records that could be decoded."""
 
     segments: Annotated[int, "Segments that were checked."] = 0
     batches: Annotated[int, "Batches that were read."] = 0

@@ -27,7 +27,7 @@ class AbortPlan(NamedTuple):
     topic: TopicName
     partition: PartitionNumber
     producer_id: Annotated[int, "The producer of the transaction."]
-    producer_epoch: Annotated[int, "Its epoch, also that of the marker."]
+    producer_epoch: Annotated[int, "Epoch of the producer, and of the marker."]
     coordinator_epoch: Annotated[int, "Epoch of the coordinator in the marker."]
     first_offset: Annotated[int, "Offset of the first record of the transaction."]
     marker_offset: Annotated[int, "Offset of the marker."]
