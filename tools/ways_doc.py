@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unittest.mock import patch
@@ -146,8 +147,7 @@ def spark_commit(directory: str, tracer: Tracer) -> None:
     options = {"path": directory, "topic": "t"}
     with patch.object(TaskContext, "get", classmethod(lambda _: _Task(batch))):
         staged = LogSource(options).streamWriter(schema, overwrite=False).write(iter([rows]))
-        source = LogSource(options)
-        source._is_for_commit = True  # noqa: SLF001 - as in the process that commits
+        source = copy(LogSource(options))  # Spark commits with a copy
         with tracer.tracing():
             source.streamWriter(schema, overwrite=False).commit([staged], batch)
 

@@ -19,6 +19,7 @@ from tidelog.codec.checkpoint_file import read_small_file, replace_file
 from tidelog.codec.uuid_text import format_uuid, parse_uuid
 from tidelog.datadir.birth import read_birth
 from tidelog.datadir.effective_config import TopicSettings
+from tidelog.datadir.versioned_file import MALFORMED
 from tidelog.errors import (
     CorruptFile,
     InvalidConfig,
@@ -295,14 +296,7 @@ def parse_catalogue(data: bytes, path: str) -> Catalogue:
             )
         topics = [Topic.from_json(entry) for entry in content["topics"]]
         deleted = frozenset(parse_uuid(text) for text in content.get("deleted", ()))
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        InvalidTopic,
-    ) as error:
+    except MALFORMED as error:
         raise CorruptFile(
             f"{path} cannot be read: {_reason(error)}; without it"
             " topics are adopted from their directories, and their settings are lost"

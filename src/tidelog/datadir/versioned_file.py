@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tidelog.codec.checkpoint_file import read_small_file
 from tidelog.errors import CorruptFile, InvalidArgument, InvalidTopic, KafkaStorageError
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
 
 T = TypeVar("T")
+
+MALFORMED: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError, InvalidTopic)
+"""What reading JSON raises whose members are not those that are expected."""
 
 
 def read_versioned(fs: FileSystem, path: str, newest: int, parse: Callable[[Any], T]) -> T:
@@ -30,15 +33,7 @@ def read_versioned(fs: FileSystem, path: str, newest: int, parse: Callable[[Any]
         content = json.loads(read_small_file(fs, path))
         _check_version(content["version"], newest, path)
         return parse(content)
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        InvalidTopic,
-        InvalidArgument,
-    ) as error:
+    except (*MALFORMED, InvalidArgument) as error:
         raise CorruptFile(f"{path} cannot be read: {error}") from error
 
 

@@ -82,22 +82,21 @@ class DirectoryGuard:
         self.data_directory = data_directory
         self._log = log
         self._on_failure = on_failure
-        self.failure: BaseException | None = None
-        """Why the directory or the log is offline; it stays so until it is opened again."""
+        self._failure: BaseException | None = None
 
     @property
     def is_offline(self) -> bool:
-        """Whether the directory or the log has failed."""
-        return self.failure is not None
+        """Whether the directory or the log has failed; it stays so until it is opened again."""
+        return self._failure is not None
 
     @property
     def needs_reopening(self) -> bool:
         """Whether the log alone is offline, in the middle of a change: opening mends it."""
-        return self.failure is not None and not _is_failed_disk(self.failure)
+        return self._failure is not None and not _is_failed_disk(self._failure)
 
     def check_online(self) -> None:
         """Raise KafkaStorageError if the directory or the log has failed before."""
-        failure = self.failure
+        failure = self._failure
         if failure is None:
             return
         if self.needs_reopening:
@@ -112,8 +111,8 @@ class DirectoryGuard:
 
     def take_offline(self, error: BaseException) -> None:
         """Let every later use of the log fail; notify the directory's owner if its disk failed."""
-        if self.failure is None or self.needs_reopening:
-            self.failure = error
+        if self._failure is None or self.needs_reopening:
+            self._failure = error
         if self._on_failure is not None and _is_failed_disk(error):
             self._on_failure(self.data_directory, error)
 

@@ -76,7 +76,7 @@ class ReadableLog(OfOneProcess):
     @property
     def is_offline(self) -> bool:
         """Whether the log must be opened again: its disk failed, or a change was not completed."""
-        return self._state.context.guard.failure is not None
+        return self._state.context.guard.is_offline
 
     @property
     def needs_reopening(self) -> bool:

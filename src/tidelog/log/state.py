@@ -315,9 +315,7 @@ class Change:
         self.is_whole = False
 
     def __enter__(self) -> Self:
-        state = self._state
-        if state.is_closed or state.context.guard.failure is not None:
-            state.check_open()
+        self._state.check_open()
         return self
 
     def __exit__(

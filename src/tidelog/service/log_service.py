@@ -44,17 +44,11 @@ class LogService(LogManager):
     ``startup`` loads the logs and starts the background tasks, which flush, retain, compact, move
     and checkpoint them, and answer what other processes request.
 
+    Arguments and errors as ``LogManager``, but the machine's scheduler is used; and:
+
     Args:
-        config: the broker's settings; ``log.dirs`` as absolute paths.
-        machine: disk, clock, scheduler and the rest.
-        overrides: settings under Kafka's names that take precedence over a topic's own.
-        offline: directories known to have failed.
         is_stray: whether a log belongs to no topic of this process.
         on_halt: called when no directory is left.
-        recovery: how logs are recovered.
-
-    Raises:
-        DirectoryLocked, InvalidArgument, InvalidConfig, KafkaStorageError: see ``LogDirs``.
     """
 
     def __init__(

@@ -40,7 +40,6 @@ class OwnRecords:
         self._records: Final = records if isinstance(records, list) else list(records)
         self._codec: Final = codec
         self._level: Final = level
-        self._policy: LeaderPolicy | None = None
         self.accepted: Accepted | None = None
         """The batch; None: there are no records, or it was not built yet."""
         self.accepted_by: tuple[LeaderPolicy, int] | None = None
@@ -62,9 +61,8 @@ class OwnRecords:
             MessageTooLarge: the batch exceeds ``max_batch_bytes``, or what readers decompress.
             InvalidArgument: no batch can hold the records.
         """
-        if policy is not self._policy:
+        if self.accepted_by is None or policy is not self.accepted_by[0]:
             self.accepted = self._build(policy, now_ms, on_rejected)
-            self._policy = policy
         accepted = self.accepted
         if accepted is not None and len(accepted.data) > max_batch_bytes:
             size = len(accepted.data)
