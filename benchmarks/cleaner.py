@@ -40,9 +40,9 @@ from kafka_broker import (
     server_properties,
 )
 
-from tidelog.cleaner.background_writers import MAX_WRITERS
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
+from tidelog.cleaner.rewriting.background_writers import MAX_WRITERS
 from tidelog.cleaner.throttle import CleanerIo
 from tidelog.codec.compression import Codec
 from tidelog.config.log_config import LogConfig

@@ -22,8 +22,8 @@ from tidelog.arrow.decode import ArrowDecoder
 from tidelog.arrow.schema import SCHEMA_WITH_HEADERS
 from tidelog.kernels.runtime import gate
 from tidelog.records.builder import BatchSpec, build_batch
+from tidelog.records.decoding.record_columns import decode_groups
 from tidelog.records.memory import walk
-from tidelog.records.record_columns import decode_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from measure import Goals, Timing, heading, measure
 from sample import FIRST_TIMESTAMP, KEY_BYTES, Records, encode, make_records
 
 from tidelog.kernels import rows
-from tidelog.kernels.encode import cut_batches, write_batches
+from tidelog.kernels.encode_kernel import cut_batches, write_batches
 from tidelog.records.builder import build_batch
 
 SEED = 20130101

@@ -17,11 +17,11 @@ from sample import Batches, make_batches
 
 from tidelog.arrow.buffers import Slots, gather_plain
 from tidelog.kernels import rows
-from tidelog.kernels.decode import decode_records
+from tidelog.kernels.decode_kernel import decode_records
 from tidelog.kernels.gather import gather
 from tidelog.kernels.runtime import gate
-from tidelog.kernels.validate import validate_records
-from tidelog.records.record_areas import decode_areas
+from tidelog.kernels.validate_kernel import validate_records
+from tidelog.records.decoding.record_areas import decode_areas
 
 SEED = 20130101
 BATCH_BYTES = 16 << 10

@@ -87,7 +87,7 @@ def make_log(directory: Path, total_bytes: int, value_bytes: int, codec: Codec) 
     """Write the .log files of a log: the same batches repeatedly, with consecutive offsets."""
     from sample import make_records
 
-    from tidelog.kernels.stamp import stamp_batches
+    from tidelog.kernels.stamp_kernel import stamp_batches
 
     directory.mkdir()
     records = make_records(32 << 20, value_bytes, SEED)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tidelog.kernels import rows
-from tidelog.kernels.encode import cut_batches, write_batches
+from tidelog.kernels.encode_kernel import cut_batches, write_batches
 from tidelog.records.batch_columns import BatchColumns
-from tidelog.records.record_areas import areas_of
+from tidelog.records.decoding.record_areas import areas_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,7 +18,7 @@ from measure import Goals, heading, measure
 from sample import make_batches
 
 from tidelog.kernels.rows import BATCH_COLUMNS
-from tidelog.kernels.scan import walk_batches
+from tidelog.kernels.scan_kernel import walk_batches
 from tidelog.records.batch import INT64_MAX
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from pathlib import Path
 from cleaner import SEED, SETTINGS, Case, make
 from measure import heading
 
-from tidelog.cleaner.background_writers import MAX_WRITERS
+from tidelog.cleaner.rewriting.background_writers import MAX_WRITERS
 from tidelog.codec.compression import Codec
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.embedded.doors import brief_machine

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from tidelog.log.append_info import AppendInfo
     from tidelog.log.listeners import LogListener
     from tidelog.log.log import Log
-    from tidelog.log.offset_lookup import TimestampedOffset
-    from tidelog.log.record_count import RecordCount
-    from tidelog.log.retention import DeletedSegment
+    from tidelog.log.reading.offset_lookup import TimestampedOffset
+    from tidelog.log.reading.record_count import RecordCount
+    from tidelog.log.retention.retention_rules import DeletedSegment
     from tidelog.manager.metrics.metric import Metric
     from tidelog.manager.mirror import MirroredPartition
     from tidelog.manager.partition import Partition
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from tidelog.readonly.log_follower import LogFollower
     from tidelog.readonly.read_only_log import Offsets, ReadOnlyLog, ReadUpTo
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
+    from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.isolation import Isolation
     from tidelog.records.new_record import GivenRecord, NewRecord
     from tidelog.records.record import Header, Record
-    from tidelog.records.record_columns import RecordColumns
     from tidelog.records.validation.append_origin import AppendOrigin
     from tidelog.segment.filenames import TopicPartition
     from tidelog.staging.finished import CommittedTransaction
@@ -127,7 +127,7 @@ __getattr__, __dir__ = lazy_door(
         "CommittedTransaction": "tidelog.staging.finished",
         "CompactionFacts": "tidelog.cleaner.compaction",
         "ConsumedRecord": "tidelog.embedded.topic_reads",
-        "DeletedSegment": "tidelog.log.retention",
+        "DeletedSegment": "tidelog.log.retention.retention_rules",
         "GivenRecord": "tidelog.records.new_record",
         "GroupReader": "tidelog.embedded.group_reader",
         "Header": "tidelog.records.record",
@@ -151,12 +151,12 @@ __getattr__, __dir__ = lazy_door(
         "ReadOnlyTopic": "tidelog.readonly.read_only_topic",
         "ReadUpTo": "tidelog.readonly.read_only_log",
         "Record": "tidelog.records.record",
-        "RecordColumns": "tidelog.records.record_columns",
-        "RecordCount": "tidelog.log.record_count",
+        "RecordColumns": "tidelog.records.decoding.record_columns",
+        "RecordCount": "tidelog.log.reading.record_count",
         "ReplicaInfo": "tidelog.datadir.log_dir_description",
         "SettingValue": "tidelog.config.sources",
         "TidelogError": "tidelog.errors",
-        "TimestampedOffset": "tidelog.log.offset_lookup",
+        "TimestampedOffset": "tidelog.log.reading.offset_lookup",
         "Topic": "tidelog.datadir.catalogue",
         "TopicPartition": "tidelog.segment.filenames",
         "TopicWriter": "tidelog.embedded.topic_writer",

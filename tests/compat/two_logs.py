@@ -25,9 +25,9 @@ from tidelog.errors import CorruptSnapshot, KafkaError, TidelogError
 from tidelog.log.log import Log
 from tidelog.log.producers.producer_snapshot import unpack_snapshot
 from tidelog.log.producers.producer_state import ProducerStateConfig
+from tidelog.records.decoding.record_columns import iterate
 from tidelog.records.isolation import Isolation
 from tidelog.records.memory import walk
-from tidelog.records.record_columns import iterate
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import ManualClock
 from tidelog.testing.manual_time import ManualScheduler

@@ -53,7 +53,7 @@ from tidelog.datadir.partition_directories import partition_of
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import TidelogError
 from tidelog.kernels.runtime import gate
-from tidelog.log.offset_lookup import OffsetTarget
+from tidelog.log.reading.offset_lookup import OffsetTarget
 from tidelog.readonly.log_follower import LogFollower
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import ReadUpTo

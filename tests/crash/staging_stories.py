@@ -23,10 +23,10 @@ from tidelog.explain.verify.verify_partition import verify_partition
 from tidelog.log.log import Log
 from tidelog.records.builder import build_batch
 from tidelog.staging.bundle import BundleWriter
+from tidelog.staging.commit import Transaction as Staged
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal_names import list_journals
-from tidelog.staging.transaction import Transaction as Staged
 from tidelog.testing import PowerCut
 
 if TYPE_CHECKING:

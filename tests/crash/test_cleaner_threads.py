@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from tidelog.cleaner.background_writers import BackgroundWriters, Job
+from tidelog.cleaner.rewriting.background_writers import BackgroundWriters, Job
 from tidelog.env.scheduler import ThreadScheduler
 
 SOON_S = 30.0  # far longer than the test takes; a broken one fails then

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileLock, FileSystem
     from tidelog.service.log_service import LogService
-    from tidelog.staging.transaction import Transaction
+    from tidelog.staging.commit import Transaction
 
 TXN: Final = "the transaction"
 TIMEOUT_MS: Final = 3000

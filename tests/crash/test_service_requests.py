@@ -16,7 +16,7 @@ from tests.crash.test_service import COMMAND, read_until, service, tidelog_comma
 from tests.machinery.scale import scaled
 
 import tidelog
-from tidelog.cli.service_requests import asked
+from tidelog.cli.serving.service_requests import asked
 from tidelog.embedded.doors import open_briefly
 from tidelog.env.scheduler import ThreadScheduler
 from tidelog.errors import DirectoryLocked

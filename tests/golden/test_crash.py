@@ -19,14 +19,14 @@ from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
 from tidelog.embedded.doors import brief_machine
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CorruptMessage, InvalidArgument, InvalidTxnState
-from tidelog.log.offset_lookup import OffsetTarget
 from tidelog.log.producers.producer_snapshot import unpack_snapshot
+from tidelog.log.reading.offset_lookup import OffsetTarget
 from tidelog.manager.log_manager import LogManager
 from tidelog.testing import ManualClock
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log
-    from tidelog.log.offset_lookup import TimestampedOffset
+    from tidelog.log.reading.offset_lookup import TimestampedOffset
 
 DATA = Path(__file__).parent / "data"
 EPOCHS = "leader-epoch-checkpoint"

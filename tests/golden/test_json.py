@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.cli.commands.table import TABLES
+from tidelog.cli.commands.inspection.table_command import TABLES
 from tidelog.cli.main import main
 from tidelog.cli.schemas.outputs import OUTPUTS
 

@@ -10,8 +10,8 @@ from tidelog.codec.checkpoint_file import read_checkpoint, read_leader_epochs
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.log.log import Log
-from tidelog.log.offset_lookup import OffsetTarget
 from tidelog.log.producers.producer_snapshot import unpack_snapshot
+from tidelog.log.reading.offset_lookup import OffsetTarget
 from tidelog.records.isolation import Isolation
 from tidelog.testing import ManualClock
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.golden.conftest import Partition
 
-    from tidelog.log.offset_lookup import TimestampedOffset
+    from tidelog.log.reading.offset_lookup import TimestampedOffset
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 EPOCHS = "leader-epoch-checkpoint"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.records.batch import INT64_MAX
+from tidelog.records.damage.sound_offsets import OffsetBounds
 from tidelog.records.file_records import FileRecords
-from tidelog.records.sound_offsets import OffsetBounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.golden.conftest import DATA
 
-from tidelog.cli.commands.table import TABLES
+from tidelog.cli.commands.inspection.table_command import TABLES
 from tidelog.cli.main import main
 from tidelog.env.clock import ClockAt
 from tidelog.env.system_files import SYSTEM_FILES

@@ -16,8 +16,8 @@ from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.builder import BatchSpec, build_batch
 from tidelog.records.bulk_builder import RecordSource, build_batches
 from tidelog.records.control import build_marker
+from tidelog.records.decoding.record_columns import decode
 from tidelog.records.memory import walk
-from tidelog.records.record_columns import decode
 
 if TYPE_CHECKING:
     from tests.interop.conftest import Library

@@ -11,8 +11,8 @@ from tests.machinery.scale import scaled
 from tests.machinery.strategies import payloads
 
 from tidelog.records.batch import NO_TIMESTAMP, TimestampType
+from tidelog.records.decoding.record_columns import decode
 from tidelog.records.memory import walk
-from tidelog.records.record_columns import decode
 
 if TYPE_CHECKING:
     from tests.interop.conftest import Library

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
-    from tidelog.cleaner.cleaned_transactions import CleanedTransactions
+    from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions
     from tidelog.cleaner.spread.entries import OffsetSet
     from tidelog.cleaner.spread.plan import SpreadPlan
     from tidelog.cleaner.spread.stages import BucketPart, RewrittenGroup

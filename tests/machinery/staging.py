@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.records.builder import build_batch
 from tidelog.staging.bundle import BundleWriter
-from tidelog.staging.transaction import Transaction
+from tidelog.staging.commit import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

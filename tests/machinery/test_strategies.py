@@ -9,8 +9,8 @@ from tests.machinery.strategies import batch_samples, batches, stored_batches
 
 from tidelog.codec.compression import Codec
 from tidelog.records.batch import BATCH_HEADER, TimestampType
+from tidelog.records.decoding.record_columns import iterate
 from tidelog.records.memory import walk
-from tidelog.records.record_columns import iterate
 
 if TYPE_CHECKING:
     from tests.machinery.strategies import BatchSample

@@ -44,11 +44,11 @@ from tidelog.service.requests.carry_out import carry_out
 from tidelog.service.requests.home import Home
 from tidelog.service.requests.request_client import Asker, here_or_there
 from tidelog.staging.bundle import BundleWriter
+from tidelog.staging.commit import Transaction
 from tidelog.staging.finished import FINISHED_FILE
 from tidelog.staging.journal_names import is_journal_name
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.staging.stream_batch import StreamBatch
-from tidelog.staging.transaction import Transaction
 from tidelog.testing.crash_files import CrashFileSystem
 from tidelog.testing.manual_time import ManualScheduler
 

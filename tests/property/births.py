@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 from tests.machinery.manager_home import ManagerHome
 
-from tidelog.cli.service_settings import given_settings, service_config
+from tidelog.cli.serving.service_settings import given_settings, service_config
 from tidelog.codec.compression import Codec
 from tidelog.config.log_config import LogConfig
 from tidelog.config.option import options_of
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from tidelog.config.broker_config import BrokerConfig
-    from tidelog.staging.transaction import Transaction as Staged
+    from tidelog.staging.commit import Transaction as Staged
 
     Left = dict[str, list[tuple[int, bytes | None]]]
 

@@ -18,8 +18,8 @@ from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.errors import CorruptMessage, TidelogError
 from tidelog.explain.tables.system_table import TableSource
 from tidelog.explain.tables.system_tables import system_table
-from tidelog.log.log_reads import iterate
-from tidelog.log.offset_lookup import OffsetTarget
+from tidelog.log.reading.log_reads import iterate
+from tidelog.log.reading.offset_lookup import OffsetTarget
 from tidelog.manager.mirror import Mirror
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import ReadUpTo, open_read_only

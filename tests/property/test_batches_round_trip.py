@@ -14,15 +14,15 @@ from tidelog.codec.compression import Codec
 from tidelog.kernels.runtime import gate
 from tidelog.records.builder import BatchSpec, build_batch
 from tidelog.records.bulk_builder import RecordSource, build_batches
+from tidelog.records.decoding.record_columns import decode
 from tidelog.records.memory import walk
-from tidelog.records.record_columns import decode
 
 if TYPE_CHECKING:
     from tests.machinery.strategies import BatchSample
 
     from tidelog.records.builder import RecordFields
+    from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.memory import Walk
-    from tidelog.records.record_columns import RecordColumns
 
 
 def read(data: bytes, *, by_kernels: bool) -> tuple[Walk, RecordColumns]:

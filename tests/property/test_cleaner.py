@@ -189,7 +189,7 @@ def kept_bytes(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
 @given(steps=STEPS)
 def test_a_plan_names_the_records_that_a_cleaning_drops(steps: list[Any]) -> None:
     """The offsets that the plan reports are missing after the cleaning; it writes nothing."""
-    from tidelog.records.record_columns import iterate
+    from tidelog.records.decoding.record_columns import iterate
 
     history = History()
     with history.log as log:

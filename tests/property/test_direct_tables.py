@@ -15,8 +15,8 @@ from tidelog.codec.compression import Codec
 from tidelog.codec.crc32c import crc32c
 from tidelog.errors import InvalidTimestamp, KafkaError
 from tidelog.records.batch import TimestampType
-from tidelog.records.bounded_decode import decode_bounded
 from tidelog.records.builder import build_batch
+from tidelog.records.decoding.bounded_decode import decode_bounded
 from tidelog.records.memory import walk
 
 if TYPE_CHECKING:

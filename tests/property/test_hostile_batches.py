@@ -18,9 +18,9 @@ from tidelog.kernels.runtime import gate
 from tidelog.records.batch import BATCH_HEADER, LOG_OVERHEAD, TimestampType
 from tidelog.records.builder import build_batch, empty_batch, pack_batch
 from tidelog.records.control import build_marker
+from tidelog.records.decoding.record_columns import decode, decode_groups
 from tidelog.records.file_records import FileRecords
 from tidelog.records.memory import walk
-from tidelog.records.record_columns import decode, decode_groups
 from tidelog.records.validation.analyze import analyze
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.policy import LeaderPolicy

@@ -21,7 +21,7 @@ import pytest
 
 import tidelog
 from tidelog.kernels import rows
-from tidelog.kernels.accept import accept_batch
+from tidelog.kernels.accept_kernel import accept_batch
 from tidelog.kernels.batch_headers import close_batches
 from tidelog.kernels.compaction import key_rows as keys
 from tidelog.kernels.compaction.key_batches import (
@@ -40,18 +40,18 @@ from tidelog.kernels.compaction.key_merge import (
 )
 from tidelog.kernels.compaction.key_rewrite import rewrite_batches
 from tidelog.kernels.compaction.key_walk import decide_retention, find_keys, put_keys, walk_keys
-from tidelog.kernels.decode import decode_records
-from tidelog.kernels.encode import cut_batches, write_batches
+from tidelog.kernels.decode_kernel import decode_records
+from tidelog.kernels.encode_kernel import cut_batches, write_batches
 from tidelog.kernels.extract import extract
 from tidelog.kernels.gather import gather, header_positions
 from tidelog.kernels.hashing.crc import crc32c
 from tidelog.kernels.hashing.murmur import partition_keys, rows_by_partition
 from tidelog.kernels.json.record_lines import PIECES, write_lines
 from tidelog.kernels.record_headers import MOST_LENGTH_BYTES, encode_headers
-from tidelog.kernels.scan import walk_batches
-from tidelog.kernels.stamp import stamp_batches
+from tidelog.kernels.scan_kernel import walk_batches
+from tidelog.kernels.stamp_kernel import stamp_batches
 from tidelog.kernels.survey import plan_index_entries, survey_batches
-from tidelog.kernels.validate import validate_records
+from tidelog.kernels.validate_kernel import validate_records
 from tidelog.records.builder import BatchSpec, build_batch
 
 PAGE = mmap.PAGESIZE

@@ -12,24 +12,24 @@ from tests.machinery.kernels import as_python
 from tests.machinery.scale import scaled
 from tests.machinery.strategies import batches, produced_specs, records, stored_specs
 
-from tidelog.cleaner.key_table import KeyTable
+from tidelog.cleaner.keys.key_table import KeyTable
 from tidelog.errors import InvalidRecord, TidelogError
 from tidelog.kernels import rows
-from tidelog.kernels.accept import accept_batch
+from tidelog.kernels.accept_kernel import accept_batch
 from tidelog.kernels.compaction import key_rows as keys
-from tidelog.kernels.decode import decode_records
-from tidelog.kernels.encode import cut_batches, write_batches
+from tidelog.kernels.decode_kernel import decode_records
+from tidelog.kernels.encode_kernel import cut_batches, write_batches
 from tidelog.kernels.gather import gather
 from tidelog.kernels.runtime import gate
-from tidelog.kernels.scan import walk_batches
+from tidelog.kernels.scan_kernel import walk_batches
 from tidelog.kernels.survey import plan_index_entries, survey_batches
-from tidelog.kernels.validate import validate_records
+from tidelog.kernels.validate_kernel import validate_records
 from tidelog.records.batch_columns import BatchColumns, survey
 from tidelog.records.builder import BatchSpec, build_batch
+from tidelog.records.decoding.record_areas import areas_of
+from tidelog.records.decoding.record_columns import decode
 from tidelog.records.memory import walk
 from tidelog.records.record import scan_record
-from tidelog.records.record_areas import areas_of
-from tidelog.records.record_columns import decode
 from tidelog.records.validation.analyze import analyze
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.policy import LeaderPolicy

@@ -12,7 +12,7 @@ from tests.machinery.scale import scaled
 
 from tidelog.explain.plans.disk_share_plan import plan_disk_share
 from tidelog.explain.plans.retention_plan import plan_retention
-from tidelog.log.retention import Rule
+from tidelog.log.retention.retention_rules import Rule
 from tidelog.manager.partition import Hold
 from tidelog.readonly.read_only_log import open_read_only
 

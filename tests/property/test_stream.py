@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.machinery.directory_home import DataHome, record
 from tests.machinery.scale import scaled
 
-from tidelog.records.record_columns import decode_groups
+from tidelog.records.decoding.record_columns import decode_groups
 from tidelog.segment.filenames import TopicPartition
 from tidelog.spark.options.source_options import ReadOptions
 from tidelog.spark.read.live_batches import RangeReader

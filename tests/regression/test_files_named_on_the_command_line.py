@@ -13,7 +13,7 @@ import pytest
 
 import tidelog
 from tidelog.cli.server_properties import broker_properties
-from tidelog.cli.service_settings import given_settings
+from tidelog.cli.serving.service_settings import given_settings
 from tidelog.datadir.broker_properties import MAX_PROPERTIES_BYTES
 from tidelog.env.named_files import NamedFiles
 from tidelog.errors import InvalidArgument

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidelog
-from tidelog.cli.follow import follow
+from tidelog.cli.cat.follow import follow
 from tidelog.cli.partition_choice import choose_partitions
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DataLoss, KafkaStorageError, PartitionsElsewhere
 from tidelog.explain.tables.system_table import TableSource
 from tidelog.explain.tables.system_tables import system_table
-from tidelog.records.record_columns import decode_groups
+from tidelog.records.decoding.record_columns import decode_groups
 
 pytest.importorskip("pyspark")
 

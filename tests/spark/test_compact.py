@@ -17,7 +17,7 @@ import pytest
 
 import tidelog
 import tidelog.spark
-from tidelog.cli.commands.spark_jobs import compact as compact_job
+from tidelog.cli.commands.spark_jobs import compact_job
 from tidelog.cli.main import main
 from tidelog.cli.parser import make_parser
 from tidelog.codec.compression import Codec

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidelog.spark
-from tidelog.cli.commands.spark_jobs import verify as verify_job
+from tidelog.cli.commands.spark_jobs import verify_job
 from tidelog.cli.main import main
 from tidelog.cli.parser import make_parser
 

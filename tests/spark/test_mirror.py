@@ -13,7 +13,7 @@ from tests.machinery.batches_of_logs import batches_of
 from tests.spark.killed_jobs import kill_thrice
 
 import tidelog
-from tidelog.cli.commands.spark_jobs import mirror as mirror_job
+from tidelog.cli.commands.spark_jobs import mirror_job
 from tidelog.cli.parser import make_parser
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DirectoryLocked, InvalidArgument

@@ -15,8 +15,8 @@ from pyspark.errors import PySparkException
 from tests.spark.killed_jobs import kill_thrice
 
 import tidelog
-from tidelog.cli.commands.spark import run as run_spark
-from tidelog.cli.commands.spark_jobs import repartition as repartition_job
+from tidelog.cli.commands.spark_command import run as run_spark
+from tidelog.cli.commands.spark_jobs import repartition_job
 from tidelog.cli.parser import make_parser
 from tidelog.config.deletion_settings import NEVER_DELETED
 from tidelog.env.system_files import SYSTEM_FILES

@@ -61,8 +61,8 @@ def test_a_house_is_measured(house: ModuleType, tmp_path: Path) -> None:
 
 
 def test_the_house_stays_where_it_has_come(house: ModuleType) -> None:
-    """No circle of imports, no class that works on another's state, no flag for a service."""
+    """No full folder, no file name twice, no circle of imports, no state of another class."""
     modules = house.read_modules()
 
     assert len(modules) > 500
-    assert list(house.measured(modules).values())[2:] == [[], [], []]
+    assert set(map(len, house.measured(modules).values())) == {0}

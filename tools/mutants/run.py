@@ -5,7 +5,7 @@ run against each mutant. A mutant that no test kills is a survivor: either a rul
 holds, or a change without an effect, which ``equivalent.toml`` then lists with the reason. Results
 are kept in ``.mutants`` until a module or its tests change, so a stopped run is resumed.
 
-    make mutants [MUTANTS="segment/roll.py log/retention.py"]
+    make mutants [MUTANTS="segment/roll.py log/retention/retention_rules.py"]
 """
 
 from __future__ import annotations

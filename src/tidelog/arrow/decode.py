@@ -19,9 +19,9 @@ from tidelog.errors import InvalidTimestamp, InvariantError
 from tidelog.kernels.rows import STATUS_TEXT
 from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.batch import TimestampType
-from tidelog.records.bounded_decode import decode_bounded
+from tidelog.records.decoding.bounded_decode import decode_bounded
+from tidelog.records.decoding.record_columns import RecordColumns
 from tidelog.records.record import read_headers
-from tidelog.records.record_columns import RecordColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,8 +16,8 @@ from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import would_use
 from tidelog.records.array_rows import every
 from tidelog.records.batch import BatchFlags
+from tidelog.records.decoding.record_areas import areas_of
 from tidelog.records.record import MIN_RECORD_BYTES
-from tidelog.records.record_areas import areas_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.cleaner.background_writers import BackgroundWriters
 from tidelog.cleaner.cleanable_range import GroupLimits, group_by_size, sizes_of
-from tidelog.cleaner.delete_horizon import legacy_horizon_of
-from tidelog.cleaner.offset_map import OffsetMap
-from tidelog.cleaner.offset_map_builder import OffsetMapBuilder
-from tidelog.cleaner.segment_copy import CleaningRound, SegmentCopier
+from tidelog.cleaner.keys.offset_map import OffsetMap
+from tidelog.cleaner.keys.offset_map_builder import OffsetMapBuilder
+from tidelog.cleaner.rewriting.background_writers import BackgroundWriters
+from tidelog.cleaner.rewriting.delete_horizon import legacy_horizon_of
+from tidelog.cleaner.rewriting.segment_copy import CleaningRound, SegmentCopier
+from tidelog.cleaner.rewriting.swap import SegmentSwapper
 from tidelog.cleaner.stats import CleanerStats
-from tidelog.cleaner.swap import SegmentSwapper
 from tidelog.errors import InvalidArgument
 from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.log.directory_guard import is_interrupt
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
-    from tidelog.cleaner.background_writers import WriterSlots
     from tidelog.cleaner.cleanable_range import OffsetsToClean
-    from tidelog.cleaner.filter_result import DroppedRecords
-    from tidelog.cleaner.record_filter import RetainedBatches
+    from tidelog.cleaner.rewriting.background_writers import WriterSlots
+    from tidelog.cleaner.rewriting.filter_result import DroppedRecords
+    from tidelog.cleaner.rewriting.record_filter import RetainedBatches
     from tidelog.cleaner.source_log import SourceLog
     from tidelog.cleaner.throttle import CleanerIo
     from tidelog.config.log_config import LogConfig

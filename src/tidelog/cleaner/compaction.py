@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
-from tidelog.cleaner.offset_map import usable_entries
+from tidelog.cleaner.keys.offset_map import usable_entries
 from tidelog.cleaner.pick import examine
 from tidelog.cleaner.spread.spread_cleaner import SpreadCleaner
 from tidelog.cleaner.stats import DropCause
 from tidelog.cleaner.throttle import CleanerIo
-from tidelog.codec.rows import AnyTime, PartitionNumber, Range, TopicName
+from tidelog.codec.shown_rows import AnyTime, PartitionNumber, Range, TopicName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from tidelog.cleaner.cleaner import CleaningResult
     from tidelog.cleaner.failed_cleanings import Failure
-    from tidelog.cleaner.filter_result import DroppedRecords
     from tidelog.cleaner.pick import ExaminedLog, LogToClean
+    from tidelog.cleaner.rewriting.filter_result import DroppedRecords
     from tidelog.cleaner.source_log import SourceLog
     from tidelog.cleaner.spread.spread_cleaner import Workers
     from tidelog.cleaner.stats import CleanerStats

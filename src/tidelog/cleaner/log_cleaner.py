@@ -11,9 +11,9 @@ import logging
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.cleaner.background_writers import WriterSlots
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.cleaner_manager import LogCleanerManager
+from tidelog.cleaner.rewriting.background_writers import WriterSlots
 from tidelog.cleaner.throttle import CleanerIo, Throttler
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import CleaningAborted, InvalidConfig

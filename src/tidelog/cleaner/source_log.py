@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tidelog.log.producers.producer_entry import ProducerStateEntry
+    from tidelog.records.damage.sound_offsets import OffsetBounds
     from tidelog.records.file_records import FileRecords
-    from tidelog.records.sound_offsets import OffsetBounds
     from tidelog.segment.txn_index import TxnIndexSearchResult
 
 

@@ -85,7 +85,7 @@ def byte_pattern(text: str) -> re.Pattern[bytes]:
 
 def record_form(text: str) -> str:
     """Return a form of ``cat``, as it is if it is valid."""
-    from tidelog.cli.record_forms import check_form
+    from tidelog.cli.cat.record_forms import check_form
 
     try:
         return check_form(text)
@@ -96,18 +96,18 @@ def record_form(text: str) -> str:
 def deletion_end(text: str) -> int:
     """Return an offset to delete records before, or what stands for the high watermark."""
     from tidelog.errors import InvalidArgument
-    from tidelog.log import retention
+    from tidelog.log.retention import retention_rules as rules
 
     try:
-        number = text if text == retention.HIGH_WATERMARK_WORD else int(text)
-        return retention.deletion_end(number)
+        number = text if text == rules.HIGH_WATERMARK_WORD else int(text)
+        return rules.deletion_end(number)
     except ValueError:
         raise ArgumentTypeError(
-            f"{text}: neither an offset nor {retention.HIGH_WATERMARK_WORD}"
+            f"{text}: neither an offset nor {rules.HIGH_WATERMARK_WORD}"
         ) from None
     except InvalidArgument:
         raise ArgumentTypeError(
-            f"{text}: must be at least 0; {retention.HIGH_WATERMARK_WORD} stands for the end of"
+            f"{text}: must be at least 0; {rules.HIGH_WATERMARK_WORD} stands for the end of"
             " what readers see"
         ) from None
 

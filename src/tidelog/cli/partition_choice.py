@@ -370,9 +370,9 @@ def find_places(
 
 def _own_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
     """Return the partitions that a writer would open: neither foreign nor of a deleted topic."""
-    from tidelog.datadir.adoption import deleted_partitions
     from tidelog.datadir.deletion_marks import read_catalogue_in_force
     from tidelog.datadir.partition_directories import survey
+    from tidelog.datadir.uncatalogued_topics import deleted_partitions
 
     catalogue = read_catalogue_in_force(fs, path)
     listed = {

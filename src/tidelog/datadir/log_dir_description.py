@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from tidelog.codec.rows import LogBytes, Named, PartitionNumber, TopicName
+from tidelog.codec.shown_rows import LogBytes, Named, PartitionNumber, TopicName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from tidelog.env.machine import Machine
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.records.new_record import NewRecord
+    from tidelog.staging.commit import Transaction as Staged
     from tidelog.staging.finished import CommittedTransaction
-    from tidelog.staging.transaction import Transaction as Staged
 
 
 class BusyDirectory:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tidelog.env.machine import Machine
+    from tidelog.staging.commit import Transaction
     from tidelog.staging.commit_wait import Commit
     from tidelog.staging.directory import CommitPoint
     from tidelog.staging.finished import CommittedTransaction
-    from tidelog.staging.transaction import Transaction
 
 DEFAULT_TIMEOUT_MS: Final = 60_000
 """Time in ms to wait for the process that holds the directory."""

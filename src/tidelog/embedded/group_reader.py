@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tidelog.embedded.topic_reads import ConsumedRecord
     from tidelog.embedded.transaction import Transaction
     from tidelog.log.log import Log
-    from tidelog.manager.groups import Groups
+    from tidelog.manager.consumer_groups import Groups
     from tidelog.manager.log_manager import LogManager
     from tidelog.records.isolation import Isolation
     from tidelog.records.record import Record

@@ -29,7 +29,7 @@ from tidelog.errors import (
     TidelogError,
     TopicAlreadyExists,
 )
-from tidelog.log.retention import deletion_end
+from tidelog.log.retention.retention_rules import deletion_end
 from tidelog.manager.topics.topic_checks import check_same
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
@@ -50,17 +50,17 @@ if TYPE_CHECKING:
     from tidelog.env.moments import Moment
     from tidelog.env.scheduler import ThreadScheduler
     from tidelog.log.log import Log
-    from tidelog.log.offset_lookup import TimestampedOffset
-    from tidelog.log.record_count import RecordCount
-    from tidelog.log.retention import DeletedSegment
+    from tidelog.log.reading.offset_lookup import TimestampedOffset
+    from tidelog.log.reading.record_count import RecordCount
+    from tidelog.log.retention.retention_rules import DeletedSegment
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.metrics.metric import Metric
     from tidelog.manager.partition import Partition
     from tidelog.readonly.group_positions import Position
     from tidelog.records.new_record import GivenRecord
     from tidelog.records.record import Header
+    from tidelog.staging.commit import Transaction as Staged
     from tidelog.staging.finished import CommittedTransaction
-    from tidelog.staging.transaction import Transaction as Staged
 
 MOVE_LOOK_MS: Final = 50
 LOOK_AGAIN_MS: Final = 1000

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.moments import Moment
-    from tidelog.log.offset_lookup import TimestampedOffset
-    from tidelog.log.record_count import RecordCount
+    from tidelog.log.reading.offset_lookup import TimestampedOffset
+    from tidelog.log.reading.record_count import RecordCount
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import ReadOnlyTopic

@@ -11,8 +11,8 @@ import random
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidelog.cleaner.background_writers import MAX_WRITERS
 from tidelog.cleaner.compaction import Compaction, CompactionProgress, Spread
+from tidelog.cleaner.rewriting.background_writers import MAX_WRITERS
 from tidelog.cleaner.spread.spread_cleaner import FileEvents, Workers
 from tidelog.cleaner.spread.stages import (
     HashedFile,
@@ -21,7 +21,7 @@ from tidelog.cleaner.spread.stages import (
     merge_bucket,
     rewrite_group,
 )
-from tidelog.codec.rows import as_json
+from tidelog.codec.shown_rows import as_json
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.partition_directories import is_partition_directory
@@ -39,8 +39,8 @@ from tidelog.readonly.read_only_directory import open_directory_read_only
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tidelog.cleaner.cleaned_transactions import CleanedTransactions
     from tidelog.cleaner.compaction import CompactionFacts
+    from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions
     from tidelog.cleaner.spread.entries import OffsetSet
     from tidelog.cleaner.spread.plan import SpreadPlan
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory

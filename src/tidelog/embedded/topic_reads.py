@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.env.moments import time_ms
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
-from tidelog.log.record_count import RecordCount
+from tidelog.log.reading.record_count import RecordCount
 from tidelog.records.batch import NO_SEQUENCE, TimestampType
 from tidelog.records.isolation import Isolation
 from tidelog.records.record import Record
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
     from tidelog.readonly.log_follower import LogFollower
+    from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.record import Header
-    from tidelog.records.record_columns import RecordColumns
 
 _NEW_PARTITIONS_NS: Final = 1_000_000_000
 """Time between two looks for new partitions in a directory, which may hold thousands."""

@@ -39,12 +39,12 @@ from tidelog.records.validation.analyze import analyze
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.validate import validate_for_leader
 from tidelog.staging.bundle import BundleWriter
+from tidelog.staging.commit import Transaction as Staged
 from tidelog.staging.finished import read_finished
 from tidelog.staging.group_step import steps_of
 from tidelog.staging.journal import NewTopic, is_committed
 from tidelog.staging.manifest_names import waiting_hashes
 from tidelog.staging.staged_file import check_txn, transaction_hash
-from tidelog.staging.transaction import Transaction as Staged
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from tidelog.codec.rows import (
+from tidelog.codec.shown_rows import (
     BaseOffset,
     Damage,
     EndOffset,

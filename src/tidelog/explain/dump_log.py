@@ -18,11 +18,11 @@ from tidelog.kernels.runtime.gate import expect
 from tidelog.readonly.read_only_segment import HintedOffsets, read_hints
 from tidelog.records.batch import INT64_MAX, BatchFlags, TimestampType
 from tidelog.records.control import CONTROL_KEY, ControlType, control_type, parse_marker
+from tidelog.records.decoding.record_columns import decode
 from tidelog.records.file_records import FileRecords
 from tidelog.records.json.json_record import Encoding, headers_as_text, parts_as_text
 from tidelog.records.kraft import parse_kraft
 from tidelog.records.legacy import expand
-from tidelog.records.record_columns import decode
 from tidelog.records.scan import crc_matches
 from tidelog.segment.filenames import is_log_file, offset_from_file_name, offset_index_file
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.records.array_rows import Bytes
     from tidelog.records.batch_columns import BatchColumns
+    from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.record import Record
-    from tidelog.records.record_columns import RecordColumns
 
     Row = dict[str, Any]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from tidelog.codec.rows import (
+from tidelog.codec.shown_rows import (
     Named,
     OrMinus1,
     PartitionNumber,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from tidelog.codec.rows import (
+from tidelog.codec.shown_rows import (
     Damage,
     HighWatermark,
     Int32,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from tidelog.codec.compression import codec_name
-from tidelog.codec.rows import Batches, TimeOrMinus1
+from tidelog.codec.shown_rows import Batches, TimeOrMinus1
 from tidelog.errors import CorruptMessage
 from tidelog.lazy import np
 from tidelog.records.batch import NO_TIMESTAMP

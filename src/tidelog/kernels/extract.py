@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidelog.kernels.copy_bytes import copy_piece
-from tidelog.kernels.record import (
+from tidelog.kernels.record_kernel import (
     NO_SPAN,
     RecordSpan,
     area_status,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidelog.kernels.copy_bytes import copy_piece
-from tidelog.kernels.record import read_header
+from tidelog.kernels.record_kernel import read_header
 from tidelog.kernels.rows import (
     BAD_ARGUMENT,
     BAD_HEADER,

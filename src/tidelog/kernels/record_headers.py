@@ -18,7 +18,7 @@ from tidelog.kernels.runtime.jit import (
     inlined,
     kernel,
 )
-from tidelog.kernels.varint import write_varint
+from tidelog.kernels.varint_kernel import write_varint
 
 if TYPE_CHECKING:
     import numpy as np

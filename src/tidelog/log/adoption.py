@@ -14,7 +14,7 @@ from tidelog.log.producers.follower_updates import FollowerUpdates
 from tidelog.log.producers.replay import epoch_changes
 from tidelog.records.array_rows import every
 from tidelog.records.batch import MAGIC_V2
-from tidelog.records.sound_offsets import OffsetBounds
+from tidelog.records.damage.sound_offsets import OffsetBounds
 from tidelog.segment.indexing import IndexState, PlannedEntries, plan_entries
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.segment.segment_recovery import Recovered

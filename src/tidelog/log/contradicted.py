@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.errors import DamagedLog
 
 if TYPE_CHECKING:
-    from tidelog.records.contradiction import Contradiction
+    from tidelog.records.damage.contradiction import Contradiction
 
 
 class OpenContradiction(NamedTuple):

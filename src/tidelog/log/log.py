@@ -15,7 +15,7 @@ from tidelog.errors import (
     OffsetOutOfRange,
     PolicyViolation,
 )
-from tidelog.log import closing, flushing, retention_pass, truncation
+from tidelog.log import closing, flushing, truncation
 from tidelog.log.adoption import adopt_locked
 from tidelog.log.append import AppendRequest, append
 from tidelog.log.append_info import NO_GUARD, AppendInfo
@@ -28,8 +28,9 @@ from tidelog.log.loading.loader import LogCheckpoints, LogLoader
 from tidelog.log.local_log import LocalLog
 from tidelog.log.producers.producer_append import UNKNOWN_TRANSACTION_VERSION
 from tidelog.log.producers.producer_state import ProducerStateConfig, ProducerStateManager
-from tidelog.log.readable import ReadableLog
-from tidelog.log.retention import deletion_target
+from tidelog.log.reading.readable import ReadableLog
+from tidelog.log.retention import retention_pass
+from tidelog.log.retention.retention_rules import deletion_target
 from tidelog.log.segment_swap import SegmentSwap
 from tidelog.log.state import LogState
 from tidelog.log.topic_id import TopicIdFile
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from tidelog.log.flush_times import FlushTimes
     from tidelog.log.listeners import Listeners, LogListener
     from tidelog.log.loading.load_watch import LoadWatcher
-    from tidelog.log.retention import DeletedSegment
+    from tidelog.log.retention.retention_rules import DeletedSegment
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.builder import RecordFields
     from tidelog.records.validation.rejection import OnRejected

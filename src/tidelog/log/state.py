@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
 from tidelog.log.directory_guard import is_interrupt
 from tidelog.log.listeners import Listeners
-from tidelog.log.log_reads import LogView, resolve
+from tidelog.log.reading.log_reads import LogView, resolve
 from tidelog.log.trace import is_traced, trace_high_watermark
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tidelog.cleaner.compaction import Compaction, CompactionFacts
     from tidelog.cleaner.failed_cleanings import Failure
-    from tidelog.cleaner.filter_result import DroppedRecords
+    from tidelog.cleaner.rewriting.filter_result import DroppedRecords
     from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.config.deletion_settings import DELETION_SETTINGS
-from tidelog.datadir.adoption import adopt, readable_topic_id
 from tidelog.datadir.catalogue import METADATA_TOPIC, Catalogue, write_catalogue
 from tidelog.datadir.cluster_metadata.broker_settings import formatted, is_default
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.known_setting import ConfigSource
 from tidelog.datadir.partition_directories import live_partitions
+from tidelog.datadir.uncatalogued_topics import adopt, readable_topic_id
 from tidelog.errors import CommitPending, KafkaStorageError
 from tidelog.readonly.cluster_metadata import find_broker_settings
 from tidelog.segment.filenames import TopicPartition, log_directory_name

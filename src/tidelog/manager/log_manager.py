@@ -27,10 +27,10 @@ from tidelog.manager.cleaning import Cleaning
 from tidelog.manager.directories.describe_log_dirs import describe_log_dirs
 from tidelog.manager.directories.disk_reserve import DiskReserve
 from tidelog.manager.directories.log_dirs import LogDirs
-from tidelog.manager.lifecycle.closing import DirectoryCloser
 from tidelog.manager.lifecycle.creator import LogCreator
 from tidelog.manager.lifecycle.deleter import LogDeleter
 from tidelog.manager.lifecycle.deletion_queue import DeletionQueue
+from tidelog.manager.lifecycle.directory_closer import DirectoryCloser
 from tidelog.manager.lifecycle.first_use import FirstUseLoader
 from tidelog.manager.lifecycle.log_opener import (
     USUAL_RECOVERY,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from tidelog.codec.rows import Named, PartitionNumber, TopicName
+from tidelog.codec.shown_rows import Named, PartitionNumber, TopicName
 from tidelog.datadir.partition_directories import is_partition_directory, random_id
 from tidelog.datadir.renamed_files import delete_if_there
 from tidelog.errors import (
@@ -36,10 +36,10 @@ from tidelog.manager.mirror_ranges import (
 from tidelog.records.isolation import Isolation
 from tidelog.records.memory import walk
 from tidelog.staging.bundle import BundleWriter
+from tidelog.staging.commit import Transaction
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import NewTopic, has_journal
 from tidelog.staging.staged_file import MAX_TXN_BYTES, list_staged, transaction_hash
-from tidelog.staging.transaction import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

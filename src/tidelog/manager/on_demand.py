@@ -20,8 +20,8 @@ from tidelog.errors import (
     KafkaStorageError,
     UnknownTopicOrPartition,
 )
-from tidelog.log.retention_outlook import late_segment, outlook_of
-from tidelog.log.shrunk_log import ShrunkLog
+from tidelog.log.retention.retention_outlook import late_segment, outlook_of
+from tidelog.log.retention.shrunk_log import ShrunkLog
 from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.segment.filenames import TopicPartition
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from tidelog.env.machine import Machine
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
-    from tidelog.log.retention import DeletedSegment
-    from tidelog.log.retention_outlook import LateSegment, SegmentOutlook
+    from tidelog.log.retention.retention_outlook import LateSegment, SegmentOutlook
+    from tidelog.log.retention.retention_rules import DeletedSegment
     from tidelog.manager.cleaning import Cleaning
     from tidelog.manager.partition import Partition
     from tidelog.manager.topics.topics import Topics

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from tidelog.codec.rows import LogStart, PartitionNumber, TopicName, shown
+from tidelog.codec.shown_rows import LogStart, PartitionNumber, TopicName, shown
 from tidelog.errors import CorruptMessage
 from tidelog.log.loading.load_watch import SILENT, LoadWatcher
 from tidelog.log.loading.lost_records import LostBytes, look_into

@@ -27,16 +27,16 @@ from tidelog.errors import (
 )
 from tidelog.log.directory_guard import PASSING, is_interrupt, lacks_resources
 from tidelog.log.loading.load_watch import SILENT
+from tidelog.manager.consumer_groups import Groups
 from tidelog.manager.directories.log_dirs import parent_of
-from tidelog.manager.groups import Groups
 from tidelog.manager.partition import Hold
 from tidelog.manager.topics.topic_checks import check_topic
 from tidelog.segment.filenames import TopicPartition
+from tidelog.staging.commit import commit, drop_topic, finish, give_up
 from tidelog.staging.finished import forget_finished, is_finished, read_finished
 from tidelog.staging.journal import has_journal, journals, read_journal
 from tidelog.staging.manifest_names import waiting_hashes
 from tidelog.staging.staged_file import transaction_hash
-from tidelog.staging.transaction import commit, drop_topic, finish, give_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -57,12 +57,12 @@ if TYPE_CHECKING:
     from tidelog.manager.offset_checkpointing import OffsetCheckpointing
     from tidelog.manager.partition import Partition
     from tidelog.manager.topics.topics import Topics
+    from tidelog.staging.commit import Transaction
     from tidelog.staging.directory import CommitPoint, Key
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.group_step import GroupPartition, GroupStep
     from tidelog.staging.journal import Journal, NewTopic
     from tidelog.staging.staged_run import StagedRun
-    from tidelog.staging.transaction import Transaction
 
 _log = logging.getLogger(__name__)
 _NS_PER_MS: Final = 1_000_000

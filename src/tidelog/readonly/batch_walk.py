@@ -14,8 +14,8 @@ from tidelog.readonly.held_files import SnapshotOutdated
 from tidelog.readonly.log_end import end_of
 from tidelog.readonly.log_snapshot import MAX_LOOKS, changing
 from tidelog.readonly.partition_files import overlapping
+from tidelog.records.damage.past_damage import behind_damage
 from tidelog.records.file_records import FileRecords
-from tidelog.records.past_damage import behind_damage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tidelog.readonly.damaged_range import OnDamage
     from tidelog.readonly.partition_files import PartitionFiles
     from tidelog.readonly.read_only_segment import ReadOnlySegment
+    from tidelog.records.damage.sound_offsets import OffsetBounds
     from tidelog.records.file_records import Piece
-    from tidelog.records.sound_offsets import OffsetBounds
 
 
 def walk_range(

@@ -31,9 +31,9 @@ from tidelog.errors import CorruptFile, InvalidArgument, KafkaError, KafkaStorag
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.control import ControlType, control_type
+from tidelog.records.decoding.record_columns import decode_groups
 from tidelog.records.file_records import FileRecords
 from tidelog.records.kraft import parse_kraft
-from tidelog.records.record_columns import decode_groups
 from tidelog.segment.filenames import LOG_SUFFIX, parse_segment_file
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.records.array_rows import Bools
+    from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.file_records import Piece
     from tidelog.records.record import Record
-    from tidelog.records.record_columns import RecordColumns
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE, read_offsets
 from tidelog.readonly.read_files import reading
-from tidelog.records.record_columns import decode_groups
+from tidelog.records.decoding.record_columns import decode_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from tidelog.errors import CorruptMessage
 from tidelog.readonly.checkpoints import NO_LINES, Lines
 from tidelog.readonly.held_files import SnapshotOutdated
 from tidelog.readonly.log_snapshot import MAX_LOOKS, LogSnapshot, changing
+from tidelog.records.damage.past_damage import behind_damage
 from tidelog.records.file_records import FileRecords
-from tidelog.records.past_damage import behind_damage
 
 if TYPE_CHECKING:
     from tidelog.readonly.partition_files import PartitionFiles

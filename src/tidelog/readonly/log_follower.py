@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
     from tidelog.readonly.read_only_log import ReadOnlyLog
-    from tidelog.records.record_columns import RecordColumns
+    from tidelog.records.decoding.record_columns import RecordColumns
 
 POLL_MS: Final = 200
 """Time between two looks that serves people well and costs little."""

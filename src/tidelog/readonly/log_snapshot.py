@@ -15,7 +15,7 @@ from tidelog.errors import CorruptMessage, KafkaStorageError
 from tidelog.readonly.held_files import HeldFiles, SnapshotOutdated
 from tidelog.readonly.read_only_segment import ReadOnlySegment
 from tidelog.records.batch import INT64_MAX
-from tidelog.records.sound_offsets import OffsetBounds
+from tidelog.records.damage.sound_offsets import OffsetBounds
 from tidelog.segment.filenames import (
     LOG_SUFFIX,
     SWAP_SUFFIX,

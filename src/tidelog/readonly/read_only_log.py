@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs
-from tidelog.codec.rows import HighWatermark, LastStable, LogEnd, LogStart
+from tidelog.codec.shown_rows import HighWatermark, LastStable, LogEnd, LogStart
 from tidelog.env.moments import time_ms
 from tidelog.errors import (
     CorruptMessage,
@@ -52,17 +52,17 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
     from tidelog.env.moments import Moment
-    from tidelog.log.offset_lookup import TimestampedOffset
-    from tidelog.log.record_count import RecordCount
+    from tidelog.log.reading.offset_lookup import TimestampedOffset
+    from tidelog.log.reading.record_count import RecordCount
     from tidelog.readonly.damaged_range import OnDamage
     from tidelog.readonly.log_snapshot import LogSnapshot
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.readonly.read_only_segment import ReadOnlySegment
     from tidelog.readonly.splits import CutPoints, Split
     from tidelog.records.array_rows import Bools
+    from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.file_records import Piece
     from tidelog.records.record import Record
-    from tidelog.records.record_columns import RecordColumns
 
 
 class ReadUpTo(StrEnum):
@@ -273,7 +273,7 @@ class ReadOnlyLog:
         watermark. Raises InvalidArgument for an unknown target, CorruptMessage for damage before
         the answer, and KafkaStorageError, also where the leader epochs cannot be read.
         """
-        from tidelog.log.offset_lookup import OffsetTarget, SearchedLog, fetch_offset
+        from tidelog.log.reading.offset_lookup import OffsetTarget, SearchedLog, fetch_offset
 
         wanted = time_ms(target)
         ends = (OffsetTarget.EARLIEST, OffsetTarget.LATEST)
@@ -371,7 +371,7 @@ class ReadOnlyLog:
 
         To find them each batch is decoded. Arguments and errors as ``pieces``.
         """
-        from tidelog.records.decoded import undecodable
+        from tidelog.records.decoding.decoded import undecodable
 
         for piece in self.pieces(
             start_offset, end_offset, committed=committed, check_crc=check_crc
@@ -454,7 +454,7 @@ class ReadOnlyLog:
         self, piece: Piece, start: int, end: int, since_ms: int
     ) -> Iterator[RecordColumns]:
         """Yield the records of a piece; where damage is skipped, past what does not decode."""
-        from tidelog.records.decoded import decoded
+        from tidelog.records.decoding.decoded import decoded
 
         while len(piece.batches):
             try:
@@ -493,7 +493,7 @@ class ReadOnlyLog:
                 the range ends, and for a batch that reaches out of the range, or has an old format,
                 and does not decode.
         """
-        from tidelog.log.record_count import check_range, count_records
+        from tidelog.log.reading.record_count import check_range, count_records
 
         start = self.log_start_offset if start_offset is None else start_offset
         end = self.high_watermark if end_offset is None else end_offset
@@ -601,7 +601,7 @@ class ReadOnlyLog:
         self, start: int, end: int, *, check_crc: bool = True
     ) -> Iterator[tuple[Piece, Bools]]:
         """Yield each piece, and which of its batches a reader of committed records is shown."""
-        from tidelog.log.committed import AbortedFilter
+        from tidelog.log.reading.committed import AbortedFilter
 
         # A marker beyond the range may say that a transaction in it was aborted.
         replayed = self._replayed(start, self.log_end_offset, until_decided=end)

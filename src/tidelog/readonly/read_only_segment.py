@@ -18,9 +18,9 @@ from tidelog.records.batch import (
     INT64_MAX,
     NO_TIMESTAMP,
 )
+from tidelog.records.damage.neighbours import base_offset_at
+from tidelog.records.damage.past_damage import valid_size
 from tidelog.records.file_records import FileRecords
-from tidelog.records.neighbours import base_offset_at
-from tidelog.records.past_damage import valid_size
 from tidelog.segment.filenames import (
     DELETED_SUFFIX,
     log_file,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem, OpenFile
     from tidelog.readonly.held_files import HeldFiles
     from tidelog.records.array_rows import Ints
-    from tidelog.records.sound_offsets import OffsetBounds
+    from tidelog.records.damage.sound_offsets import OffsetBounds
 
 _INDEX_BLOCK: Final = 4096
 _BELOW_ALL: Final = -(2**31) - 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from tidelog.codec.rows import OrMinus1, TimeOrMinus1
+from tidelog.codec.shown_rows import OrMinus1, TimeOrMinus1
 from tidelog.errors import (
     CorruptMessage,
     CorruptSnapshot,

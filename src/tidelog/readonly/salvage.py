@@ -12,16 +12,16 @@ from tidelog.errors import CorruptMessage, KafkaStorageError
 from tidelog.log.loading.cut_files import CutContent, CutName, read_content, topic_part
 from tidelog.readonly.held_files import MeasuredFile
 from tidelog.records.batch import INT64_MAX
-from tidelog.records.decoded import decoded
-from tidelog.records.past_damage import BadBytes, walk_past_damage
+from tidelog.records.damage.past_damage import BadBytes, walk_past_damage
+from tidelog.records.decoding.decoded import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
 
     from tidelog.env.files import FileSystem, OpenFile
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.file_records import Piece
-    from tidelog.records.record_columns import RecordColumns
 
 
 @dataclass(frozen=True, slots=True)

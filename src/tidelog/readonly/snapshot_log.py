@@ -20,7 +20,7 @@ from tidelog.readonly.log_snapshot import answer
 from tidelog.readonly.partition_files import overlapping
 from tidelog.readonly.read_only_segment import ReadOnlySegment
 from tidelog.readonly.replayed_transactions import Snapshot, newest_snapshot, replay_transactions
-from tidelog.records.sound_offsets import OffsetBounds
+from tidelog.records.damage.sound_offsets import OffsetBounds
 from tidelog.segment.filenames import (
     SWAP_SUFFIX,
     TXN_INDEX_SUFFIX,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tidelog.records.array_rows import Bytes, Ints
     from tidelog.records.builder import BatchSpec, RawFields
-    from tidelog.records.record_columns import RecordColumns
+    from tidelog.records.decoding.record_columns import RecordColumns
 
 BATCH_BYTES: Final = 16384
 """Kafka's ``batch.size``: size of a batch in bytes, before compression."""
@@ -116,7 +116,7 @@ def build_batches(
 def _compiled_batches(
     source: RecordSource, spec: BatchSpec, chosen: Ints, batch_bytes: int
 ) -> BuiltBatches:
-    from tidelog.kernels.encode import cut_batches, write_batches  # noqa: PLC0415 - compiles then
+    from tidelog.kernels.encode_kernel import cut_batches, write_batches  # noqa: PLC0415 - compiles then
 
     headers = source.headers
     table = np.empty((rows.BATCH_COLUMNS, len(chosen)), np.int64)

@@ -14,9 +14,9 @@ from tidelog.kernels import rows
 from tidelog.lazy import np
 from tidelog.records.array_rows import SLACK_BYTES, as_bytes
 from tidelog.records.batch import BATCH_HEADER, BATCH_PREFIX, LOG_OVERHEAD, MAGIC_V2, entry_length
+from tidelog.records.damage.neighbours import base_offset_at, settle
+from tidelog.records.damage.sound_offsets import Damaged
 from tidelog.records.memory import walk
-from tidelog.records.neighbours import base_offset_at, settle
-from tidelog.records.sound_offsets import Damaged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tidelog.records.array_rows import Bytes
     from tidelog.records.batch import BatchHeader
     from tidelog.records.batch_columns import BatchColumns
-    from tidelog.records.sound_offsets import OffsetBounds
+    from tidelog.records.damage.sound_offsets import OffsetBounds
 
 PIECE_BYTES: Final = 1 << 20
 """Bytes read at a time: the fastest size measured, see benchmarks."""

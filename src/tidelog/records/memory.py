@@ -23,7 +23,7 @@ from tidelog.records.scan import batch_row, crc_matches, whole_batch_size
 
 if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
-    from tidelog.records.sound_offsets import OffsetBounds
+    from tidelog.records.damage.sound_offsets import OffsetBounds
 
 _CAPACITY: Final = 1 << 14
 _USUAL_BATCH: Final = 1 << 12
@@ -91,7 +91,7 @@ class _Walker(NamedTuple):
 
     def compiled(self, position: int) -> Walk:
         """Walk with the kernel, and in plain code where the kernel stops before the end."""
-        from tidelog.kernels.scan import walk_batches  # noqa: PLC0415 - compiles when imported
+        from tidelog.kernels.scan_kernel import walk_batches  # noqa: PLC0415 - compiles when imported
 
         data, found = as_bytes(self.data), list[BatchColumns]()
         capacity = min((self.end - position) // _USUAL_BATCH + 2, _CAPACITY)

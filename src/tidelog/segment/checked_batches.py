@@ -21,9 +21,9 @@ from tidelog.kernels import rows
 from tidelog.records.array_rows import SLACK_BYTES
 from tidelog.records.batch import BATCH_HEADER, INT32_MAX, LOG_OVERHEAD
 from tidelog.records.batch_columns import BatchColumns
+from tidelog.records.decoding.native_walk import walk_natively
 from tidelog.records.file_records import FileRecords, piece_buffer
 from tidelog.records.memory import walk
-from tidelog.records.native_walk import walk_natively
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.codec.rows import PartitionNumber, TopicName
+from tidelog.codec.shown_rows import PartitionNumber, TopicName
 from tidelog.errors import InvalidArgument, InvalidTopic
 from tidelog.records.batch import INT32_MAX, INT64_MAX
 

@@ -18,14 +18,14 @@ from tidelog.records.batch import (
     MAGIC_V2,
     MIN_RECORD_LENGTH,
 )
+from tidelog.records.damage.neighbours import base_offset_at
 from tidelog.records.file_records import FileRecords
-from tidelog.records.neighbours import base_offset_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidelog.env.files import OpenFile
-    from tidelog.records.sound_offsets import OffsetBounds
+    from tidelog.records.damage.sound_offsets import OffsetBounds
 
 _CHUNK_BYTES: Final = 8 << 10
 _SHORT_WALK_BYTES: Final = 256 << 10

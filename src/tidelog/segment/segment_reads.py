@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from tidelog.errors import InvalidArgument
 from tidelog.lazy import np
 from tidelog.records.batch import INT32_MAX, NO_TIMESTAMP
+from tidelog.records.damage.sound_offsets import OffsetBounds
 from tidelog.records.file_records import FileRecords, FileSlice
-from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.segment.header_scan import (
     BatchPosition,
     WalkStart,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tidelog.env.files import OpenFile
     from tidelog.records.array_rows import Bools, Bytes
     from tidelog.records.batch_columns import BatchColumns
+    from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.file_records import Piece
-    from tidelog.records.record_columns import RecordColumns
     from tidelog.segment.index_entries import OffsetPosition
     from tidelog.segment.offset_index import OffsetIndex
     from tidelog.segment.time_index import TimeIndex
@@ -206,7 +206,7 @@ class SegmentSearch(ABC):
 
         Control records count, since they have timestamps too. Raises CorruptMessage, InvalidRecord.
         """
-        from tidelog.records.record_columns import decode_to_damage  # noqa: PLC0415 - lookups decode
+        from tidelog.records.decoding.record_columns import decode_to_damage  # noqa: PLC0415 - lookups decode
 
         start = self.base_offset if starting_offset is None else starting_offset
         known = self.time_index.lookup(timestamp)
@@ -439,7 +439,7 @@ def largest_timestamp_in(pieces: Iterable[Piece]) -> TimestampOffset:
 
 def _first_with(data: Bytes, batch: BatchColumns, timestamp: int) -> TimestampAndOffset | None:
     """Return the first record of one batch with exactly this timestamp; None for magic 0."""
-    from tidelog.records.record_columns import decode_to_damage  # noqa: PLC0415 - lookups decode
+    from tidelog.records.decoding.record_columns import decode_to_damage  # noqa: PLC0415 - lookups decode
 
     if batch.magic[0] == 0:
         return None

@@ -20,8 +20,8 @@ from tidelog.errors import (
     SegmentOffsetOverflow,
 )
 from tidelog.records.batch import INT32_MAX, INT64_MAX
-from tidelog.records.contradiction import find_contradiction
-from tidelog.records.sound_offsets import OffsetBounds
+from tidelog.records.damage.contradiction import find_contradiction
+from tidelog.records.damage.sound_offsets import OffsetBounds
 from tidelog.segment.checked_batches import BatchChecker
 from tidelog.segment.indexing import IndexState, PlannedEntries, plan_entries
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import OpenFile
     from tidelog.records.array_rows import Bytes
     from tidelog.records.batch_columns import BatchColumns
-    from tidelog.records.contradiction import Contradiction
+    from tidelog.records.damage.contradiction import Contradiction
     from tidelog.segment.checked_batches import CheckedBatches, Helpers
     from tidelog.segment.segment_reads import SegmentView
     from tidelog.segment.txn_index import AbortedTxn, TransactionIndex

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.crc32c import crc32c
 from tidelog.records.batch import BATCH_HEADER, LOG_OVERHEAD
+from tidelog.records.damage.sound_offsets import OffsetBounds
 from tidelog.records.scan import CRC_COVERS_FROM
-from tidelog.records.sound_offsets import OffsetBounds
 
 if TYPE_CHECKING:
     from tidelog.segment.segment_reads import SegmentView

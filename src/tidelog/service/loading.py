@@ -17,7 +17,7 @@ from tidelog.env.files import WRONG_KIND
 from tidelog.errors import KafkaStorageError, StartAborted, TidelogError
 from tidelog.log.directory_guard import PASSING, lacks_resources
 from tidelog.log.loading.load_watch import LoadWatcher
-from tidelog.manager.lifecycle.closing import DirectoryCloser
+from tidelog.manager.lifecycle.directory_closer import DirectoryCloser
 from tidelog.manager.lifecycle.load_progress import LoadProgress
 from tidelog.segment.filenames import (
     REMOTE_INDEX_CACHE,

@@ -17,9 +17,9 @@ from tidelog.lazy import lazy_door
 
 if TYPE_CHECKING:
     from tidelog.spark.jobs.compact import compact
-    from tidelog.spark.jobs.mirror import mirror
     from tidelog.spark.jobs.repartition import repartition
     from tidelog.spark.jobs.repartitioned import Repartitioned
+    from tidelog.spark.jobs.spark_mirror import mirror
     from tidelog.spark.jobs.verify import verify
     from tidelog.spark.read.data_loss import gaps
     from tidelog.spark.sessions.java import Java, JavaNotFound, find_java
@@ -53,7 +53,7 @@ __getattr__, __dir__ = lazy_door(
         "compact": "tidelog.spark.jobs.compact",
         "find_java": "tidelog.spark.sessions.java",
         "gaps": "tidelog.spark.read.data_loss",
-        "mirror": "tidelog.spark.jobs.mirror",
+        "mirror": "tidelog.spark.jobs.spark_mirror",
         "repartition": "tidelog.spark.jobs.repartition",
         "session": "tidelog.spark.sessions.spark_session",
         "session_conf": "tidelog.spark.sessions.spark_session",

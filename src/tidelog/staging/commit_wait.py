@@ -23,12 +23,12 @@ from tidelog.errors import (
 )
 from tidelog.mailbox.letter import State
 from tidelog.mailbox.wait import Wait
+from tidelog.staging.commit import delete_staged, skip_repeat
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import has_journal, is_committed
 from tidelog.staging.manifest_names import new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
 from tidelog.staging.staged_file import attempt_of
-from tidelog.staging.transaction import delete_staged, skip_repeat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.mailbox.wait import Desk
+    from tidelog.staging.commit import Transaction
     from tidelog.staging.finished import CommittedTransaction
-    from tidelog.staging.transaction import Transaction
 
     Commit = Callable[[Transaction], CommittedTransaction]
     """Commits a transaction into a directory that this process holds."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tidelog.errors import CorruptFile, KafkaStorageError, TidelogError
 from tidelog.mailbox.answer import VERSION, Answer
 from tidelog.mailbox.letter import Letter, State
+from tidelog.staging.commit import Transaction
 from tidelog.staging.manifest_names import HASH, MANIFESTS, PENDING
 from tidelog.staging.staged_file import attempt_of, transaction_hash
-from tidelog.staging.transaction import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

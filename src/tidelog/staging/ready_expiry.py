@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import CorruptFile, KafkaStorageError
 from tidelog.mailbox.letter import State
+from tidelog.staging.commit import delete_staged
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import has_journal
 from tidelog.staging.manifest_names import PENDING
-from tidelog.staging.transaction import delete_staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,9 +25,9 @@ from tidelog.errors import (
 )
 from tidelog.records.array_rows import as_bytes, every
 from tidelog.records.batch import BATCH_HEADER, INT32_MAX, MAGIC_V2, NO_TIMESTAMP
+from tidelog.records.damage.sound_offsets import GREATEST_OFFSET
+from tidelog.records.decoding.unpacked import Unpacked
 from tidelog.records.file_records import PIECE_BYTES, FileRecords
-from tidelog.records.sound_offsets import GREATEST_OFFSET
-from tidelog.records.unpacked import Unpacked
 from tidelog.records.validation.record_rules import RecordRules, check_area
 from tidelog.records.validation.rejection import ignore_rejections
 from tidelog.records.validation.stamp import stamp_append_time, stamp_offsets

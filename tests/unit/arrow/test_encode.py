@@ -20,9 +20,9 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernels.runtime import gate
+from tidelog.records.decoding.record_columns import iterate
 from tidelog.records.memory import walk
 from tidelog.records.partitioner import partition_for_key
-from tidelog.records.record_columns import iterate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

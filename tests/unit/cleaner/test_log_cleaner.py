@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.machinery.cleaning import CleanerHome, kept
 
-from tidelog.cleaner.background_writers import TASK_NAME, Job
 from tidelog.cleaner.log_cleaner import LogCleaner
+from tidelog.cleaner.rewriting.background_writers import TASK_NAME, Job
 from tidelog.cleaner.states import Event, Phase
 from tidelog.cleaner.throttle import STOP_POLL_MS
 from tidelog.config.broker_config import BrokerConfig

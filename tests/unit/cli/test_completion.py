@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.cli.commands.completion import SCRIPTS
+from tidelog.cli.commands.completion_command import SCRIPTS
 from tidelog.cli.completion import DIRECTORIES, FILES, complete
 from tidelog.cli.options import DIRECTORY_VARIABLE
 from tidelog.cli.parser import COMMAND_MODULES

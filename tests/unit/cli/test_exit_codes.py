@@ -264,7 +264,7 @@ def test_a_directory_in_use_ends_acts_with_3(
 ) -> None:
     """If Kafka holds it, at once; nothing is changed."""
     monkeypatch.setattr("tidelog.env.signals.program_of", lambda _pid: "java")
-    monkeypatch.setattr("tidelog.cli.service_requests.program_of", lambda _pid: "java")
+    monkeypatch.setattr("tidelog.cli.serving.service_requests.program_of", lambda _pid: "java")
     data = run.copy()
     with tidelog.open(data, log_cleaner_enable=False):
         outcome = run(name, data)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.cli.commands import warm
+from tidelog.cli.commands import warm_command
 from tidelog.cli.main import main
 from tidelog.errors import (
     CorruptFile,
@@ -147,7 +147,7 @@ def test_an_error_has_the_exit_code_of_its_kind(
     def fail(_args: object) -> int:
         raise error
 
-    monkeypatch.setattr(warm, "run", fail)
+    monkeypatch.setattr(warm_command, "run", fail)
 
     outcome = cli("warm")
 
@@ -163,7 +163,7 @@ def test_a_storage_error_about_wrong_bytes_is_damage(
     def fail(_args: object) -> int:
         raise KafkaStorageError("x cannot be read") from cause
 
-    monkeypatch.setattr(warm, "run", fail)
+    monkeypatch.setattr(warm_command, "run", fail)
 
     assert cli("warm").code == 1
 

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.cli.commands.test_staged import leave_pending
-from tests.unit.cli.commands.test_txns import begin
+from tests.unit.cli.commands.records.test_staged_command import leave_pending
+from tests.unit.cli.commands.records.test_txns_command import begin
 
 import tidelog
 

@@ -9,7 +9,7 @@ import pytest
 
 from tidelog.cli.options import DIRECTORY_VARIABLE
 from tidelog.cli.parser import make_parser
-from tidelog.cli.service_settings import given_settings, service_config
+from tidelog.cli.serving.service_settings import given_settings, service_config
 
 if TYPE_CHECKING:
     from argparse import Action

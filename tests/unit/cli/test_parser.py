@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,7 +30,7 @@ SLOW = {
 DECODERS = {
     "tidelog.records.legacy",
     "tidelog.records.record",
-    "tidelog.records.record_columns",
+    "tidelog.records.decoding.record_columns",
     "tidelog.segment.abstract_index",
 }
 HEAVY = ("numpy", "numba", "llvmlite", "pyarrow", "pyspark", "hypothesis")
@@ -63,8 +63,8 @@ def test_a_command_loads_its_own_module_only(topic: Cli) -> None:
     """Nor what only other commands need, as the managers of data directories."""
     loaded = modules_after(["cat", "t", "-d", str(topic.data)])
 
-    assert {name for name in loaded if name.startswith("tidelog.cli.commands.")} == {
-        "tidelog.cli.commands.cat"
+    assert {name for name in loaded if name.endswith("_command")} == {
+        "tidelog.cli.commands.records.cat_command"
     }
     assert loaded.isdisjoint({"tidelog.manager", "tidelog.embedded", "tidelog.cleaner"})
     assert loaded.isdisjoint({"numba", "pyarrow", "pyspark"})
@@ -104,7 +104,9 @@ def test_reading_records_loads_no_settings(topic: Cli) -> None:
 
 def test_help_lists_every_module_of_commands() -> None:
     """A command that has a module but no line in the help could not be run."""
-    found = {module.name for module in iter_modules(commands.__path__) if not module.ispkg}
+    prefix = f"{commands.__name__}."
+    names = [module.name for module in walk_packages(commands.__path__, prefix)]
+    found = {name.removeprefix(prefix) for name in names if name.endswith("_command")}
 
     assert found == set(COMMAND_MODULES.values())
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.machinery import metadata_log as made
-from tests.unit.cli.commands.test_move import begin_slowly
-from tests.unit.cli.commands.test_txns import begin
+from tests.unit.cli.commands.records.test_txns_command import begin
+from tests.unit.cli.commands.topics.test_move_command import begin_slowly
 
 import tidelog
 from tidelog.cli.parser import make_parser

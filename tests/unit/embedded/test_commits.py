@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tidelog.service.log_service import LogService
+    from tidelog.staging.commit import Transaction
     from tidelog.staging.commit_wait import Commit
     from tidelog.staging.finished import CommittedTransaction
-    from tidelog.staging.transaction import Transaction
 
 T0 = ("t", 0)
 TOPIC_ID = UUID(int=7)

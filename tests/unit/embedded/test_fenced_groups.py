@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from tidelog.embedded.group_reader import GroupReader
     from tidelog.embedded.transaction import Transaction
+    from tidelog.staging.commit import Transaction as Staged
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.group_step import GroupStep
-    from tidelog.staging.transaction import Transaction as Staged
 
 IN = TopicPartition("in", 0)
 FULL = OSError(errno.ENOSPC, "no space left")

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from tests.machinery.directory_home import DataHome
 
-from tidelog.codec.rows import as_json
+from tidelog.codec.shown_rows import as_json
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.catalogue import Topic
 from tidelog.errors import CorruptMessage

@@ -12,7 +12,7 @@ from tests.machinery.log_home import LogHome
 from tidelog.config.log_config import LogConfig
 from tidelog.errors import KafkaStorageError
 from tidelog.log.log import Log
-from tidelog.log.readable import ReadableLog
+from tidelog.log.reading.readable import ReadableLog
 from tidelog.log.segment_swap import SegmentSwap
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.testing import build_batch

@@ -17,7 +17,7 @@ from tidelog.errors import (
     OffsetOutOfRange,
     PolicyViolation,
 )
-from tidelog.log.offset_lookup import OffsetTarget, TimestampedOffset
+from tidelog.log.reading.offset_lookup import OffsetTarget, TimestampedOffset
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 from tidelog.testing import build_batch
 

@@ -14,7 +14,7 @@ from tests.machinery.old_batches import build_old
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvariantError, KafkaStorageError
 from tidelog.log.leader_epoch import EpochEntry
-from tidelog.log.offset_lookup import OffsetTarget
+from tidelog.log.reading.offset_lookup import OffsetTarget
 from tidelog.log.topic_id import read_partition_metadata
 from tidelog.records.isolation import Isolation
 from tidelog.testing import build_batch

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.machinery.fields import TransactionFields
 
     from tidelog.log.log import Log
-    from tidelog.log.log_reads import LogView
+    from tidelog.log.reading.log_reads import LogView
     from tidelog.records.builder import BatchFields
 
 NOW_MS = 1_700_000_000_000

@@ -16,7 +16,7 @@ from tidelog.testing import build_batch
 
 if TYPE_CHECKING:
     from tidelog.log.log import Log
-    from tidelog.log.log_reads import LogView
+    from tidelog.log.reading.log_reads import LogView
 
 BATCH = build_batch([(1_700_000_000_000, None, b"value", ())])
 

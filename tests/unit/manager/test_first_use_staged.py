@@ -14,7 +14,7 @@ from tests.machinery.directory_home import DataHome, record
 from tidelog.errors import KafkaStorageError, MessageTooLarge, UnknownTopicOrPartition
 from tidelog.records.builder import build_batch
 from tidelog.staging.bundle import BundleWriter
-from tidelog.staging.transaction import Transaction
+from tidelog.staging.commit import Transaction
 
 if TYPE_CHECKING:
     from tidelog.embedded.logs import Logs

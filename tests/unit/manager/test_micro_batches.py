@@ -16,11 +16,11 @@ from tidelog.config.log_config import LogConfig
 from tidelog.embedded.logs import Logs
 from tidelog.records.builder import build_batch
 from tidelog.staging.bundle import BundleWriter
+from tidelog.staging.commit import Transaction
 from tidelog.staging.finished import FINISHED_FILE
 from tidelog.staging.journal_names import list_journals
 from tidelog.staging.staged_file import list_staged
 from tidelog.staging.stream_batch import StreamBatch
-from tidelog.staging.transaction import Transaction
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated

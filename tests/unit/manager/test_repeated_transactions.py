@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelog.embedded.logs import Logs
-    from tidelog.staging.transaction import Transaction as Staged
+    from tidelog.staging.commit import Transaction as Staged
 
 FULL = OSError(errno.ENOSPC, "no space left")
 

@@ -23,11 +23,11 @@ from tidelog.errors import (
 )
 from tidelog.records.builder import build_batch
 from tidelog.staging.bundle import BundleWriter
+from tidelog.staging.commit import Transaction
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.journal import journal_name, read_journal
 from tidelog.staging.journal_names import JOURNAL_SUFFIX
 from tidelog.staging.staged_file import is_staged_name
-from tidelog.staging.transaction import Transaction
 from tidelog.testing import PowerCut
 
 if TYPE_CHECKING:

@@ -230,7 +230,7 @@ def test_what_waits_in_the_directory_is_looked_up_once_by_a_commit(
         looks.append(names)
         return waiting_hashes(names)
 
-    monkeypatch.setattr("tidelog.staging.transaction.waiting_hashes", looking)
+    monkeypatch.setattr("tidelog.staging.commit.waiting_hashes", looking)
     with home.open(defaults=KEEP) as logs:
         write(logs, "first")
         usual = len(looks)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from tidelog.manager.log_manager import LogManager
     from tidelog.service.log_service import LogService
+    from tidelog.staging.commit import Transaction
     from tidelog.staging.finished import CommittedTransaction
-    from tidelog.staging.transaction import Transaction
 
 FULL = OSError(errno.ENOSPC, "no space left")
 NO_DESCRIPTOR = OSError(errno.EMFILE, "too many open files")

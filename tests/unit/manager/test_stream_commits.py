@@ -23,6 +23,7 @@ from tidelog.errors import (
 )
 from tidelog.records.builder import build_batch
 from tidelog.staging.bundle import BundleWriter
+from tidelog.staging.commit import Transaction
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import (
     FINISHED_FILE,
@@ -36,7 +37,6 @@ from tidelog.staging.journal import journal_name, read_journal
 from tidelog.staging.journal_names import list_journals
 from tidelog.staging.staged_file import list_staged
 from tidelog.staging.stream_batch import StreamBatch
-from tidelog.staging.transaction import Transaction
 from tidelog.testing import PowerCut
 
 if TYPE_CHECKING:

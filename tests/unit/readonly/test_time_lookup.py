@@ -7,7 +7,7 @@ import pytest
 from tests.machinery.directory_home import DataHome
 
 from tidelog.errors import CorruptMessage, InvalidArgument, KafkaStorageError
-from tidelog.log.offset_lookup import OffsetTarget, TimestampedOffset
+from tidelog.log.reading.offset_lookup import OffsetTarget, TimestampedOffset
 from tidelog.records.builder import build_batch
 from tidelog.segment.index_entries import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 

@@ -11,8 +11,8 @@ from tidelog.codec.compression import Codec
 from tidelog.errors import InvalidArgument
 from tidelog.records.batch import BATCH_HEADER, BatchFlags, TimestampType
 from tidelog.records.builder import BatchFields, BatchSpec, build_batch, empty_batch
+from tidelog.records.decoding.record_columns import iterate
 from tidelog.records.memory import walk
-from tidelog.records.record_columns import iterate
 
 if TYPE_CHECKING:
     from tests.machinery.fields import SequenceFields

@@ -13,8 +13,8 @@ from tidelog.kernels.runtime import gate
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.builder import BatchSpec, build_batch, pack_batch
 from tidelog.records.bulk_builder import RecordSource, build_batches, rebuild
+from tidelog.records.decoding.record_columns import decode
 from tidelog.records.memory import walk
-from tidelog.records.record_columns import decode
 
 if TYPE_CHECKING:
     from tidelog.records.builder import RecordFields

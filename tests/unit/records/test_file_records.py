@@ -9,9 +9,9 @@ import pytest
 from tests.machinery.old_batches import build_old
 
 from tidelog.records.builder import build_batch
+from tidelog.records.damage.sound_offsets import OffsetBounds
+from tidelog.records.decoding.record_columns import decode
 from tidelog.records.file_records import FileRecords, FileSlice
-from tidelog.records.record_columns import decode
-from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.testing import CrashFileSystem
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from tidelog.errors import (
     TransactionMismatch,
 )
 from tidelog.mailbox.letter import State
+from tidelog.staging.commit import Transaction
 from tidelog.staging.finished import FINISHED_FILE
 from tidelog.staging.group_step import CommittedAt, GroupStep
 from tidelog.staging.journal import NewTopic
@@ -30,7 +31,6 @@ from tidelog.staging.ready import READY_VERSION, ReadyFiles, ReadyManifest
 from tidelog.staging.ready_expiry import LEFTOVER_MS
 from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.stream_batch import StreamBatch
-from tidelog.staging.transaction import Transaction
 from tidelog.testing import CrashFileSystem
 
 if TYPE_CHECKING:

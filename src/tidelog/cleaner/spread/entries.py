@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tidelog.cleaner.key_table import check_status
-from tidelog.cleaner.offset_map import hash_plainly, keys_of
-from tidelog.cleaner.superseded import bytes_for
+from tidelog.cleaner.keys.key_table import check_status
+from tidelog.cleaner.keys.offset_map import hash_plainly, keys_of
+from tidelog.cleaner.keys.superseded import bytes_for
 from tidelog.errors import TidelogError
 from tidelog.kernels.compaction import key_rows as keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tidelog.cleaner.key_table import KeyTable
-    from tidelog.cleaner.superseded import SupersededOffsets
+    from tidelog.cleaner.keys.key_table import KeyTable
+    from tidelog.cleaner.keys.superseded import SupersededOffsets
     from tidelog.records.array_rows import Bools, Bytes, Ints
 
 _FIRST_SLOTS: Final = 1 << 14

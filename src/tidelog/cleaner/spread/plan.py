@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.cleaner.segment_copy import CleaningRound
-from tidelog.cleaner.superseded import SupersededOffsets
+from tidelog.cleaner.keys.superseded import SupersededOffsets
+from tidelog.cleaner.rewriting.segment_copy import CleaningRound
 from tidelog.errors import CleaningAborted
 from tidelog.records.batch import INT32_MAX
 from tidelog.records.file_records import FileRecords
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidelog.cleaner.cleanable_range import OffsetsToClean
     from tidelog.config.log_config import LogConfig
     from tidelog.env.files import FileSystem, OpenFile
-    from tidelog.records.sound_offsets import OffsetBounds
+    from tidelog.records.damage.sound_offsets import OffsetBounds
     from tidelog.segment.txn_index import AbortedTxn
 
 

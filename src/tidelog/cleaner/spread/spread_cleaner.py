@@ -11,17 +11,17 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from tidelog.cleaner.cleaned_transactions import CleanedTransactions, collect_aborted
 from tidelog.cleaner.cleaner import CleaningResult, groups_of, is_worth_kernels
-from tidelog.cleaner.delete_horizon import legacy_horizon_of
-from tidelog.cleaner.offset_map import random_hash_key
+from tidelog.cleaner.keys.offset_map import random_hash_key
+from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions, collect_aborted
+from tidelog.cleaner.rewriting.delete_horizon import legacy_horizon_of
+from tidelog.cleaner.rewriting.swap import split_overflowed, swap_in
 from tidelog.cleaner.spread.entries import KeyCollision
 from tidelog.cleaner.spread.plan import FileGroup, LastOfProducer, SourceFile, SpreadPlan
 from tidelog.cleaner.spread.stages import replay
 from tidelog.cleaner.stats import CleanerStats
-from tidelog.cleaner.swap import split_overflowed, swap_in
 from tidelog.errors import CleaningAborted, SegmentOffsetOverflow
-from tidelog.records.sound_offsets import GREATEST_OFFSET
+from tidelog.records.damage.sound_offsets import GREATEST_OFFSET
 from tidelog.segment.filenames import DELETED_SUFFIX
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tidelog.cleaner.batch_retention import actions_for_map
-from tidelog.cleaner.cleaned_transactions import CleanedTransactions
-from tidelog.cleaner.decompressed_batches import decompress_batches
-from tidelog.cleaner.header_summary import HeaderSummary
-from tidelog.cleaner.key_table import KeyTable
-from tidelog.cleaner.segment_copy import SegmentCopier
+from tidelog.cleaner.keys.key_table import KeyTable
+from tidelog.cleaner.rewriting.batch_retention import actions_for_map
+from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions
+from tidelog.cleaner.rewriting.decompressed_batches import decompress_batches
+from tidelog.cleaner.rewriting.header_summary import HeaderSummary
+from tidelog.cleaner.rewriting.segment_copy import SegmentCopier
 from tidelog.cleaner.spread.entries import (
     NO_ENTRIES,
     Entries,
@@ -30,15 +30,15 @@ from tidelog.cleaner.spread.entries import (
 from tidelog.cleaner.spread.plan import OpenSource
 from tidelog.cleaner.stats import CleanerStats
 from tidelog.cleaner.throttle import CleanerIo
-from tidelog.records.sound_offsets import OffsetBounds
+from tidelog.records.damage.sound_offsets import OffsetBounds
 from tidelog.segment.segment import LogSegment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from random import Random
 
-    from tidelog.cleaner.decompressed_batches import DecompressedBatches
-    from tidelog.cleaner.record_filter import RetainedBatches
+    from tidelog.cleaner.rewriting.decompressed_batches import DecompressedBatches
+    from tidelog.cleaner.rewriting.record_filter import RetainedBatches
     from tidelog.cleaner.spread.plan import SourceFile, SpreadPlan
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem, OpenFile

@@ -7,10 +7,10 @@ import re
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from tidelog.codec.rows import Stored, fields_of, row_type, shape_of
+from tidelog.codec.shown_rows import Stored, fields_of, row_type, shape_of
 
 if TYPE_CHECKING:
-    from tidelog.codec.rows import Shape
+    from tidelog.codec.shown_rows import Shape
 
 Schema = dict[str, Any]
 

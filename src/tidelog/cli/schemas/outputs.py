@@ -36,7 +36,7 @@ from tidelog.cli.schemas.parts import (
     SPARK_COMPACTION,
     TOPIC,
 )
-from tidelog.codec.rows import fields_of
+from tidelog.codec.shown_rows import fields_of
 from tidelog.datadir.log_dir_description import LogDirDescription
 from tidelog.env.overlay_files import FileChange
 from tidelog.explain.describe import LogFacts
@@ -48,7 +48,7 @@ from tidelog.explain.verify.findings import Finding
 from tidelog.log.loading.lost_records import ReadableContent
 from tidelog.log.producers.abort_plan import AbortPlan
 from tidelog.log.producers.reader_transactions import DecidedTransaction
-from tidelog.log.record_count import RecordCount
+from tidelog.log.reading.record_count import RecordCount
 from tidelog.manager.lifecycle.move_status import MoveStatus
 from tidelog.manager.metrics.health import OfflineDirectory
 from tidelog.manager.mirror import MirroredPartition

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.cleaner.compaction import CompactionFacts
 from tidelog.cli.schemas.forms import array, fields, integer, line, nullable, row, string
 from tidelog.explain.listed_partition import ListedPartition
-from tidelog.log.shrunk_log import ShrunkLog
+from tidelog.log.retention.shrunk_log import ShrunkLog
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from tidelog.records.batch import NO_PRODUCER_ID, NO_TIMESTAMP
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tidelog.cleaner.filter_result import DroppedRecords
+    from tidelog.cleaner.rewriting.filter_result import DroppedRecords
     from tidelog.explain.describe import SegmentFacts
     from tidelog.explain.pictures.log_picture import SegmentBlock
     from tidelog.records.array_rows import Ints

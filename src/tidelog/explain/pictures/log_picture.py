@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final, NamedTuple
 
 from tidelog.cleaner.compaction import CompactionFacts
-from tidelog.codec.rows import (
+from tidelog.codec.shown_rows import (
     BaseOffset,
     Batches,
     Named,
@@ -24,7 +24,7 @@ from tidelog.codec.rows import (
 )
 from tidelog.explain.describe import LogFacts
 from tidelog.explain.segment_contents import SegmentContents
-from tidelog.log.shrunk_log import ShrunkLog
+from tidelog.log.retention.shrunk_log import ShrunkLog
 
 MAX_BLOCKS: Final = 256
 """Segments that are drawn one by one; more are joined to about this number of blocks."""

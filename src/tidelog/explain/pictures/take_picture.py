@@ -33,7 +33,7 @@ from tidelog.readonly.replayed_transactions import begun
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tidelog.cleaner.filter_result import DroppedRecords
+    from tidelog.cleaner.rewriting.filter_result import DroppedRecords
     from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
     from tidelog.explain.describe import LogFacts

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidelog.env.clock import Clock
-    from tidelog.log.shrunk_log import ShrunkLog
+    from tidelog.log.retention.shrunk_log import ShrunkLog
     from tidelog.readonly.directory_files import DirectoryFiles
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 

@@ -10,13 +10,13 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.log.retention import DeletedSegment
+from tidelog.log.retention.retention_rules import DeletedSegment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tidelog.config.log_config import LogConfig
-    from tidelog.log.shrunk_log import ShrunkLog
+    from tidelog.log.retention.shrunk_log import ShrunkLog
 
 
 class SharePlan(NamedTuple):

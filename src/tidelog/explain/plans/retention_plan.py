@@ -1,7 +1,7 @@
 """What retention or a deletion of records would do to a log, computed from a snapshot of it.
 
-The rules are those by which the log itself deletes (``tidelog.log.retention``), in the order of
-``tidelog.log.retention_pass``; so the plan can be made beside a writer.
+The log deletes by the same rules (``tidelog.log.retention.retention_rules``), in the order of
+``tidelog.log.retention.retention_pass``. The plan can be made beside a writer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from tidelog.config.deletion_settings import DELETION_SETTINGS
 from tidelog.errors import KafkaStorageError
-from tidelog.log.retention import (
+from tidelog.log.retention.retention_outlook import late_segment, predict
+from tidelog.log.retention.retention_rules import (
     DeletedSegment,
     SegmentFacts,
     count_below_start,
@@ -19,8 +20,7 @@ from tidelog.log.retention import (
     count_expired,
     deletion_target,
 )
-from tidelog.log.retention_outlook import late_segment, predict
-from tidelog.log.shrunk_log import ShrunkLog
+from tidelog.log.retention.shrunk_log import ShrunkLog
 from tidelog.readonly.snapshot_log import answer_at_once
 from tidelog.staging.journal import journals
 

@@ -11,7 +11,7 @@ import numpy as np
 from tidelog.cleaner.compaction import Compaction, CompactionRow
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs
 from tidelog.codec.compression import codec_name
-from tidelog.codec.rows import as_json
+from tidelog.codec.shown_rows import as_json
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.explain.describe import LogFacts, SegmentFacts, describe_log
@@ -25,7 +25,7 @@ from tidelog.explain.tables.system_table import (
     cells_of,
     columns_of,
 )
-from tidelog.log.retention_outlook import SegmentOutlook
+from tidelog.log.retention.retention_outlook import SegmentOutlook
 from tidelog.manager.compaction_plan import plan_compaction
 from tidelog.readonly.gaps import find_gaps
 from tidelog.readonly.read_only_log import ReadUpTo

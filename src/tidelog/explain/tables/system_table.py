@@ -12,7 +12,7 @@ from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args, get_origin
 
-from tidelog.codec.rows import Stored, as_json, fields_of, shape_of
+from tidelog.codec.shown_rows import Stored, as_json, fields_of, shape_of
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.effective_config import NO_SETTINGS

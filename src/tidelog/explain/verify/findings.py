@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Final
 
-from tidelog.codec.rows import Named
+from tidelog.codec.shown_rows import Named
 
 
 class Severity(StrEnum):

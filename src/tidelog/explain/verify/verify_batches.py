@@ -9,8 +9,8 @@ import numpy as np
 from tidelog.errors import TidelogError
 from tidelog.explain.verify.findings import CUT, Finding, damage, unusual
 from tidelog.records.batch import BATCH_PREFIX, LOG_OVERHEAD, MIN_RECORD_LENGTH
+from tidelog.records.decoding.record_columns import decode_groups
 from tidelog.records.file_records import FileRecords
-from tidelog.records.record_columns import decode_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import OpenFile
     from tidelog.records.batch_columns import BatchColumns
+    from tidelog.records.damage.sound_offsets import OffsetBounds
+    from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.file_records import Piece
-    from tidelog.records.record_columns import RecordColumns
-    from tidelog.records.sound_offsets import OffsetBounds
 
 _MAGIC_V2: Final = 2
 _MAX_BAD_BATCHES: Final = 100

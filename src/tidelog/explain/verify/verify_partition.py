@@ -44,8 +44,8 @@ from tidelog.explain.verify.verify_producers import EpochChecks, ProducerChecks,
 from tidelog.readonly.log_snapshot import MAX_LOOKS, changing
 from tidelog.readonly.read_files import reading
 from tidelog.records.batch import INT32_MAX, INT64_MAX
+from tidelog.records.damage.sound_offsets import OffsetBounds
 from tidelog.records.file_records import FileRecords
-from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.segment.filenames import (
     log_file,
     offset_index_file,

@@ -60,7 +60,7 @@ from tidelog.kernels.runtime.jit import (
     inlined,
     kernel,
 )
-from tidelog.kernels.varint import varint_bytes, write_varint
+from tidelog.kernels.varint_kernel import varint_bytes, write_varint
 
 if TYPE_CHECKING:
     import numpy as np

@@ -38,7 +38,7 @@ from tidelog.kernels.compaction.key_rows import (
     VERDICT,
 )
 from tidelog.kernels.hashing.siphash import siphash128
-from tidelog.kernels.record import area_status, check_headers, record_bounds
+from tidelog.kernels.record_kernel import area_status, check_headers, record_bounds
 from tidelog.kernels.rows import (
     AREA_ATTRIBUTES,
     AREA_BASE_OFFSET,
@@ -69,7 +69,7 @@ from tidelog.kernels.runtime.jit import (
     inlined,
     kernel,
 )
-from tidelog.kernels.varint import read_varint, read_varlong
+from tidelog.kernels.varint_kernel import read_varint, read_varlong
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,7 @@ from typing import Final
 
 from tidelog.kernels.runtime.intrinsics import add64, shift_left, shift_right
 from tidelog.kernels.runtime.jit import called, inlined
-from tidelog.kernels.varint import window
+from tidelog.kernels.varint_kernel import window
 
 _FIRST: Final = 0x736F6D6570736575
 _SECOND: Final = 0x646F72616E646F6D

@@ -18,7 +18,7 @@ from tidelog.kernels.runtime.intrinsics import (
     subtract64,
 )
 from tidelog.kernels.runtime.jit import called, inlined
-from tidelog.kernels.varint import window
+from tidelog.kernels.varint_kernel import window
 
 UTF8: Final = 0
 BASE64: Final = 1

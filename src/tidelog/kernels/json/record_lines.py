@@ -19,7 +19,7 @@ from tidelog.kernels.json.json_text import (
     write_number,
     write_text,
 )
-from tidelog.kernels.record import headers_end, read_header
+from tidelog.kernels.record_kernel import headers_end, read_header
 from tidelog.kernels.rows import (
     AREA,
     BAD_ARGUMENT,

@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.kernels.runtime.memory import reuse_freed_blocks
+from tidelog.kernels.runtime.freed_blocks import reuse_freed_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,18 +24,18 @@ LOADING_PAYS_BYTES: Final = 4 << 20
 
 KERNEL_MODULES: Final = (
     "hashing.crc",
-    "scan",
-    "decode",
+    "scan_kernel",
+    "decode_kernel",
     "gather",
     "extract",
-    "validate",
-    "accept",
+    "validate_kernel",
+    "accept_kernel",
     "survey",
-    "stamp",
+    "stamp_kernel",
     "hashing.murmur",
     "record_headers",
     "batch_headers",
-    "encode",
+    "encode_kernel",
     "compaction.key_walk",
     "compaction.key_batches",
     "compaction.key_rewrite",

@@ -29,7 +29,7 @@ from tidelog.log.producers.rebuild import rebuild_producer_state
 from tidelog.log.segments import LogSegments
 from tidelog.log.split_overflow import split_overflowed_segment
 from tidelog.records.batch import INT64_MAX
-from tidelog.records.contradiction import contradiction_from
+from tidelog.records.damage.contradiction import contradiction_from
 from tidelog.segment.filenames import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,

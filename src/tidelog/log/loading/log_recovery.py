@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tidelog.log.segments import LogSegments
     from tidelog.records.array_rows import Bytes
     from tidelog.records.batch_columns import BatchColumns
-    from tidelog.records.contradiction import Contradiction
+    from tidelog.records.damage.contradiction import Contradiction
     from tidelog.segment.segment import LogSegment
     from tidelog.segment.txn_index import AbortedTxn
 

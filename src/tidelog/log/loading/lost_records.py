@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from tidelog.codec.rows import Named
+from tidelog.codec.shown_rows import Named
 from tidelog.errors import CorruptMessage, InvalidRecord
-from tidelog.log.record_count import count_records
-from tidelog.records.past_damage import BadBytes, walk_past_damage
+from tidelog.log.reading.record_count import count_records
+from tidelog.records.damage.past_damage import BadBytes, walk_past_damage
 from tidelog.segment.unfinished_end import only_zeros
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from tidelog.codec.rows import PartitionNumber, TopicName
+from tidelog.codec.shown_rows import PartitionNumber, TopicName
 from tidelog.errors import InvalidArgument
 from tidelog.records.control import build_marker
 

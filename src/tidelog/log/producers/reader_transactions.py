@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from tidelog.codec.rows import Named, OrMinus1
+from tidelog.codec.shown_rows import Named, OrMinus1
 from tidelog.errors import InvalidArgument
 from tidelog.lazy import np
-from tidelog.log.committed import AbortedTransaction
+from tidelog.log.reading.committed import AbortedTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from tidelog.datadir.adoption import readable_topic_id
+from tidelog.datadir.uncatalogued_topics import readable_topic_id
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import PASSING, lacks_space
 from tidelog.log.loading.cut_files import is_cut_name, is_newer

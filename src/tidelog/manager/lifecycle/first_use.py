@@ -9,8 +9,8 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from tidelog.datadir.adoption import readable_topic_id
 from tidelog.datadir.partition_directories import is_directory
+from tidelog.datadir.uncatalogued_topics import readable_topic_id
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import PASSING
 from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_end

@@ -6,7 +6,7 @@ import os
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from tidelog.codec.rows import Named, PartitionNumber, TextOrEmpty, TopicName
+from tidelog.codec.shown_rows import Named, PartitionNumber, TextOrEmpty, TopicName
 from tidelog.datadir.partition_directories import log_bytes
 from tidelog.segment.filenames import (
     TopicPartition,

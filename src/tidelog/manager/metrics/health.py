@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from tidelog.codec.rows import Named, Time
+from tidelog.codec.shown_rows import Named, Time
 from tidelog.manager.metrics.metric import parse_prometheus
 
 if TYPE_CHECKING:

@@ -13,12 +13,6 @@ from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
-from tidelog.datadir.adoption import (
-    adopt,
-    deleted_partitions,
-    log_adopted,
-    readable_topic_id,
-)
 from tidelog.datadir.birth import birth_values, unlike_birth
 from tidelog.datadir.catalogue import (
     CATALOGUE_FILE,
@@ -37,6 +31,12 @@ from tidelog.datadir.deletion_marks import (
     without_marked,
 )
 from tidelog.datadir.known_setting import ConfigSource, KnownSetting
+from tidelog.datadir.uncatalogued_topics import (
+    adopt,
+    deleted_partitions,
+    log_adopted,
+    readable_topic_id,
+)
 from tidelog.errors import (
     CommitPending,
     InvalidConfig,

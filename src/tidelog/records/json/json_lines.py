@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidelog.records.array_rows import Bytes, Ints
-    from tidelog.records.record_columns import RecordColumns
+    from tidelog.records.decoding.record_columns import RecordColumns
 
 OUT_BYTES: Final = 4 << 20
 """Bytes that the kernel writes at a time; a record that may need more is left to plain code."""

@@ -81,7 +81,7 @@ def accept(
         return None
     if not use_kernels(0):
         return None
-    from tidelog.kernels.accept import accept_batch  # noqa: PLC0415 - compiles when imported
+    from tidelog.kernels.accept_kernel import accept_batch  # noqa: PLC0415 - compiles when imported
 
     array = as_bytes(data)
     if array.nbytes > max_batch_bytes:

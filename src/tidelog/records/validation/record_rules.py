@@ -13,7 +13,7 @@ from tidelog.errors import CorruptMessage, InvalidRecord, InvalidTimestamp
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.batch import INT64_MAX, NO_TIMESTAMP, BatchFlags, TimestampType
-from tidelog.records.record_areas import decode_areas
+from tidelog.records.decoding.record_areas import decode_areas
 from tidelog.records.validation.rejection import Rejection
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def check_area(data: Bytes, areas: Ints, rules: RecordRules) -> Summary:
         InvalidTimestamp: the same, if any record breaks the rules for timestamps.
     """
     if use_kernels((areas[rows.AREA_END] - areas[rows.AREA_START]).item()):
-        from tidelog.kernels.validate import validate_records  # noqa: PLC0415 - compiles then
+        from tidelog.kernels.validate_kernel import validate_records  # noqa: PLC0415 - compiles then
 
         out = np.empty((rows.VALID_COLUMNS, 1), np.int64)
         limits = rules.need_key, rules.not_before_ms, rules.not_after_ms, rules.use_append_time

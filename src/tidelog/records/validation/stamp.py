@@ -85,7 +85,7 @@ def stamp_offsets(
     if not (every(batches.magic == 2) and every(batches.last_offset >= batches.base_offset)):
         raise InvalidArgument("a batch has magic 0 or 1, or spans no offsets")
     if use_kernels(len(batches) * BATCH_HEADER.size):
-        from tidelog.kernels.stamp import stamp_batches  # noqa: PLC0415 - compiles when imported
+        from tidelog.kernels.stamp_kernel import stamp_batches  # noqa: PLC0415 - compiles when imported
 
         next_offset: int = stamp_batches(target, batches.array, base_offset, leader_epoch)
         if next_offset < base_offset:

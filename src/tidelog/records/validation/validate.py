@@ -18,10 +18,10 @@ from tidelog.records.batch import NO_TIMESTAMP, BatchFlags, TimestampType
 from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.builder import BatchSpec
 from tidelog.records.bulk_builder import rebuild
+from tidelog.records.decoding.record_areas import area_of, decode_areas
+from tidelog.records.decoding.record_columns import RecordColumns, decode
+from tidelog.records.decoding.unpacked import Unpacked
 from tidelog.records.memory import walk
-from tidelog.records.record_areas import area_of, decode_areas
-from tidelog.records.record_columns import RecordColumns, decode
-from tidelog.records.unpacked import Unpacked
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.records.validation.record_rules import (

@@ -9,8 +9,8 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cleaner.background_writers import MAX_WRITERS
-from tidelog.codec.rows import as_json, list_as_json
+from tidelog.cleaner.rewriting.background_writers import MAX_WRITERS
+from tidelog.codec.shown_rows import as_json, list_as_json
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.deletion_settings import DELETION_SETTINGS
 from tidelog.config.log_config import LogConfig
@@ -25,7 +25,7 @@ from tidelog.manager.on_demand import Terms
 from tidelog.manager.recovered_log import RecoveryNotes, recovered_log
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import TopicPartition, log_directory_name
-from tidelog.service.requests.arguments import check_arguments, partitions_of
+from tidelog.service.requests.request_arguments import check_arguments, partitions_of
 from tidelog.service.requests.transaction_abort import abort_transaction, undo_abort
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tidelog.codec.checkpoint_file import read_small_file
 from tidelog.errors import InvalidArgument, KafkaError, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.mailbox.letter import Letter, Names, State
 from tidelog.segment.filenames import TopicPartition
-from tidelog.service.requests.arguments import check_arguments
+from tidelog.service.requests.request_arguments import check_arguments
 
 if TYPE_CHECKING:
     from tidelog.manager.log_registry import LogRegistry

@@ -21,11 +21,11 @@ from tidelog.log.directory_guard import NO_RESOURCES, NO_SPACE
 from tidelog.mailbox.answer import Answer
 from tidelog.mailbox.letter import State
 from tidelog.mailbox.look import Look
-from tidelog.service.requests.arguments import check_arguments, partitions_of
 from tidelog.service.requests.carry_out import carry_out
 from tidelog.service.requests.home import Home
 from tidelog.service.requests.move_files import MoveFiles
 from tidelog.service.requests.request import REQUESTS, RequestFiles
+from tidelog.service.requests.request_arguments import check_arguments, partitions_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import read_small_file, replace_file
-from tidelog.codec.rows import as_json
+from tidelog.codec.shown_rows import as_json
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.renamed_files import delete_if_there
 from tidelog.errors import (
@@ -28,7 +28,7 @@ from tidelog.errors import (
 from tidelog.log.producers.abort_plan import plan_abort
 from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
-from tidelog.service.requests.arguments import partitions_of
+from tidelog.service.requests.request_arguments import partitions_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Annotated
 
-from tidelog.codec.rows import Named, shown
+from tidelog.codec.shown_rows import Named, shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

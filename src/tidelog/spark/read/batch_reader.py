@@ -128,8 +128,8 @@ def _record_batches(
 
     from tidelog.arrow.decode import ArrowDecoder
     from tidelog.arrow.schema import select
-    from tidelog.records.decoded import located
-    from tidelog.records.record_columns import DECODE_ERRORS
+    from tidelog.records.decoding.decoded import located
+    from tidelog.records.decoding.record_columns import DECODE_ERRORS
     from tidelog.spark.read.live_batches import RangeReader
 
     if not ranges:

@@ -23,10 +23,10 @@ from tidelog.errors import InvalidArgument, TidelogError, UnknownTopicOrPartitio
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.spark.options.source_options import DEFAULT_COMMIT_TIMEOUT_MS
 from tidelog.spark.write.write_plan import delete_staged
+from tidelog.staging.commit import Transaction
 from tidelog.staging.journal import NewTopic, is_committed
 from tidelog.staging.ready import is_waiting
 from tidelog.staging.staged_file import attempt_of, files_of_attempts
-from tidelog.staging.transaction import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tidelog.cleaner.keys.superseded import SupersededOffsets
 from tidelog.cleaner.spread.entries import NO_ENTRIES, Entries, LastOffsets, OffsetSet
-from tidelog.cleaner.superseded import SupersededOffsets
 from tidelog.kernels.compaction import key_merge
 
 

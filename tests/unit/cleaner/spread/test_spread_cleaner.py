@@ -12,7 +12,7 @@ from tests.machinery.spread_workers import SerialWorkers
 
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.compaction import Spread, examine_log
-from tidelog.cleaner.offset_map import hash_plainly
+from tidelog.cleaner.keys.offset_map import hash_plainly
 from tidelog.cleaner.spread import entries
 from tidelog.cleaner.spread.entries import Entries, KeyCollision, superseded_exactly
 from tidelog.cleaner.spread.spread_cleaner import MAX_COLLISIONS, SpreadCleaner

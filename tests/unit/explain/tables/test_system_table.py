@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from tidelog.codec.rows import Batches, Named, PartitionNumber, Time, TimeOrMinus1
+from tidelog.codec.shown_rows import Batches, Named, PartitionNumber, Time, TimeOrMinus1
 from tidelog.explain.tables.system_table import Column, ColumnType, cells_of, columns_of
 
 

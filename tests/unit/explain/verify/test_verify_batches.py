@@ -11,8 +11,8 @@ from tidelog.explain.verify.findings import Finding, damage
 from tidelog.explain.verify.verify_batches import BatchChecks, search_behind
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import build_batch, pack_batch
+from tidelog.records.damage.sound_offsets import OffsetBounds
 from tidelog.records.file_records import FileRecords
-from tidelog.records.sound_offsets import OffsetBounds
 from tidelog.testing import CrashFileSystem
 
 if TYPE_CHECKING:

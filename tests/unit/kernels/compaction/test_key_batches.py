@@ -18,7 +18,7 @@ from tidelog.kernels.compaction.key_batches import (
     summarize_headers,
 )
 from tidelog.records.batch_columns import BatchColumns
-from tidelog.records.record_areas import areas_of
+from tidelog.records.decoding.record_areas import areas_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tidelog.cleaner.decompressed_batches import DecompressedBatches as Batches
-from tidelog.cleaner.rewrite import rewrite_plainly
+from tidelog.cleaner.rewriting.decompressed_batches import DecompressedBatches as Batches
+from tidelog.cleaner.rewriting.rewrite import rewrite_plainly
 from tidelog.kernels import rows
 from tidelog.kernels.compaction import key_rows as keys
 from tidelog.kernels.compaction.key_rewrite import rewrite_batches
 from tidelog.kernels.compaction.key_walk import walk_keys
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.builder import BatchSpec, build_batch
+from tidelog.records.decoding.record_areas import areas_of
+from tidelog.records.decoding.record_columns import decode
 from tidelog.records.memory import walk
-from tidelog.records.record_areas import areas_of
-from tidelog.records.record_columns import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable

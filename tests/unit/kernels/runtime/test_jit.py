@@ -18,7 +18,7 @@ import pytest
 import tidelog
 from tidelog.kernels.hashing.crc import crc32c
 from tidelog.kernels.runtime import intrinsics, jit
-from tidelog.kernels.varint import varint_bytes
+from tidelog.kernels.varint_kernel import varint_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,11 +10,11 @@ from tidelog.codec.compression import Codec
 from tidelog.kernels.json import json_text
 from tidelog.records.batch import TimestampType
 from tidelog.records.builder import build_batch
+from tidelog.records.decoding.record_columns import RecordColumns, decode
 from tidelog.records.json import json_lines
 from tidelog.records.json.json_lines import JsonLines
 from tidelog.records.json.json_record import Encoding, record_as_json
 from tidelog.records.memory import walk
-from tidelog.records.record_columns import RecordColumns, decode
 
 RECORDS = [
     (1_700_000_000_000, b"k", b'say "hi"\\\n\x00\x7f', (("h", b"1"), ("", None))),

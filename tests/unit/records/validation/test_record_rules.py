@@ -10,9 +10,9 @@ import pytest
 from tidelog.errors import CorruptMessage, InvalidRecord, InvalidTimestamp
 from tidelog.records.batch import TimestampType
 from tidelog.records.builder import build_batch
+from tidelog.records.decoding.record_areas import area_of
 from tidelog.records.legacy import Expansion, LegacyRecord
 from tidelog.records.memory import walk
-from tidelog.records.record_areas import area_of
 from tidelog.records.validation.record_rules import (
     NO_KEY,
     RecordRules,

@@ -13,8 +13,8 @@ from tests.machinery.manager_home import ManagerHome, fill, values
 from tidelog.codec.checkpoint_file import MAX_FILE_BYTES
 from tidelog.mailbox.answer import Answer
 from tidelog.manager.directories.log_dirs import parent_of
-from tidelog.service.requests.arguments import ARGUMENTS
 from tidelog.service.requests.request import MAX_REQUEST_BYTES, Request
+from tidelog.service.requests.request_arguments import ARGUMENTS
 from tidelog.service.requests.request_service import KEPT_MS, MAX_CLAIMED
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from tidelog.codec.compression import Codec
 from tidelog.errors import CorruptMessage, DataLoss
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import pack_batch
-from tidelog.records.record_columns import decode_groups
+from tidelog.records.decoding.record_columns import decode_groups
 from tidelog.spark.options.source_options import ReadOptions, TopicChoice
 from tidelog.spark.read.live_batches import RangeReader
 from tidelog.spark.read.read_plan import OffsetRange

@@ -14,7 +14,7 @@ from tidelog.errors import (
     KafkaStorageError,
     UnknownTopicOrPartition,
 )
-from tidelog.records.record_columns import decode_groups
+from tidelog.records.decoding.record_columns import decode_groups
 from tidelog.spark.options.source_options import ReadOptions
 from tidelog.spark.read.live_batches import RangeReader
 from tidelog.spark.read.stream_plan import StreamPlan

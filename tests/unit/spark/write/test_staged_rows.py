@@ -20,8 +20,8 @@ from tidelog.errors import (
     KafkaStorageError,
     MessageTooLarge,
 )
+from tidelog.records.decoding.record_columns import iterate
 from tidelog.records.memory import walk
-from tidelog.records.record_columns import iterate
 from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.spark.write.staged_rows import StagingTarget, TaskStaging, TopicPlan
 from tidelog.staging.staged_file import list_staged

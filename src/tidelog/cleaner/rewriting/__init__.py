@@ -1,0 +1,1 @@
+"""Segments copied without what compaction drops, and swapped in for the old ones."""

@@ -1,0 +1,1 @@
+"""What tidelog cat prints: which records, in which form, and those that follow."""

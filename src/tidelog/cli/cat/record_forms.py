@@ -1,0 +1,170 @@
+"""The forms in which ``tidelog cat`` prints records."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tidelog.records.decoding.record_columns import RecordColumns
+    from tidelog.records.json.json_record import Encoding
+    from tidelog.records.record import Record
+
+    Write = Callable[[Record], bytes]
+
+FORMS: Final = ("json", "text", "raw", "csv")
+CSV_COLUMNS: Final = (
+    *("topic", "partition", "offset", "timestamp", "key", "value", "headers"),
+    *("keyEncoding", "valueEncoding"),
+)
+DIRECTIVES: Final = "tpoTkvhKV%"
+"""The letters after a percent sign; ``s`` and ``S``, as in kcat, are the same as ``v``, ``V``."""
+
+_TOKEN: Final = re.compile(r"%(.)|\\(.)|([^%\\]+)|(.)", re.DOTALL)
+_ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
+_NEEDS_QUOTES: Final = re.compile(r'[",\r\n]')
+
+
+class Printer(Protocol):
+    """Writes records of one topic partition."""
+
+    def pieces(self, columns: RecordColumns) -> Iterator[bytes | memoryview]:
+        """Yield the records as bytes; a piece is valid until the next is requested."""
+
+
+def check_form(text: str) -> str:
+    """Return a form, or a text with directives, as it is; raise ValueError for any other."""
+    if text in FORMS:
+        return text
+    if "%" not in text:
+        raise ValueError(f"not one of {', '.join(FORMS)}, nor a text such as '%k %v'")
+    _parsed(text)
+    return text
+
+
+def head_of(form: str) -> bytes:
+    """Return what is printed before all records."""
+    return (",".join(CSV_COLUMNS) + "\n").encode() if form == "csv" else b""
+
+
+def make_printer(form: str, topic: str, partition: int, encoding: Encoding) -> Printer:
+    """Return what writes a partition's records in a form that ``check_form`` has accepted."""
+    if form == "json":
+        from tidelog.records.json.json_lines import JsonLines
+
+        return JsonLines(topic, partition, encoding)
+    fields = _Fields(topic, partition, encoding)
+    if form == "csv":
+        return _Plain(fields.csv_line)
+    if form == "raw":
+        return _Plain(fields.value)
+    return _Plain(fields.formatted("%v" if form == "text" else form))
+
+
+class _Plain:
+    """Writes records one by one."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+
+    def pieces(self, columns: RecordColumns) -> Iterator[bytes]:
+        yield b"".join(map(self._write, columns.records()))
+
+
+class _Fields:
+    """What stands for the fields of a record; null is empty, unless the form can say it."""
+
+    def __init__(self, topic: str, partition: int, encoding: Encoding) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._encoding = encoding
+
+    def formatted(self, text: str) -> Write:
+        """Return what fills in a text; it adds a line end unless the text ends in an escape."""
+        parts = _parsed(text)
+        fill = {
+            "t": lambda _: self._topic.encode(),
+            "p": lambda _: b"%d" % self._partition,
+            "o": lambda record: b"%d" % record.offset,
+            "T": lambda record: b"%d" % record.timestamp,
+            "k": lambda record: self._bytes(record.key),
+            "v": self.value,
+            "h": self._headers,
+            "K": lambda record: b"%d" % _size(record.key),
+            "V": lambda record: b"%d" % _size(record.value),
+        }
+        writers: list[bytes | Write] = [
+            fill[part] if isinstance(part, str) else part for part in parts
+        ]
+
+        def write(record: Record) -> bytes:
+            return b"".join(one if isinstance(one, bytes) else one(record) for one in writers)
+
+        return write
+
+    def value(self, record: Record) -> bytes:
+        """Return the value, as it is unless it is to be encoded."""
+        return self._bytes(record.value)
+
+    def csv_line(self, record: Record) -> bytes:
+        """Return a line of CSV; null is empty, and empty text is quoted."""
+        from tidelog.records.json.json_record import Encoding, bytes_as_text
+
+        (key, of_key), (value, of_value) = (
+            bytes_as_text(data, self._encoding) for data in (record.key, record.value)
+        )
+        cells = (
+            *(self._topic, str(self._partition), str(record.offset), str(record.timestamp)),
+            *(key, value, self._headers(record).decode()),
+            *(None if used is Encoding.UTF8 else str(used) for used in (of_key, of_value)),
+        )
+        return (",".join(map(_csv_cell, cells)) + "\n").encode()
+
+    def _headers(self, record: Record) -> bytes:
+        from tidelog.records.json.json_record import headers_as_text
+
+        return json.dumps(headers_as_text(record, self._encoding), ensure_ascii=False).encode()
+
+    def _bytes(self, data: bytes | None) -> bytes:
+        from tidelog.records.json.json_record import Encoding, bytes_as_text
+
+        if data is None or self._encoding is Encoding.UTF8:
+            return data or b""
+        text, _ = bytes_as_text(data, self._encoding)
+        return (text or "").encode()
+
+
+def _csv_cell(text: str | None) -> str:
+    if text is None:
+        return ""
+    if not text or _NEEDS_QUOTES.search(text):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def _size(data: bytes | None) -> int:
+    return -1 if data is None else len(data)
+
+
+def _parsed(text: str) -> list[str | bytes]:
+    """Return the parts of a text: a directive as its letter, anything else as bytes."""
+    parts: list[str | bytes] = []
+    for letter, escape, plain, other in _TOKEN.findall(text):
+        if letter:
+            known = {"s": "v", "S": "V"}.get(letter, letter)
+            if known not in DIRECTIVES:
+                raise ValueError(f"%{letter} is not known; use %" + ", %".join(DIRECTIVES))
+            parts.append(b"%" if known == "%" else known)
+        elif escape:
+            if escape not in _ESCAPES:
+                raise ValueError(rf"\{escape} is not known; use \n, \t, \r, \0 or \\")
+            parts.append(_ESCAPES[escape])
+        elif other:
+            raise ValueError(f"{other!r} at the end stands for nothing")
+        else:
+            parts.append(plain.encode())
+    is_ended = re.search(r"(?<!\\)(\\\\)*\\[ntr0]\Z", text)
+    return parts if is_ended else [*parts, b"\n"]

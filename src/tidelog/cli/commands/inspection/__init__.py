@@ -1,0 +1,1 @@
+"""Commands that show or check files, and change nothing."""

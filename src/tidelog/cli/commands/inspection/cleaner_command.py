@@ -1,0 +1,134 @@
+"""``tidelog cleaner status``: how far each log is cleaned, how dirty it is, what limits it."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from tidelog.cli.options import (
+    add_json,
+    add_logs,
+    add_now,
+    add_server_properties,
+    add_settings,
+    new_parser,
+)
+from tidelog.codec.shown_rows import as_json
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Mapping
+
+    from tidelog.cleaner.compaction import CompactionFacts
+    from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import Place
+
+
+_GAUGES: Final = {
+    "timeSinceLastRunMs": ("LogCleanerManager", "time-since-last-run-ms"),
+    "maxCleanTimeSeconds": ("LogCleaner", "max-clean-time-secs"),
+    "maxBufferUtilizationPercent": ("LogCleaner", "max-buffer-utilization-percent"),
+    "recopyPercent": ("LogCleaner", "cleaner-recopy-percent"),
+    "deadThreads": ("LogCleaner", "DeadThreadCount"),
+}
+"""The gauges of a service's cleaner, by their names in JSON."""
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog cleaner`` to the command line."""
+    text = "show how far compacted topics are cleaned, and what limits it"
+    parser = new_parser(commands, "cleaner", text, run)
+    parser.add_argument("operation", choices=("status",))
+    add_logs(parser)
+    add_now(parser)
+    add_settings(parser)
+    add_server_properties(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Print a line for each compacted log, and one about the cleaner of a running service.
+
+    Returns 1 if the cleaning of a log has failed, or a thread of the cleaner has ended. The logs
+    are only read, so a writer may be at work.
+    """
+    from tidelog.cli.operations import clock_of
+    from tidelog.cli.partition_choice import chosen_by
+    from tidelog.cli.server_properties import broker_properties
+    from tidelog.cli.terminal import print_line
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
+
+    clock = clock_of(args)
+    chosen = chosen_by(args, server_properties=broker_properties(args))
+    is_missing = chosen.report_missing(args.command)
+    configs = chosen.configs_in_force(dict(args.options))
+    lines = chosen.beside(partial(CleanerLines.read, SYSTEM_FILES))
+    compacted = [place for place in chosen.places if configs[place.topic].is_compacted]
+
+    def status(place: Place) -> CompactionFacts:
+        noted = lines(place)
+        return plan_compaction(lambda: chosen.open(place), configs[place.topic], noted, clock)
+
+    listed = failed = 0
+    for _, facts in chosen._replace(places=compacted).look(args.command, status):
+        listed += 1
+        failed += facts.failure is not None
+        print(json.dumps(as_json(facts)) if args.json else _line(facts))
+    found = (_service(path) for path in chosen.directory.paths)
+    service = next((one for one in found if one is not None), None)
+    if args.json:
+        numbers = {"partitions": listed, "failed": failed, "missing": len(chosen.missing)}
+        print(json.dumps({"service": service, "counts": numbers}))
+    elif not compacted:
+        print_line(f"no topic of {chosen.directory.name} is compacted")
+    if service is not None and not args.json:
+        print(_service_line(service))
+    return int(is_missing or bool(failed) or bool(service and service["deadThreads"]))
+
+
+def _service(directory: str) -> dict[str, int] | None:
+    """Return what a running service last wrote of its cleaner; None without such a service."""
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.manager.metrics.metric import Metric, parse_prometheus
+    from tidelog.manager.metrics.metrics_file import read_metrics_file
+
+    text = read_metrics_file(SYSTEM_FILES, directory, SYSTEM_CLOCK.now_ms())
+    written = {} if text is None else {name: value for name, _, value in parse_prometheus(text)}
+    families = {
+        name: Metric("kafka.log", kind, gauge, (), 0).family
+        for name, (kind, gauge) in _GAUGES.items()
+    }
+    if not written.keys() >= set(families.values()):
+        return None  # no service, or one without a cleaner
+    return {name: int(written[family]) for name, family in families.items()}
+
+
+def _service_line(service: Mapping[str, int]) -> str:
+    from tidelog.cli.terminal import counted
+
+    ended = counted(service["deadThreads"], "thread")
+    return (
+        f"running service: cleaned last {service['timeSinceLastRunMs'] / 1000:,.0f} s ago; the"
+        f" longest cleaning took {service['maxCleanTimeSeconds']:,} s, its offset map was"
+        f" {service['maxBufferUtilizationPercent']}% full, {service['recopyPercent']}% were copied"
+        f" again; {ended} ended with an error"
+    )
+
+
+def _line(facts: CompactionFacts) -> str:
+    from tidelog.cli.terminal import printable
+    from tidelog.explain.picture import format_bytes
+
+    found = facts.to_clean
+    line = (
+        f"{facts.topic}-{facts.partition}: clean up to {found.offsets[0]:,},"
+        f" {found.dirty_ratio:.0%} dirty ({format_bytes(found.cleanable_bytes)}),"
+        f" up to {found.offsets[1]:,} cleanable, limited by {found.held_by}"
+    )
+    if facts.failure is None:
+        return line
+    failed = facts.failure
+    return f"{line}\n  failed {failed.times} times, last with {printable(failed.error)}"

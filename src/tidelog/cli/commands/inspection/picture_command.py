@@ -1,0 +1,214 @@
+"""``tidelog picture``: draw logs as text or as an SVG file; with ``--json``, what they show."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.cli.arguments import columns
+from tidelog.cli.options import (
+    add_json,
+    add_logs,
+    add_now,
+    add_server_properties,
+    add_settings,
+    new_parser,
+)
+from tidelog.codec.shown_rows import as_json
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import ChosenPartitions, Place
+    from tidelog.explain.pictures.log_picture import LogPicture
+    from tidelog.explain.pictures.take_picture import Planning
+    from tidelog.manager.compaction_plan import CleanerLines
+
+_STANDARD_OUTPUT: Final = "-"
+_MAX_WHOLE: Final = 12
+"""Logs that one SVG file shows with their batches; more are a strip each."""
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog picture`` to the command line."""
+    text = "draw logs: segments, batches, offsets, transactions, plans"
+    parser = new_parser(commands, "picture", text, run)
+    add_logs(parser)
+    parser.add_argument(
+        "--width",
+        type=columns,
+        metavar="COLUMNS",
+        help="width of the drawing, at least 40 (default: $COLUMNS, or the terminal's)",
+    )
+    parser.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
+    parser.add_argument(
+        "--svg",
+        metavar="FILE",
+        help="draw into an SVG file that needs no other one; - is standard output; more than"
+        f" {_MAX_WHOLE} logs are drawn as with --overview",
+    )
+    parser.add_argument("--force", action="store_true", help="replace the SVG file if it exists")
+    parser.add_argument(
+        "--brief",
+        action="store_true",
+        help="only segments and offsets, as describe: no batches are read",
+    )
+    parser.add_argument(
+        "--overview",
+        action="store_true",
+        help="a strip for each log, all to one scale; no batches are read",
+    )
+    add_now(parser)
+    add_settings(parser)
+    add_server_properties(parser)
+    add_json(parser)
+    parser.check_with(_check_output)
+
+
+def _check_output(args: Namespace) -> str | None:
+    if args.svg is not None and args.json:
+        return "--svg and --json: choose one"
+    if args.force and args.svg in {None, _STANDARD_OUTPUT}:
+        return "--force is for --svg FILE"
+    return None
+
+
+def run(args: Namespace) -> int:
+    """Draw every chosen log; return 1 if one is damaged, lacks a segment, or is missing."""
+    from tidelog.cli.partition_choice import chosen_by
+    from tidelog.cli.server_properties import broker_properties
+    from tidelog.config.log_config import LogConfig
+    from tidelog.env.system_files import SYSTEM_FILES
+
+    LogConfig().with_overrides(dict(args.options))
+    if args.svg not in {None, _STANDARD_OUTPUT}:
+        from tidelog.cli.output_file import check_output_file
+
+        check_output_file(SYSTEM_FILES, os.path.abspath(args.svg), may_replace=args.force)
+    chosen = chosen_by(
+        args,
+        server_properties=broker_properties(args),
+        may_be_empty=args.svg is None and not args.overview,
+    )
+    draw = _print if args.svg is None else _draw_svg
+    has_loss = draw(args, chosen)
+    return int(has_loss | chosen.report_missing(args.command))
+
+
+def _print(args: Namespace, chosen: ChosenPartitions) -> bool:
+    """Print each picture; return whether something is lost."""
+    from tidelog.cli.terminal import has_colour, print_counts, screen_width
+    from tidelog.explain.pictures.overview import draw_text_overview
+    from tidelog.explain.pictures.text_picture import TextStyle, draw_text
+
+    style = TextStyle(args.width or screen_width(), args.ascii, has_colour())
+    drawn = damaged = 0
+    found = _pictures(args, chosen, is_brief=args.brief or args.overview)
+    if args.overview and not args.json:
+        pictures = list(found)
+        print(draw_text_overview(pictures, style), end="")
+        return any(picture.has_loss for picture in pictures)
+    for picture in found:
+        drawn += 1
+        damaged += picture.has_loss
+        if args.json:
+            print(json.dumps(as_json(picture.facts) | as_json(picture)))
+        else:
+            print(("\n" if drawn > 1 else "") + draw_text(picture, style), end="", flush=True)
+    if args.json:
+        print_counts(partitions=drawn, damaged=damaged, missing=len(chosen.missing))
+    return bool(damaged)
+
+
+def _draw_svg(args: Namespace, chosen: ChosenPartitions) -> bool:
+    """Write the SVG file; return whether something is lost."""
+    from tidelog.cli.output_file import write_output_file
+    from tidelog.cli.terminal import counted, print_line
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.picture import format_bytes
+    from tidelog.explain.pictures.overview import draw_svg_overview
+    from tidelog.explain.pictures.svg_picture import draw_svg
+
+    is_overview = args.overview or len(chosen.places) > _MAX_WHOLE
+    pictures = list(_pictures(args, chosen, is_brief=args.brief or is_overview))
+    drawn = draw_svg_overview(pictures) if is_overview else draw_svg(pictures)
+    if args.svg == _STANDARD_OUTPUT:
+        print(drawn, end="")
+    else:
+        path, data = os.path.abspath(args.svg), drawn.encode()
+        write_output_file(SYSTEM_FILES, path, data, may_replace=args.force)
+        print_line(f"{args.svg}: {counted(len(pictures), 'log')}, {format_bytes(len(data))}")
+    return any(picture.has_loss for picture in pictures)
+
+
+class _Notes(NamedTuple):
+    """What a data directory says of its logs: recovery points, and what the cleaner has noted."""
+
+    recovery_points: dict[tuple[str, int], int]
+    lines: CleanerLines
+
+    @classmethod
+    def read(cls, command: str, directory: str) -> _Notes:
+        """Read them; a file that cannot be read is reported and counts as empty."""
+        from tidelog.cli.terminal import print_message
+        from tidelog.env.system_files import SYSTEM_FILES
+        from tidelog.errors import TidelogError
+        from tidelog.explain.plans.recovery_beside import recovery_points
+        from tidelog.manager.compaction_plan import CleanerLines
+
+        points: dict[tuple[str, int], int] = {}
+        lines = CleanerLines({}, {})
+        try:
+            points = recovery_points(SYSTEM_FILES, directory)
+            lines = CleanerLines.read(SYSTEM_FILES, directory)
+        except TidelogError as error:
+            print_message(command, str(error))
+        return cls(points, lines)
+
+
+def _pictures(args: Namespace, chosen: ChosenPartitions, *, is_brief: bool) -> Iterator[LogPicture]:
+    """Yield the picture of each log."""
+    from tidelog.cli.progress import current_line
+    from tidelog.explain.describe import describe_log
+    from tidelog.explain.pictures.take_picture import picture_of_facts, take_picture
+
+    notes = chosen.beside(partial(_Notes.read, args.command))
+
+    def question(place: Place) -> LogPicture:
+        noted = notes(place)
+        point = noted.recovery_points.get(place.key)
+        if is_brief:
+            with chosen.open(place) as log:
+                facts = describe_log(log, chosen.topic(place), chosen.holes(log))
+            return picture_of_facts(facts, point)
+        with current_line().task(f"reading {place.key}") as task:
+            return take_picture(
+                lambda on_damage: chosen.open(place, on_damage),
+                lambda log: describe_log(log, chosen.topic(place), chosen.holes(log)),
+                recovery_point=point,
+                planning=_planning(args, chosen, place, noted.lines),
+                on_progress=lambda done, total: task.show(done, total=total),
+            )
+
+    for _, picture in chosen.look(args.command, question):
+        yield picture
+
+
+def _planning(
+    args: Namespace, chosen: ChosenPartitions, place: Place, lines: CleanerLines
+) -> Planning:
+    """Return what the plans of a log depend on."""
+    from tidelog.cli.operations import clock_of
+    from tidelog.explain.pictures.take_picture import Planning
+    from tidelog.explain.plans.retention_plan import retention_config
+
+    overrides = dict(args.options)
+    config = chosen._replace(places=[place]).configs_in_force(overrides)[place.topic]
+    pinned = chosen.pinned_offsets(args.command)
+    return Planning(
+        retention_config(config, overrides), lines, clock_of(args), pinned.get(place.key)
+    )

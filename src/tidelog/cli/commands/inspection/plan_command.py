@@ -1,0 +1,148 @@
+"""``tidelog plan``: print what recovery, retention or compaction would do, by their own rules."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from tidelog.cli.arguments import percentage
+from tidelog.cli.options import (
+    add_full,
+    add_json,
+    add_logs,
+    add_now,
+    add_server_properties,
+    add_settings,
+    new_parser,
+)
+from tidelog.codec.shown_rows import as_json
+from tidelog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Mapping
+
+    from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import ChosenPartitions, Place
+    from tidelog.config.log_config import LogConfig
+    from tidelog.env.clock import Clock
+    from tidelog.log.retention.shrunk_log import ShrunkLog
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog plan`` to the command line."""
+    text = "print what an operation would do, without changing anything"
+    parser = new_parser(commands, "plan", text, run)
+    parser.add_argument("operation", choices=("recovery", "retention", "compaction"))
+    parser.add_argument(
+        "--disk-percent",
+        type=percentage,
+        metavar="N",
+        help="retention of a whole directory: also what tidelog.retention.disk.percent=N of a"
+        " service would delete",
+    )
+    add_logs(parser)
+    add_full(parser)
+    add_now(parser)
+    add_settings(parser)
+    add_server_properties(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Print the plan; that of a recovery returns 1 if something would be lost."""
+    from tidelog.cli.commands.upkeep import compact_command, recover_command
+
+    is_part = args.topics or args.partition is not None
+    if args.disk_percent is not None and (args.operation != "retention" or is_part):
+        raise InvalidArgument("--disk-percent is for plan retention of a whole data directory")
+    if args.operation == "recovery":
+        args.dry_run = args.keep = True
+        return recover_command.run(args)
+    if args.operation == "compaction":
+        return compact_command.print_plan(args)
+    return _plan_retention(args)
+
+
+def _plan_retention(args: Namespace) -> int:
+    """Print what ``tidelog retain`` would delete; the logs are only read."""
+    from tidelog.cli.operations import clock_of, print_shrunk, print_shrunk_counts
+    from tidelog.cli.partition_choice import chosen_by
+    from tidelog.cli.server_properties import broker_properties
+    from tidelog.config.log_config import LogConfig
+
+    clock = clock_of(args)
+    overrides = dict(args.options)
+    LogConfig().with_overrides(overrides)
+    chosen = chosen_by(args, server_properties=broker_properties(args))
+    has_loss = chosen.report_missing(args.command)
+    configs = chosen.configs_in_force(overrides)
+    _apply_unknown(configs, overrides)
+
+    logs = [as_json(log) for log in _plans(args, chosen, configs, clock)]
+    for log in logs:
+        if args.json:
+            print(json.dumps(log))
+        else:
+            print_shrunk(log, "would delete")
+    if args.json:
+        print_shrunk_counts(logs, missing=len(chosen.missing))
+    return int(has_loss)
+
+
+def _plans(
+    args: Namespace, chosen: ChosenPartitions, configs: Mapping[str, LogConfig], clock: Clock
+) -> list[ShrunkLog]:
+    """Return the plans of the chosen logs; with ``--disk-percent``, found out from all logs."""
+    from tidelog.explain.plans.retention_plan import plan_retention
+
+    percent = args.disk_percent
+    pinned = chosen.pinned_offsets(args.command)
+
+    def plan(place: Place) -> ShrunkLog:
+        return plan_retention(
+            lambda: chosen.open(place),
+            configs[place.topic],
+            clock,
+            pinned_from=pinned.get(place.key),
+            with_times=percent is not None,
+        )
+
+    plans = list(chosen.look(args.command, plan))
+    if percent is None:
+        return [log for _, log in plans]
+    from tidelog.cli.terminal import print_message
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.picture import format_bytes
+    from tidelog.explain.plans.disk_share_plan import plan_disk_share
+
+    by_directory: dict[str, list[ShrunkLog]] = {}
+    for place, log in plans:
+        by_directory.setdefault(os.path.dirname(place.path), []).append(log)
+    shared: list[ShrunkLog] = []
+    for path, logs in by_directory.items():
+        free_bytes = SYSTEM_FILES.free_bytes(path)
+        share = plan_disk_share(logs, configs, free_bytes, percent, clock.now_ms())
+        shared += share.logs
+        if share.excess_bytes:
+            size = format_bytes(share.excess_bytes)
+            text = f"the logs in {path} would still take {size} more than their share"
+            print_message(args.command, text)
+    return shared
+
+
+def _apply_unknown(configs: dict[str, LogConfig], overrides: Mapping[str, str]) -> None:
+    """Let a limit given with ``-o`` hold where the policy is unknown; without one, print that."""
+    from tidelog.cli.terminal import print_message
+    from tidelog.config.deletion_settings import DELETION_SETTINGS
+    from tidelog.explain.plans.retention_plan import retention_config
+
+    configs |= {name: retention_config(config, overrides) for name, config in configs.items()}
+    unknown = [name for name, config in configs.items() if not config.is_policy_known]
+    if unknown:
+        text = (
+            f"cleanup.policy of {', '.join(unknown)} is unknown: give one of"
+            f" {', '.join(DELETION_SETTINGS)} with -o, or set it permanently with tidelog alter"
+        )
+        print_message("plan", f"{text}; until then nothing is deleted")

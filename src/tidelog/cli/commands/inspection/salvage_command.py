@@ -1,0 +1,153 @@
+"""``tidelog salvage``: list what recoveries cut off logs and kept, or print the records in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.options import (
+    add_encoding,
+    add_json,
+    add_logs,
+    new_parser,
+)
+from tidelog.codec.shown_rows import as_json
+from tidelog.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.cli.options import Commands
+    from tidelog.env.files import FileSystem
+    from tidelog.log.loading.lost_records import ReadableContent
+    from tidelog.readonly.salvage import CutFile
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog salvage`` to the command line."""
+    text = "list what recoveries cut off and kept, or print the records in it"
+    parser = new_parser(commands, "salvage", text, run)
+    add_logs(parser)
+    parser.add_argument(
+        "--records",
+        action="store_true",
+        help="print the readable records as JSON lines, as tidelog cat does; exit with 1 if bytes"
+        " were skipped",
+    )
+    add_encoding(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """List the chosen cut files, or print their records; takes no lock.
+
+    Returns 1 if ``--records`` skips bytes, and 3 if a newer release wrote one of the files.
+    """
+    from tidelog.cli.terminal import print_counts, print_message
+    from tidelog.env.system_files import SYSTEM_FILES
+
+    files = _chosen(args, SYSTEM_FILES)
+    code = 0
+    for cut in files:
+        if cut.error is not None:
+            print_message("salvage", str(cut.error))
+            code = ExitCode.FAILED
+        elif args.records:
+            code = max(code, _print_records(cut, args, SYSTEM_FILES))
+        else:
+            _print_summary(cut, args, SYSTEM_FILES)
+    if args.json and not args.records:
+        print_counts(files=len(files), unreadable=sum(cut.error is not None for cut in files))
+    if not files:
+        where = ", ".join(args.directories)
+        print_message("salvage", f"nothing that was cut off is kept in {where}")
+    return code
+
+
+def _chosen(args: Namespace, fs: FileSystem) -> list[CutFile]:
+    from tidelog.cli.partition_choice import data_directories
+    from tidelog.readonly.absent_partitions import BY_FLAG
+    from tidelog.readonly.read_only_directory import open_directory_read_only
+    from tidelog.readonly.salvage import find_cut_files
+
+    paths, places = data_directories(fs, args.directories)
+    keys = {place.key for place in places}
+    accept = None if args.allow_partial or keys else BY_FLAG
+    directory = open_directory_read_only(*paths, fs=fs, accept=accept)
+    numbers = None if args.partition is None else [args.partition]
+    directory.check_present(dict.fromkeys(args.topics or directory.topic_names, numbers))
+    return [
+        cut
+        for cut in find_cut_files(directory)
+        if (not keys or (cut.topic, cut.partition) in keys)
+        if not args.topics or cut.topic in args.topics
+        if args.partition in {None, cut.partition}
+    ]
+
+
+def _print_summary(cut: CutFile, args: Namespace, fs: FileSystem) -> None:
+    from tidelog.log.loading.lost_records import ReadableContent
+
+    content = ReadableContent.of(cut.batches(fs))
+    print(json.dumps(_as_json(cut, content)) if args.json else _as_text(cut, content))
+
+
+def _as_text(cut: CutFile, content: ReadableContent) -> str:
+    from tidelog.cli.terminal import counted, format_time, printable
+
+    found = f"{counted(content.records, 'readable record')} in {cut.size_bytes:,} bytes"
+    if content.first_offset is not None:
+        found += f", offsets {content.first_offset:,} to {content.last_offset:,}"
+    if content.unreadable_bytes:
+        found += f"; {content.unreadable_bytes:,} bytes are unreadable"
+    name = f"{cut.topic or cut.name.topic}-{cut.partition}"
+    return printable(
+        f"{name}: cut at offset {cut.name.from_offset:,} on {format_time(cut.kept_at_ms)},"
+        f" from {cut.source}: {found}: {cut.reason}; in {os.path.basename(cut.path)}"
+    )
+
+
+def _as_json(cut: CutFile, content: ReadableContent) -> dict[str, Any]:
+    described = cut.content.description
+    return {
+        "topic": cut.topic,
+        "partition": cut.partition,
+        "file": cut.path,
+        "fileBytes": cut.stored_bytes,
+        "fromOffset": cut.name.from_offset,
+        "cutAtMs": cut.kept_at_ms,
+        "sourceFile": None if described is None else described.file,
+        "sourceByte": None if described is None else described.position,
+        "bytes": cut.size_bytes,
+        "reason": cut.reason,
+        **as_json(content),
+    }
+
+
+def _print_records(cut: CutFile, args: Namespace, fs: FileSystem) -> int:
+    """Print the records of one file; return 1 if some of its bytes were skipped."""
+    from tidelog.cli.terminal import counted, print_message
+    from tidelog.errors import CorruptMessage
+    from tidelog.records.damage.past_damage import BadBytes
+    from tidelog.records.json.json_lines import JsonLines
+    from tidelog.records.json.json_record import Encoding
+
+    lines = JsonLines(cut.topic or cut.name.topic, cut.partition, Encoding(args.encoding))
+    has_skipped = False
+    sys.stdout.flush()
+    for found in cut.records(fs):
+        if isinstance(found, BadBytes | CorruptMessage):
+            has_skipped = True
+            if isinstance(found, CorruptMessage):
+                print_message("salvage", f"skipped a batch: {found}")
+                continue
+            size = counted(found.end - found.position, "byte")
+            place = f"{size} from byte {found.position:,} of {os.path.basename(cut.path)}"
+            print_message("salvage", f"skipped {place}: {found.reason}")
+        else:
+            for piece in lines.pieces(found):
+                sys.stdout.buffer.write(piece)
+            sys.stdout.buffer.flush()
+    return int(has_skipped)

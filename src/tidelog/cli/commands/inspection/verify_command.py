@@ -1,0 +1,186 @@
+"""``tidelog verify``: check everything in partition directories, read-only."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tidelog.cli.options import add_json, add_logs, add_settings, new_parser
+from tidelog.codec.shown_rows import as_json
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import ChosenPartitions, Place
+    from tidelog.cli.progress import Task
+    from tidelog.explain.verify.checked import Checked
+    from tidelog.explain.verify.findings import Finding
+    from tidelog.explain.verify.verify_directory import Located
+    from tidelog.explain.verify.verify_partition import PartitionCheck
+    from tidelog.segment.filenames import TopicPartition
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog verify`` to the command line."""
+    text = "check everything in partition directories, without changing anything"
+    parser = new_parser(commands, "verify", text, run)
+    add_logs(parser)
+    add_settings(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Print every finding; return 1 if one of them is damage."""
+    from tidelog.cli.partition_choice import chosen_by
+    from tidelog.cli.terminal import print_message
+    from tidelog.config.log_config import LogConfig
+    from tidelog.explain.verify.checked import Checked
+    from tidelog.explain.verify.findings import Severity
+
+    settings = dict(args.options)
+    is_compacted = "cleanup.policy" in settings and LogConfig.parse(settings).is_compacted
+    chosen = chosen_by(args, takes_copies=True)
+    around = _around(chosen, args)
+    damaged: set[TopicPartition | None] = set()
+    total = Checked()
+    for place, result in _verify_all(chosen, is_compacted=is_compacted):
+        key = place.key
+        if result is None:
+            print_message("verify", f"{key} was deleted while it was read")
+            continue
+        found = result.findings
+        total.add(result.checked)
+        found += [finding for about, finding in around if about == key]
+        for finding in found:
+            print_finding(key, finding, is_json=args.json)
+        if any(finding.severity is Severity.DAMAGE for finding in found):
+            damaged.add(key)
+        if not args.json and not found:
+            print(f"{key}: sound ({_in_words(result.checked)})")
+    checked = {place.key for place in chosen.places}
+    for about, finding in around:
+        if about not in checked:
+            print_finding(about, finding, is_json=args.json)
+            if finding.severity is Severity.DAMAGE:
+                damaged.add(about)
+    _print_total(len(chosen.places), len(damaged), total, is_json=args.json)
+    chosen.report_pending("verify")
+    return int(bool(damaged))
+
+
+def _around(chosen: ChosenPartitions, args: Namespace) -> list[Located]:
+    """Return findings about the data directories' own files, for the chosen partitions.
+
+    If the command line names no topic, partition or partition directory, all are returned.
+    """
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.verify.verify_directory import check_directory
+
+    is_whole = os.path.abspath(args.directories[0]) in chosen.directory.paths
+    keys = {place.key for place in chosen.places}
+
+    def is_chosen(key: TopicPartition | None) -> bool:
+        if key is None or key in keys:
+            return True
+        is_named = not args.topics or key.topic in args.topics
+        return is_whole and is_named and args.partition in {None, key.partition}
+
+    return [
+        each
+        for path in chosen.directory.paths
+        for each in check_directory(SYSTEM_FILES, path)
+        if is_chosen(each.key)
+    ]
+
+
+def _verify_all(
+    chosen: ChosenPartitions, *, is_compacted: bool
+) -> Iterator[tuple[Place, PartitionCheck | None]]:
+    """Check all partitions, None for one that was deleted; show how many bytes are checked.
+
+    Records may be missing if ``is_compacted``, or if a topic's own settings say so.
+    """
+    from tidelog.cli.progress import current_line
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.verify.verify_partition import verify_if_there
+
+    places = chosen.places
+    sizes = [_size_bytes(place) for place in places]
+    line, before = current_line(), 0
+    with line.task("verifying", sum(sizes)) as task:
+        for place, size in zip(places, sizes, strict=True):
+            task.show(before, what=f"verifying {place.key}")
+            topic = chosen.topic(place)
+            check = partial(
+                verify_if_there,
+                SYSTEM_FILES,
+                clock=SYSTEM_CLOCK,
+                is_compacted=is_compacted or (topic is not None and topic.is_compacted),
+                on_progress=partial(_show, task, before),
+            )
+            result = check(place.path)
+            if result is None and (moved := chosen.moved(place)) is not None:
+                result = check(moved.path)
+            line.erase()
+            yield place, result
+            before += size
+
+
+def _show(task: Task, before: int, done: int) -> None:
+    """Show how much is checked: what was before this partition, and what of it."""
+    task.show(before + done)
+
+
+def _size_bytes(place: Place) -> int:
+    """Return about how many bytes of records there are; 0 for a partition that was deleted."""
+    from tidelog.datadir.partition_directories import log_bytes
+    from tidelog.env.system_files import SYSTEM_FILES
+
+    with suppress(OSError):  # the check itself reports it
+        return log_bytes(SYSTEM_FILES, place.path)
+    return 0
+
+
+def _in_words(checked: Checked) -> str:
+    """Return how much was checked, as ``1 segment, 2 batches, ...``."""
+    from tidelog.cli.terminal import counted
+
+    return ", ".join(
+        (
+            counted(checked.segments, "segment"),
+            f"{checked.batches:,} batch{'es' * (checked.batches != 1)}",
+            counted(checked.records, "record"),
+            counted(checked.bytes, "byte"),
+            f"{checked.index_entries:,} index entr{'y' if checked.index_entries == 1 else 'ies'}",
+        )
+    )
+
+
+def _print_total(partitions: int, damaged: int, checked: Checked, *, is_json: bool) -> None:
+    """Print how much was checked, and how much of it is damaged."""
+    from tidelog.cli.terminal import counted, print_counts
+
+    if is_json:
+        print_counts(partitions=partitions, damaged=damaged, **as_json(checked))
+        return
+    print(f"{counted(partitions, 'partition')}, {damaged:,} damaged; checked {_in_words(checked)}")
+
+
+def print_finding(key: TopicPartition | None, finding: Finding, *, is_json: bool) -> None:
+    """Print one finding; ``key`` None: it is about the data directory."""
+    if is_json:
+        topic, partition = (None, None) if key is None else key
+        row = {"topic": topic, "partition": partition, **as_json(finding)}
+        print(json.dumps(row))
+        return
+    from tidelog.cli.terminal import printable
+
+    where = finding.path if finding.byte is None else f"{finding.path} byte {finding.byte:,}"
+    print(f"{finding.severity}: {printable(f'{where}: {finding.what}')}")
+    print(f"  remedy: {printable(finding.remedy)}")

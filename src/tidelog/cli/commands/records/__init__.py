@@ -1,0 +1,1 @@
+"""Commands about what topics contain: records, transactions, positions of groups."""

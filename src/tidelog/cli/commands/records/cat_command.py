@@ -1,0 +1,279 @@
+"""``tidelog cat``: print a topic's records as JSON lines."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from tidelog.cli.arguments import byte_pattern, not_negative, record_form
+from tidelog.cli.cat.record_selection import Filter, Selection
+from tidelog.cli.options import (
+    READ_COMMITTED,
+    add_directories,
+    add_encoding,
+    add_optional_topic,
+    add_partition,
+    add_range,
+    add_time,
+    add_visibility,
+    new_parser,
+)
+from tidelog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.cli.argument_parser import CommandParser
+    from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import ChosenPartitions, Place
+    from tidelog.readonly.damaged_range import DamagedRange, OnDamage
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+
+_FORMS: Final = r"""FORMAT: text prints each value and a line end; raw only the values;
+csv a line of names, then a line a record: null is empty, empty text is quoted, and
+the last columns say how key and value are written if they are not text.
+In a text, these stand for parts of a record:
+  %t topic   %p partition   %o offset   %T timestamp in ms   %k key   %v value
+  %h headers as JSON   %K and %V size of key and value in bytes, -1: null
+  %% a percent sign; \n, \t, \r, \0 and \\ are escapes
+A line end is added unless the text ends in an escape. text, raw and such texts
+print bytes as they are, unless --encoding is base64 or hex."""
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog cat`` to the command line."""
+    text = "print a topic's records, as JSON lines or in another form"
+    parser = new_parser(commands, "cat", text, run, epilog=_FORMS)
+    add_directories(parser, may_be_partition=True)
+    add_optional_topic(parser)
+    add_partition(parser)
+    _add_choice(parser)
+    add_visibility(parser)
+    parser.add_argument("-n", "--limit", type=not_negative, metavar="N", help="at most N records")
+    parser.add_argument(
+        "-f",
+        "--follow",
+        action="store_true",
+        help="keep printing records as they are appended, until Ctrl-C or -n",
+    )
+    parser.add_argument(
+        "--skip-damage",
+        action="store_true",
+        help="continue after damage, and print to standard error what is skipped, and how many"
+        " records are beyond the checkpointed offsets; exit with 1 if there are any",
+    )
+    parser.add_argument(
+        "--below-start",
+        action="store_true",
+        help="also print the records below the log start that are still in the files",
+    )
+    parser.add_argument(
+        "--format",
+        type=record_form,
+        default="json",
+        metavar="FORMAT",
+        help="json (the default), text, raw, csv, or a text such as '%%k %%v'",
+    )
+    add_encoding(parser)
+
+
+def _add_choice(parser: CommandParser) -> None:
+    """Add the options that choose records."""
+    add_range(
+        parser,
+        "first offset; 'end' is the end of each partition",
+        "end offset, exclusive",
+        can_start_at_end=True,
+    )
+    parser.add_argument(
+        "--last", type=not_negative, metavar="N", help="only the last N records of each partition"
+    )
+    add_time(parser, "--since", "only records with this timestamp or a later one")
+    add_time(parser, "--until", "only records with an earlier timestamp")
+    parser.add_argument(
+        "--key", metavar="KEY", help="only records with this key, written as --encoding says"
+    )
+    parser.add_argument(
+        "--grep",
+        type=byte_pattern,
+        metavar="REGEX",
+        help="only records in whose key or value this regular expression is found",
+    )
+
+
+def run(args: Namespace) -> int:
+    """Print the records in offset order, one partition after the other.
+
+    Partitions that the catalogue lists and whose directories are missing are named on stderr;
+    returns 1 then, if a segment is missing, or if ``--skip-damage`` has skipped something.
+    """
+    from tidelog.cli.cat.record_forms import head_of
+    from tidelog.cli.partition_choice import chosen_by
+
+    _check(args)
+    topics = [] if args.topic is None else [args.topic]
+    chosen = chosen_by(args, topics, may_be_empty=False)
+    places = chosen.places
+    if args.topic is None and len({place.topic for place in places}) > 1:
+        raise InvalidArgument(f"{chosen.directory.name} holds several topics; name one")
+    has_loss = chosen.report_missing(args.command)
+    selection = _selection(args)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(head_of(args.format))
+    if args.follow and places:
+        from tidelog.cli.cat.follow import follow
+
+        sys.stdout.flush()
+        show = partial(_print, args=args, selection=selection)
+        rounds = follow(
+            places,
+            lambda place, log, start: show(place, log, next_offset=start),
+            moved=chosen.moved,
+        )
+        for _ in rounds:
+            sys.stdout.flush()
+            if selection.is_complete:
+                return int(has_loss)
+    for place in places:
+        if selection.is_complete:
+            break
+        has_loss |= _print_place(chosen, place, args, selection)
+    return int(has_loss)
+
+
+def _print_place(
+    chosen: ChosenPartitions, place: Place, args: Namespace, selection: Selection
+) -> bool:
+    """Print the records of one partition; return whether some were lost, skipped or left."""
+    from tidelog.cli.cat.unread_records import report_unread
+
+    skipped: list[DamagedRange] = []
+    on_damage = _reporting(skipped) if args.skip_damage else None
+    with chosen.open(place, on_damage, below_start=args.below_start) as log:
+        end = _print(place, log, args, selection)
+        holes = chosen.directory.unexplained_holes(log, log.holes)
+        has_loss = chosen.report_holes(args.command, place, holes) or bool(skipped)
+        if _is_rescue(args):
+            has_loss |= report_unread(chosen, place, log, log.log_start_offset, end)
+    return has_loss
+
+
+def _is_rescue(args: Namespace) -> bool:
+    """Return whether all that is there is asked for, so that what is left counts as a loss."""
+    chosen = (args.start_offset, args.end_offset, args.last, args.limit)
+    return args.skip_damage and chosen == (None,) * len(chosen)
+
+
+def _check(args: Namespace) -> None:
+    """Raise InvalidArgument for options that exclude each other."""
+    if args.follow and (args.skip_damage or args.below_start):
+        option = "--skip-damage" if args.skip_damage else "--below-start"
+        raise InvalidArgument(f"--follow and {option} cannot be combined: leave one of them out")
+    if args.follow and args.end_offset is not None:
+        raise InvalidArgument("--follow has no end, and --to sets one")
+    if args.last is not None and args.start_offset == "end":
+        raise InvalidArgument("--last N ends where --from end begins; give one of them")
+
+
+def _selection(args: Namespace) -> Selection:
+    """Return which records the options select."""
+    from tidelog.records.json.json_record import Encoding, bytes_from_text
+
+    key = None if args.key is None else bytes_from_text(args.key, Encoding(args.encoding), "key")
+    wanted = Filter(args.since, args.until, key, args.grep)
+    return Selection(wanted, args.limit, committed=args.isolation == READ_COMMITTED)
+
+
+def _reporting(skipped: list[DamagedRange]) -> OnDamage:
+    """Return what prints each damaged range on stderr, and adds it to ``skipped``."""
+    from tidelog.cli.terminal import print_message
+
+    def report(found: DamagedRange) -> None:
+        skipped.append(found)
+        sys.stdout.buffer.flush()
+        print_message("cat", f"skipped {found}")
+
+    return report
+
+
+def _print(
+    place: Place,
+    log: ReadOnlyLog,
+    args: Namespace,
+    selection: Selection,
+    next_offset: int | None = None,
+) -> int:
+    """Print records from ``next_offset`` (None: the options); return where to continue."""
+    from tidelog.cli.cat.record_forms import make_printer
+    from tidelog.kernels.runtime.gate import expect
+    from tidelog.readonly.read_only_log import ReadUpTo
+    from tidelog.records.json.json_record import Encoding
+
+    end = log.end_offset(ReadUpTo(args.up_to))
+    wanted = end if args.start_offset == "end" else args.start_offset
+    if not (args.follow or _is_rescue(args)):
+        _explain_omissions(log, end, wanted)
+    if args.isolation == READ_COMMITTED:
+        end = log.last_stable_offset(ReadUpTo(args.up_to))
+    stop = end if args.end_offset is None else min(args.end_offset, end)
+    first = wanted or 0 if next_offset is None else next_offset
+    if next_offset is None:
+        first = max(first, log.log_start_offset)
+        if args.last is not None:
+            first = selection.start_of_last(log, first, stop, args.last)
+    elif next_offset < log.log_start_offset:
+        _report_deleted(log, next_offset)
+    elif next_offset > log.log_end_offset and log.damage is None:
+        _report_truncated(log, next_offset)
+        first = log.log_end_offset
+    printer = make_printer(args.format, place.topic, place.partition, Encoding(args.encoding))
+    sys.stdout.flush()
+    is_whole = next_offset is None and wanted is None and args.limit is None and args.last is None
+    if is_whole and args.end_offset is None:
+        expect(log.size_bytes)
+    for columns in selection.records(log, max(first, log.log_start_offset), stop):
+        for piece in printer.pieces(columns):
+            sys.stdout.buffer.write(piece)
+    return max(first, end)
+
+
+def _report_deleted(log: ReadOnlyLog, next_offset: int) -> None:
+    """Print on stderr that records were deleted before ``--follow`` came to them."""
+    from tidelog.cli.terminal import print_message
+
+    offsets = f"offsets {next_offset:,} to {log.log_start_offset - 1:,}"
+    print_message(
+        "cat", f"{log.topic}-{log.partition}: {offsets} were deleted before they were printed"
+    )
+
+
+def _report_truncated(log: ReadOnlyLog, next_offset: int) -> None:
+    """Print on stderr that ``--follow`` has printed records that are no longer in the log."""
+    from tidelog.cli.terminal import print_message
+
+    offsets = f"offsets {log.log_end_offset:,} to {next_offset - 1:,}"
+    print_message(
+        "cat", f"{log.topic}-{log.partition}: {offsets} were truncated after they were printed"
+    )
+
+
+def _explain_omissions(log: ReadOnlyLog, end: int, start: int | None) -> None:
+    """Print to standard error why there may be fewer records than expected."""
+    from tidelog.cli.terminal import print_message
+
+    name = f"{log.topic}-{log.partition}"
+    above = log.log_end_offset - end
+    if above:
+        print_message(
+            "cat",
+            f"{name} has {above:,} offsets above its high watermark {end:,};"
+            " use --up-to logEnd to print them",
+        )
+    if start is None:
+        return
+    if start > log.log_end_offset:
+        print_message("cat", f"{name} ends at {log.log_end_offset:,}, before offset {start:,}")
+    elif start < log.log_start_offset:
+        first = log.log_start_offset
+        print_message("cat", f"{name} begins at {first:,}; earlier offsets were deleted")

@@ -1,0 +1,112 @@
+"""``tidelog delete-records``: move a partition's log start offset, and free whole segments."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.arguments import deletion_end
+from tidelog.cli.options import (
+    add_directories,
+    add_dry_run,
+    add_json,
+    add_now,
+    add_partition,
+    add_settings,
+    add_topic,
+    new_parser,
+)
+from tidelog.codec.shown_rows import as_json
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import ChosenPartitions, Place
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog delete-records`` to the command line."""
+    text = "delete a topic's records below an offset"
+    parser = new_parser(commands, "delete-records", text, run)
+    add_directories(parser, may_be_partition=True)
+    add_topic(parser)
+    parser.add_argument(
+        "--before",
+        type=deletion_end,
+        required=True,
+        metavar="OFFSET",
+        help="the new log start offset, or highWatermark: delete all that readers see",
+    )
+    add_partition(parser, "the partition whose records are deleted, or all", required=True)
+    add_dry_run(parser)
+    add_now(parser)
+    add_settings(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Delete the records below an offset, in one partition or all; if one refuses, in none.
+
+    Returns 1 if a partition of the catalogue is missing.
+    """
+    from tidelog.cli.operations import print_shrunk_counts
+    from tidelog.cli.partition_choice import chosen_to_change
+
+    chosen = chosen_to_change(args, [args.topic], may_be_empty=False)
+    has_loss = chosen.report_missing(args.command)
+    logs: list[dict[str, Any]] = []
+    if args.dry_run:
+        logs = _print_plan(args, chosen)
+    elif chosen.places:
+        logs = _deleted(args, chosen.places)
+    if args.json:
+        print_shrunk_counts(logs, missing=len(chosen.missing))
+    return int(has_loss)
+
+
+def _deleted(args: Namespace, places: list[Place]) -> list[dict[str, Any]]:
+    """Delete the records, and print what was done to each log; return that."""
+    from tidelog.cli.operations import manager_of, shrunk_printer
+    from tidelog.cli.serving.service_requests import numbers_by_topic, perform, perform_printing
+
+    arguments = {
+        "partitions": numbers_by_topic(places),
+        "before": args.before,
+        "settings": dict(args.options),
+        "now_ms": args.now,
+    }
+    path = os.path.dirname(places[0].path)
+    request = (args.command, path, arguments, lambda: manager_of(args, places))
+    done: list[dict[str, Any]] = perform_printing(perform, request, shrunk_printer(args, "deleted"))
+    return done
+
+
+def _print_plan(args: Namespace, chosen: ChosenPartitions) -> list[dict[str, Any]]:
+    """Print what would be done to each log, and return that; the logs are only read."""
+    from tidelog.cli.operations import clock_of, shrunk_printer
+    from tidelog.config.log_config import LogConfig
+    from tidelog.errors import InvalidArgument, OffsetOutOfRange
+    from tidelog.explain.plans.retention_plan import plan_deletion
+
+    overrides = dict(args.options)
+    LogConfig().with_overrides(overrides)
+    configs, clock = chosen.configs_in_force(overrides), clock_of(args)
+    pinned = chosen.pinned_offsets(args.command)
+
+    def plan(place: Place) -> dict[str, Any]:
+        config, pinned_from = configs[place.topic], pinned.get(place.key)
+        opened = partial(chosen.open, place)
+        try:
+            shrunk = plan_deletion(opened, config, clock, args.before, pinned_from=pinned_from)
+        except OffsetOutOfRange as error:
+            named = error.of_log(str(place.key))
+            raise InvalidArgument(f"{named}; nothing was deleted") from error
+        return as_json(shrunk)
+
+    logs = [log for _, log in chosen.look(args.command, plan)]
+    show = shrunk_printer(args, "would delete")
+    for log in logs:
+        show(log)
+    return logs

@@ -1,0 +1,64 @@
+"""``tidelog groups``: where consumer groups are in their partitions, and how far behind."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from tidelog.cli.options import add_directories, add_json, new_parser
+from tidelog.codec.shown_rows import as_json
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.cli.options import Commands
+    from tidelog.explain.groups import GroupPosition
+
+_COLUMNS: Final = ("group", "partition", "offset", "high watermark", "lag", "committed")
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog groups`` to the command line."""
+    text = "show the committed positions of consumer groups, and how far they are behind"
+    parser = new_parser(commands, "groups", text, run)
+    add_directories(parser)
+    parser.add_argument(
+        "groups", metavar="GROUP", nargs="*", help="only these groups (default: all)"
+    )
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Print a line for each position; return 2 for a group that has none."""
+    from tidelog.cli.terminal import print_counts, table
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.errors import InvalidArgument
+    from tidelog.explain.groups import group_positions
+    from tidelog.readonly.absent_partitions import BY_FLAG
+    from tidelog.readonly.read_only_directory import open_directory_read_only
+
+    accept = None if args.allow_partial else BY_FLAG
+    directory = open_directory_read_only(*args.directories, fs=SYSTEM_FILES, accept=accept)
+    found = group_positions(directory, args.groups or None)
+    missing = sorted(set(args.groups) - {one.group for one in found})
+    if missing:
+        raise InvalidArgument(f"{directory.name} has no positions of group {', '.join(missing)}")
+    if args.json:
+        for one in found:
+            print(json.dumps(as_json(one)))
+        print_counts(groups=len({one.group for one in found}), positions=len(found))
+    elif found:
+        print(table([_COLUMNS, *map(_row, found)], names=2), end="")
+    return 0
+
+
+def _row(one: GroupPosition) -> tuple[str, ...]:
+    from tidelog.cli.terminal import format_time, printable
+
+    numbers = (one.offset, one.high_watermark, one.lag)
+    return (
+        printable(one.group),
+        printable(str(one.key)),
+        *("unknown" if number is None else f"{number:,}" for number in numbers),
+        format_time(one.commit_time_ms),
+    )

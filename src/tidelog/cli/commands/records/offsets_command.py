@@ -1,0 +1,136 @@
+"""``tidelog offsets``: print a partition's offsets, its offset at a time, or count its records."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.arguments import offset_target
+from tidelog.cli.options import (
+    READ_COMMITTED,
+    add_directories,
+    add_json,
+    add_optional_topic,
+    add_partition,
+    add_range,
+    add_time,
+    add_visibility,
+    new_parser,
+)
+from tidelog.codec.shown_rows import as_json
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import Place
+    from tidelog.errors import CorruptMessage
+    from tidelog.readonly.holes import Hole
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog offsets`` to the command line."""
+    text = "print the offsets of each partition, or its offset at a time, as JSON lines"
+    parser = new_parser(commands, "offsets", text, run)
+    add_directories(parser, may_be_partition=True)
+    add_optional_topic(parser)
+    add_partition(parser)
+    add_time(
+        parser,
+        "--at",
+        "print one offset: earliest, latest, max-timestamp, or that of a TIME",
+        metavar="WHEN",
+        read=offset_target,
+    )
+    text = "count records, aborted records, markers and gaps between two offsets"
+    parser.add_argument("--count", action="store_true", help=text)
+    add_range(
+        parser,
+        "count from here, such as a consumer's position (default: the log start)",
+        "count to here, exclusive (default: where reading ends)",
+    )
+    add_visibility(parser)
+    add_json(parser, "accepted for consistency: output is always JSON")
+
+
+def run(args: Namespace) -> int:
+    """Print a JSON line a partition; return 1 if one is damaged, incomplete, or missing.
+
+    Partitions that the catalogue lists and whose directories are missing are named on stderr.
+    """
+    from tidelog.cli.partition_choice import chosen_by
+    from tidelog.cli.terminal import print_message
+    from tidelog.errors import CorruptMessage
+
+    _check(args)
+    topics = [] if args.topic is None else [args.topic]
+    chosen = chosen_by(args, topics, may_be_empty=False)
+    has_loss = chosen.report_missing(args.command)
+
+    def answer_of(
+        place: Place,
+    ) -> tuple[dict[str, Any], CorruptMessage | None, tuple[Hole, ...]]:
+        with chosen.open(place) as log:
+            answer = _all_offsets(log, args) if args.at is None else _offset_at(log, args)
+            damage = log.damage
+            if args.count:
+                try:
+                    answer["count"] = _count(log, args)
+                except CorruptMessage as error:
+                    answer["count"], damage = None, error
+            return answer, damage, chosen.holes(log)
+
+    for place, (answer, damage, holes) in chosen.look(args.command, answer_of):
+        print(json.dumps({"topic": place.topic, "partition": place.partition, **answer}))
+        has_loss |= chosen.report_holes(args.command, place, holes)
+        if damage is not None:
+            has_loss = True
+            print_message(args.command, str(damage))
+    return int(has_loss)
+
+
+def _check(args: Namespace) -> None:
+    from tidelog.errors import InvalidArgument
+
+    if args.at is not None and args.count:
+        raise InvalidArgument("--at prints one offset: use it without --count")
+    if not args.count and (args.start_offset, args.end_offset) != (None, None):
+        raise InvalidArgument("--from and --to say what to count: use them with --count")
+
+
+def _end_for(log: ReadOnlyLog, args: Namespace) -> int:
+    """Return where reading ends, by ``--up-to`` and ``--isolation``."""
+    from tidelog.readonly.read_only_log import ReadUpTo
+
+    up_to = ReadUpTo(args.up_to)
+    is_committed = args.isolation == READ_COMMITTED
+    return log.last_stable_offset(up_to) if is_committed else log.end_offset(up_to)
+
+
+def _count(log: ReadOnlyLog, args: Namespace) -> dict[str, int]:
+    start = log.log_start_offset if args.start_offset is None else args.start_offset
+    end = _end_for(log, args) if args.end_offset is None else args.end_offset
+    found = log.count_records(start, end)
+    return {"startOffset": start, "endOffset": end, **as_json(found)}
+
+
+def _all_offsets(log: ReadOnlyLog, args: Namespace) -> dict[str, Any]:
+    from tidelog.readonly.read_only_log import ReadUpTo
+
+    return as_json(log.offsets(ReadUpTo(args.up_to)))
+
+
+def _offset_at(log: ReadOnlyLog, args: Namespace) -> dict[str, Any]:
+    from tidelog.log.reading.offset_lookup import OffsetTarget
+
+    targets = {
+        "earliest": OffsetTarget.EARLIEST,
+        "latest": OffsetTarget.LATEST,
+        "max-timestamp": OffsetTarget.MAX_TIMESTAMP,
+    }
+    found = log.offset_at(targets.get(args.at, args.at), _end_for(log, args))
+    if found is None:
+        return {"offset": None, "timestamp": None, "leaderEpoch": None}
+    timestamp = None if found.timestamp < 0 else found.timestamp
+    return {"offset": found.offset, "timestamp": timestamp, "leaderEpoch": found.leader_epoch}

@@ -1,0 +1,138 @@
+"""``tidelog txns``: list open and aborted transactions, from the files; abort an open one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tidelog.cli.arguments import not_negative
+from tidelog.cli.options import add_json, add_logs, new_parser
+from tidelog.cli.terminal import begun_by, print_counts, print_message
+from tidelog.codec.shown_rows import list_as_json
+from tidelog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.cli.argument_parser import CommandParser
+    from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import Place
+    from tidelog.readonly.read_only_log import Offsets
+    from tidelog.readonly.replayed_transactions import LogTransactions
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog txns`` to the command line."""
+    text = "list open and aborted transactions, and who holds the last stable offset"
+    parser = new_parser(
+        commands,
+        "txns",
+        text,
+        run,
+        epilog="txns abort TOPIC-PARTITION --producer-id N: print the marker that would abort the\n"
+        "open transaction of a producer, and what readers see from then on; --execute writes it.\n"
+        "txns abort TOPIC-PARTITION --undo: print whether that marker can be taken back, as long\n"
+        "as nothing is appended behind it; --execute does so.",
+        printed_events={"truncated-below-high-watermark"},
+    )
+    add_logs(parser)
+    _add_abort(parser)
+    parser.add_argument(
+        "--open",
+        action="store_true",
+        dest="only_open",
+        help="only open transactions; reads the log from the newest producer snapshot on",
+    )
+    add_json(parser)
+
+
+def _add_abort(parser: CommandParser) -> None:
+    """Add the options of ``txns abort``."""
+    acts = parser.add_mutually_exclusive_group()
+    acts.add_argument(
+        "--producer-id",
+        type=not_negative,
+        metavar="N",
+        help="abort: the producer whose transaction is open",
+    )
+    acts.add_argument(
+        "--undo", action="store_true", help="abort: take the last marker written so back"
+    )
+    parser.add_argument(
+        "--execute",
+        action="store_true",
+        help="abort: do it, instead of printing what would be done",
+    )
+
+
+def run(args: Namespace) -> int:
+    """Print the transactions of each partition; return 1 if damage hides some of them.
+
+    With ``abort`` as the first word, plan or carry out the abort of one of them.
+    """
+    is_abort = args.producer_id is not None or args.undo
+    if args.topics[:1] == ["abort"] and is_abort:
+        if args.partition is not None:
+            raise InvalidArgument("txns abort takes TOPIC-PARTITION: leave -p out")
+        from tidelog.cli.commands.records.txns_abort import run_abort
+
+        return run_abort(args)
+    if is_abort or args.execute:
+        raise InvalidArgument("--producer-id, --undo and --execute belong to txns abort")
+    return _list(args)
+
+
+def _list(args: Namespace) -> int:
+    """List them; the logs are only read, up to their ends, so a writer may be at work."""
+    from tidelog.cli.partition_choice import chosen_by
+    from tidelog.readonly.read_only_log import ReadUpTo
+
+    chosen = chosen_by(args)
+    has_loss = chosen.report_missing(args.command)
+
+    def look(place: Place) -> tuple[Offsets, LogTransactions]:
+        with chosen.open(place) as log:
+            found = log.transactions(ReadUpTo.LOG_END, aborted=not args.only_open)
+            return log.offsets(), found._replace(damage=found.damage or log.damage)
+
+    listed = damaged = 0
+    for place, (offsets, found) in chosen.look(args.command, look):
+        listed += 1
+        if args.json:
+            print(json.dumps(_as_json(place, offsets, found, only_open=args.only_open)))
+        else:
+            print("\n".join(_lines(place, offsets, found)))
+        if found.damage is not None:
+            damaged += 1
+            print_message(args.command, str(found.damage))
+    if args.json:
+        print_counts(partitions=listed, damaged=damaged, missing=len(chosen.missing))
+    return int(has_loss or bool(damaged))
+
+
+def _as_json(
+    place: Place, offsets: Offsets, found: LogTransactions, *, only_open: bool
+) -> dict[str, object]:
+    return {
+        "topic": place.topic,
+        "partition": place.partition,
+        "highWatermark": offsets.high_watermark,
+        "lastStableOffset": offsets.last_stable_offset,
+        "open": list_as_json(found.open),
+        "aborted": None if only_open else list_as_json(found.aborted),
+        "damage": None if found.damage is None else str(found.damage),
+    }
+
+
+def _lines(place: Place, offsets: Offsets, found: LogTransactions) -> list[str]:
+    """Return a title and a line for each transaction."""
+    stable, watermark = offsets.last_stable_offset, offsets.high_watermark
+    title = f"{place.topic}-{place.partition}: last stable offset {stable:,}"
+    title += f", high watermark {watermark:,}"
+    opened = [f"  open     {begun_by(*txn)}" for txn in found.open]
+    aborted = [
+        f"  aborted  producer {txn.producer_id} from offset {txn.first_offset:,}, marker at"
+        f" {txn.last_offset:,}"
+        for txn in found.aborted
+    ]
+    return [title, *opened, *aborted]

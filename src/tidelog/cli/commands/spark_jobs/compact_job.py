@@ -1,0 +1,108 @@
+"""``tidelog spark compact``: compact logs that are too large for one machine, or plan it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from tidelog.cli.arguments import at_least_one, not_negative
+from tidelog.cli.options import (
+    add_directories,
+    add_dry_run,
+    add_json,
+    add_now,
+    add_settings,
+    add_topics,
+    new_subparser,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from pyspark.sql import SparkSession
+
+    from tidelog.cli.argument_parser import CommandParser
+    from tidelog.cli.options import Commands
+
+EPILOG: Final = (
+    "For logs whose keys do not fit the memory of one machine; tidelog compact is faster for\n"
+    "others. Except with --dry-run, the directory is locked until the job ends: stop its\n"
+    "service first."
+)
+
+
+def add_job(jobs: Commands) -> CommandParser:
+    """Add the job to the command line."""
+    text = "clean compacted topics once on Spark, ignoring min.cleanable.dirty.ratio"
+    parser = new_subparser(jobs, "compact", text, epilog=EPILOG)
+    add_directories(parser)
+    add_topics(parser)
+    add_now(parser)
+    add_settings(parser)
+    add_dry_run(parser, "only print what would be dropped")
+    parser.add_argument(
+        "--local-below",
+        type=not_negative,
+        metavar="BYTES",
+        help="if fewer bytes of a log must be read, clean it without Spark's tasks, which is faster"
+        " (default: 4 GiB)",
+    )
+    parser.add_argument(
+        "--buckets",
+        type=at_least_one,
+        metavar="N",
+        help="divide the keys into N parts, each held in memory by one task (default: parts of"
+        " about 1 GiB, and at least one for each task that runs at a time)",
+    )
+    parser.add_argument(
+        "--exact-keys",
+        action="store_true",
+        help="compare keys themselves, not only their 128-bit hashes; this takes longer",
+    )
+    add_json(parser)
+    return parser
+
+
+def run(args: Namespace, spark: SparkSession) -> int:
+    """Clean every chosen log that is compacted, up to its active segment.
+
+    Returns 1 if a partition of the catalogue is missing.
+    """
+    from tidelog.cli.commands.upkeep.compact_command import CompactionPrinter, showing
+    from tidelog.cli.partition_choice import chosen_by
+    from tidelog.cli.terminal import print_counts
+    from tidelog.embedded.spread_compaction import SpreadTerms
+    from tidelog.readonly.absent_partitions import BY_FLAG
+    from tidelog.spark.jobs.compact import DEFAULT_MIN_BYTES, compact_each
+
+    chosen = chosen_by(args, only_named=True)
+    has_loss = chosen.report_missing(args.command)
+    verb = "would drop" if args.dry_run else "dropped"
+    printer = CompactionPrinter(verb, is_json=args.json)
+    min_bytes = DEFAULT_MIN_BYTES if args.local_below is None else args.local_below
+    terms = SpreadTerms(args.now, dict(args.options), min_bytes, args.exact_keys)
+    with showing("planning to clean" if args.dry_run else "cleaning") as show:
+        done = compact_each(
+            *(spark, args.directories, sorted({place.topic for place in chosen.places})),
+            terms=terms,
+            buckets=args.buckets,
+            accept=BY_FLAG if args.topics and not args.allow_partial else None,
+            dry_run=args.dry_run,
+            on_progress=show,
+        )
+        with closing(done):
+            for one in done if chosen.places else ():
+                printer.print(one.as_json())
+                if one.facts.is_due and not args.json:
+                    print(f"  {_how(one.why_local)}")
+    if args.json:
+        missing, freed = len(chosen.missing), printer.freed_bytes
+        print_counts(partitions=printer.printed, freedBytes=freed, missing=missing)
+    return int(has_loss)
+
+
+def _how(why_local: str | None) -> str:
+    """Return in words whether a log was cleaned by Spark's tasks."""
+    if why_local is None:
+        return "by Spark's tasks"
+    return f"without Spark's tasks (--local-below): {why_local}"

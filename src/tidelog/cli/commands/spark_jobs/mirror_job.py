@@ -1,0 +1,51 @@
+"""``tidelog spark mirror``: copy what is new of topics to another data directory, in parallel."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from tidelog.cli.commands.topics.mirror_command import add_arguments, print_mirrored, source_of
+from tidelog.cli.options import new_subparser
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from pyspark.sql import SparkSession
+
+    from tidelog.cli.argument_parser import CommandParser
+    from tidelog.cli.options import Commands
+
+EPILOG: Final = (
+    "Does what tidelog mirror does, with many tasks. The target is locked until the job ends;\n"
+    "the source is read beside its writer. After a failure, run the same command again."
+)
+
+
+def add_job(jobs: Commands) -> CommandParser:
+    """Add the job to the command line."""
+    text = "copy new records of topics to another data directory, at the same offsets"
+    parser = new_subparser(jobs, "mirror", text, epilog=EPILOG)
+    add_arguments(parser)
+    return parser
+
+
+def run(args: Namespace, spark: SparkSession) -> int:
+    """Mirror the topics, or print what that would copy."""
+    from tidelog.cli.operations import quiet
+    from tidelog.cli.progress import Unit, current_line
+    from tidelog.embedded.spread_mirror import mirror_spread
+    from tidelog.spark.jobs.job_progress import watch_tasks
+    from tidelog.spark.jobs.spark_mirror import SparkMirrorWorkers
+
+    source, target = source_of(args), os.path.abspath(args.target)
+    what = "planning to mirror" if args.dry_run else "mirroring"
+    with (
+        quiet(args.dry_run),
+        current_line().task(f"{what} {source.name}", unit=Unit("task")) as task,
+        watch_tasks(spark, lambda ended, tasks: task.show(ended, total=tasks or None)),
+    ):
+        workers = SparkMirrorWorkers(spark, source)
+        done = mirror_spread(source, target, args.topics, workers, is_plan=args.dry_run)
+    print_mirrored(done, is_plan=args.dry_run, is_json=args.json)
+    return 0

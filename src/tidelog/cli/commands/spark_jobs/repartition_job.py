@@ -1,0 +1,122 @@
+"""``tidelog spark repartition``: write a topic's records to one with more or fewer partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.cli.arguments import directory_name
+from tidelog.cli.options import (
+    READ_COMMITTED,
+    add_compression,
+    add_dry_run,
+    add_isolation,
+    add_json,
+    add_partitions,
+    add_settings,
+    add_topic,
+    add_txn,
+    add_whole_directories,
+    new_subparser,
+)
+from tidelog.codec.shown_rows import as_json
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from pyspark.sql import SparkSession
+
+    from tidelog.cli.argument_parser import CommandParser
+    from tidelog.cli.options import Commands
+    from tidelog.spark import Repartitioned
+
+EPILOG: Final = (
+    "All records are written in one transaction: after a failure, run the same command\n"
+    "again. Records with the same key stay in order."
+)
+
+
+def add_job(jobs: Commands) -> CommandParser:
+    """Add the job to the command line."""
+    text = "write a topic's records to a new topic with another number of partitions"
+    parser = new_subparser(jobs, "repartition", text, epilog=EPILOG)
+    add_whole_directories(parser)
+    add_topic(parser, "the topic to read")
+    parser.add_argument("--to", required=True, metavar="TOPIC", help="the new topic")
+    add_partitions(parser, "number of partitions of the new topic", required=True)
+    parser.add_argument(
+        "--to-dir",
+        type=directory_name,
+        metavar="DIR",
+        help="the data directory to write to (default: the one that is read, the first of several)",
+    )
+    add_txn(
+        parser,
+        "the id of the transaction (default: made of the topics and the number of partitions)",
+    )
+    add_isolation(parser, READ_COMMITTED)
+    parser.add_argument(
+        "--keyless",
+        choices=("spread", "source"),
+        default="spread",
+        help="records without a key: spread them over all partitions, or write each to the number"
+        " of its source partition modulo N (default spread)",
+    )
+    add_compression(
+        parser, "codec of the new batches, unless the new topic's compression.type sets one"
+    )
+    add_settings(parser)
+    add_dry_run(parser, "count what would be written, and write nothing")
+    add_json(parser)
+    return parser
+
+
+def run(args: Namespace, spark: SparkSession) -> int:
+    """Write the records, and print what was written."""
+    from tidelog.cli.progress import Unit, current_line
+    from tidelog.spark import repartition
+
+    what = "counting" if args.dry_run else "repartitioning"
+    with current_line().task(f"{what} {args.topic}", unit=Unit("task")) as task:
+        done = repartition(
+            spark,
+            args.directories,
+            args.topic,
+            to=args.to,
+            partitions=args.partitions,
+            to_path=args.to_dir,
+            txn_id=args.txn,
+            isolation=args.isolation,
+            keyless=args.keyless,
+            config=dict(args.options),
+            options={} if args.compression is None else {"compression": args.compression},
+            dry_run=args.dry_run,
+            on_progress=lambda ended, tasks: task.show(ended, total=tasks or None),
+        )
+    _print(done, is_json=args.json)
+    return 0
+
+
+def _print(done: Repartitioned, *, is_json: bool) -> None:
+    import json
+
+    from tidelog.cli.terminal import counted, print_counts, print_line
+    from tidelog.explain.picture import format_bytes
+
+    if is_json:
+        print(json.dumps(as_json(done)))
+        print_counts(records=done.records)
+        return
+    partitions = counted(done.from_partitions, "partition"), counted(done.partitions, "partition")
+    route = f"{done.topic} ({partitions[0]}) to {done.to} ({partitions[1]})"
+    if done.was_done:
+        print_line(f"{route}: nothing to do, {counted(done.records, 'record')} were written before")
+        return
+    verb = "would be written" if done.is_dry_run else "written"
+    size = format_bytes(done.size_bytes)
+    print_line(f"{route}: {counted(done.records, 'record')} {verb}, about {size} in the log")
+    if done.keyless:
+        print_line(f"  {counted(done.keyless, 'record')} without a key")
+    if done.retention_bytes is not None:
+        more = f"retention.bytes={done.retention_bytes}"
+        print_line(f"  each partition of {done.to} gets {more}, since there are fewer of them")
+    print_line(f"  transaction {done.txn_id}; {done.topic} was read up to {done.next_offsets}")

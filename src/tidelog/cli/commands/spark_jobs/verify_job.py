@@ -1,0 +1,51 @@
+"""``tidelog spark verify``: check every byte of a data directory in parallel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.cli.options import add_directories, add_json, add_topics, new_subparser
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from pyspark.sql import SparkSession
+
+    from tidelog.cli.argument_parser import CommandParser
+    from tidelog.cli.options import Commands
+
+
+def add_job(jobs: Commands) -> CommandParser:
+    """Add the job to the command line."""
+    text = "check everything in a data directory, without changing anything"
+    parser = new_subparser(jobs, "verify", text)
+    add_directories(parser, may_be_partition=True)
+    add_topics(parser)
+    add_json(parser)
+    return parser
+
+
+def run(args: Namespace, spark: SparkSession) -> int:
+    """Print every finding; return 1 if one of them is damage."""
+    from tidelog.cli.commands.inspection.verify_command import print_finding
+    from tidelog.cli.partition_choice import chosen_by
+    from tidelog.cli.terminal import counted, print_counts
+    from tidelog.explain.verify.findings import Finding, Severity
+    from tidelog.segment.filenames import TopicPartition
+    from tidelog.spark import verify
+
+    chosen = chosen_by(args, takes_copies=True)
+    options = {"allow_partial": args.allow_partial}
+    found = verify(spark, args.directories, args.topics, **options).collect()
+    for row in found:
+        key = None if row["topic"] is None else TopicPartition(row["topic"], row["partition"])
+        severity = Severity(row["severity"])
+        finding = Finding(severity, row["file"], row["byte"], row["what"], row["remedy"])
+        print_finding(key, finding, is_json=args.json)
+    damaged = sum(row["severity"] == Severity.DAMAGE.value for row in found)
+    if args.json:
+        print_counts(findings=len(found), damage=damaged)
+    else:
+        checked = counted(len(chosen.places), "partition")
+        print(f"{checked} checked: {counted(len(found), 'finding')}, {damaged:,} of damage")
+    return int(damaged > 0)

@@ -1,0 +1,1 @@
+"""Commands about topics and the data directories that hold them."""

@@ -1,0 +1,101 @@
+"""``tidelog alter``: change a topic's settings, or add partitions to it."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.options import (
+    add_directory,
+    add_json,
+    add_partitions,
+    add_settings,
+    add_topic,
+    new_parser,
+)
+from tidelog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Mapping
+
+    from tidelog.cli.options import Commands
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog alter`` to the command line."""
+    parser = new_parser(commands, "alter", "change a topic's settings, or add partitions", run)
+    add_directory(parser)
+    add_topic(parser)
+    add_settings(parser)
+    parser.add_argument(
+        "--unset",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="drop a setting of the topic's own; repeatable",
+    )
+    parser.add_argument(
+        "--follow",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="forget how a setting was when the topic was created, so that what is given to a"
+        " service or program counts; repeatable",
+    )
+    add_partitions(
+        parser, "add partitions until there are N; keys go to other partitions from then on"
+    )
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Change the topic, and print what it has now.
+
+    Settings come first: where they are refused no partition is added.
+    """
+    has_settings = args.options or args.unset or args.follow
+    if not has_settings and args.partitions is None:
+        ways = "-o KEY=VALUE, --unset KEY, --follow KEY or --partitions N"
+        raise InvalidArgument(f"nothing to change: use {ways}")
+    from tidelog.cli.progress import ShownWork
+    from tidelog.cli.serving.service_requests import perform
+    from tidelog.cli.terminal import counted, print_line
+    from tidelog.embedded.doors import open_to_change
+
+    path = os.path.abspath(args.directory)
+    arguments = {
+        "topic": args.topic,
+        "settings": dict(args.options),
+        "unset": args.unset,
+        **({"follow": args.follow} if args.follow else {}),
+    }
+    row = {"topic": args.topic, "settings": None, "unknown": None, "partitions": None}
+    if has_settings:
+        topic = perform(
+            args.command, path, arguments, lambda: open_to_change(path, watcher=ShownWork())
+        )
+        row |= topic
+        if not args.json:
+            _print_settings(topic)
+    if args.partitions is not None:
+        wanted = {"topic": args.topic, "partitions": args.partitions}
+        topic = perform(
+            "create-partitions", path, wanted, lambda: open_to_change(path, watcher=ShownWork())
+        )
+        row |= topic
+        if not args.json:
+            print_line(f"{topic['topic']}: {counted(topic['partitions'], 'partition')}")
+    if args.json:
+        print(json.dumps(row))
+    return 0
+
+
+def _print_settings(topic: Mapping[str, Any]) -> None:
+    from tidelog.cli.terminal import print_line
+
+    settings = ", ".join(f"{name}={value}" for name, value in sorted(topic["settings"].items()))
+    unknown = ", ".join(topic["unknown"])
+    known = settings or "no settings of its own"
+    print_line(f"{topic['topic']}: {known}{f'; unknown: {unknown}' if unknown else ''}")

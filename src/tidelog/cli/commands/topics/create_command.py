@@ -1,0 +1,57 @@
+"""``tidelog create``: create a topic."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from tidelog.cli.options import (
+    add_directory,
+    add_json,
+    add_partitions,
+    add_settings,
+    add_topic,
+    new_parser,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.cli.options import Commands
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog create`` to the command line."""
+    parser = new_parser(commands, "create", "create a topic", run)
+    add_directory(parser)
+    add_topic(parser)
+    add_partitions(parser, "number of partitions (default 1)", default=1)
+    add_settings(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Create the topic and print its name, number of partitions and id."""
+    from tidelog.cli.progress import ShownWork
+    from tidelog.cli.serving.service_requests import perform
+    from tidelog.cli.terminal import counted
+    from tidelog.config.log_config import LogConfig
+    from tidelog.datadir.birth import birth_values
+    from tidelog.embedded.doors import open_to_change
+
+    path = os.path.abspath(args.directory)
+    arguments = {
+        "topic": args.topic,
+        "partitions": args.partitions,
+        "settings": dict(args.options),
+        "birth": birth_values(LogConfig()),
+    }
+    topic = perform(
+        args.command, path, arguments, lambda: open_to_change(path, watcher=ShownWork())
+    )
+    if args.json:
+        print(json.dumps(topic))
+        return 0
+    print(f"{topic['topic']}: {counted(topic['partitions'], 'partition')}, id {topic['id']}")
+    return 0

@@ -1,0 +1,229 @@
+"""``tidelog describe``: show topics, their segments, sizes and offsets."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tidelog.cli.options import add_json, add_logs, add_server_properties, new_parser
+from tidelog.cli.serving.offline_directories import offline_directories, report_offline
+from tidelog.cli.terminal import begun_by, table
+from tidelog.codec.shown_rows import as_json, list_as_json
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.cli.options import Commands
+    from tidelog.datadir.log_dir_description import LogDirDescription
+    from tidelog.explain.describe import LogFacts
+
+_BIRTH = "BIRTH_CONFIG"
+_PLACES = {
+    _BIRTH: "since its creation",
+    "DYNAMIC_TOPIC_CONFIG": "topic, in __cluster_metadata",
+    "DYNAMIC_BROKER_CONFIG": "broker, in __cluster_metadata",
+    "DYNAMIC_DEFAULT_BROKER_CONFIG": "all brokers, in __cluster_metadata",
+    "STATIC_BROKER_CONFIG": "server.properties",
+    "DEFAULT_CONFIG": "default of Kafka",
+}
+"""How each source of a setting that is not the topic's own is shown."""
+_CONTENTS_COLUMNS = (
+    *("base offset", "end offset", ".log", "batches", "records", "first time", "last time"),
+    "batches by codec",
+)
+_COLUMNS = ("base offset", "end offset", ".log", ".index", ".timeindex", ".txnindex")
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog describe`` to the command line."""
+    text = "show topics: segments, sizes, offsets, a picture"
+    parser = new_parser(commands, "describe", text, run)
+    add_logs(parser)
+    parser.add_argument(
+        "--log-dirs",
+        action="store_true",
+        help="show the size of each log and the free space on the disk instead",
+    )
+    parser.add_argument(
+        "--segments",
+        action="store_true",
+        help="show times, batches, records and codecs of each segment; reads all batch headers",
+    )
+    add_server_properties(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Print each topic's settings, and a picture and a table of segments for every chosen log.
+
+    Returns 1 on damage, or if a segment, or a partition of the catalogue, is missing.
+    """
+    if args.log_dirs:
+        return _print_directories(args)
+    from tidelog.cli.partition_choice import chosen_by
+    from tidelog.cli.server_properties import broker_properties
+    from tidelog.cli.terminal import print_counts, screen_width
+    from tidelog.explain.picture import draw_log
+
+    width = screen_width()
+    chosen = chosen_by(args, server_properties=broker_properties(args))
+    described = damaged = 0
+    last_topic = None
+    shown = chosen.describe(args.command, is_printed=not args.json, with_contents=args.segments)
+    for place, facts in shown:
+        described += 1
+        damaged += facts.has_loss
+        if args.json:
+            print(json.dumps(as_json(facts)))
+            continue
+        print("\n" if described > 1 else "", end="")
+        if place.topic != last_topic:
+            count = sum(other.topic == place.topic for other in chosen.places)
+            print(_title(facts, count), end="\n\n")
+            last_topic = place.topic
+        print(draw_log(facts, width) + _stable(facts), end="")
+        print(_contents_table(facts) if args.segments else _table(facts), end="")
+    chosen.report_pending(args.command)
+    report_offline(args.command, offline_directories(chosen.directory))
+    is_missing = chosen.report_missing(args.command)
+    if args.json:
+        print_counts(partitions=described, damaged=damaged, missing=len(chosen.missing))
+    return int(is_missing or bool(damaged))
+
+
+def _print_directories(args: Namespace) -> int:
+    """Print the data directories and their logs; return 1 if one cannot be read.
+
+    Directories that their service has taken offline are printed on stderr.
+    """
+    from tidelog.cli.partition_choice import chosen_by
+    from tidelog.explain.describe_directory import describe_directory
+
+    chosen = chosen_by(args)
+    offline = offline_directories(chosen.directory)
+    report_offline(args.command, offline)
+    has_failed = False
+    for part in chosen.directory.parts:
+        keys = chosen.directory.partitions_in(part)
+        found = describe_directory(part, keys, args.topics, args.partition)
+        has_failed |= found.error is not None
+        if args.json:
+            print(json.dumps({**as_json(found), "offlineDirectories": list_as_json(offline)}))
+        else:
+            _print_directory(args.command, found)
+    return int(has_failed)
+
+
+def _print_directory(command: str, found: LogDirDescription) -> None:
+    from tidelog.cli.terminal import counted, print_message, printable
+    from tidelog.explain.picture import format_bytes
+
+    if found.error is not None:
+        print_message(command, found.error)
+        return
+    usable, total = format_bytes(found.usable_bytes or 0), format_bytes(found.total_bytes or 0)
+    logs = counted(len(found.replicas), "log")
+    size = format_bytes(found.size_bytes)
+    print(f"{printable(found.path)}: {logs}, {size}; {usable} of {total} usable")
+    for replica in found.replicas:
+        lag = "of unknown lag" if replica.offset_lag is None else f"{replica.offset_lag:,} behind"
+        future = f", future log, {lag}" if replica.is_future else ""
+        name = f"{replica.topic}-{replica.partition}"
+        print(f"  {printable(name)}: {format_bytes(replica.size_bytes)}{future}")
+
+
+def _title(facts: LogFacts, partitions: int) -> str:
+    """Return what all partitions of a topic share."""
+    from tidelog.cli.terminal import counted, printable
+
+    known = [printable(f"{key}={value}") for key, value in sorted(facts.config.items())]
+    inherited = _inherited_lines(facts)
+    if not known:
+        is_broker = any(one.source != _BIRTH for one in facts.inherited_settings.values())
+        known = ["settings of its broker" if is_broker else "no settings of its own"]
+    title = (
+        f"{printable(facts.topic)}: {counted(partitions, 'partition')},"
+        f" id {facts.topic_id or 'unknown'}; {', '.join(known)}"
+    )
+    lines = [title, *inherited]
+    if facts.unknown_settings:
+        unknown = ", ".join(facts.unknown_settings)
+        lines.append(f"  {unknown} unknown, so nothing is deleted by them")
+    return "\n".join(lines)
+
+
+def _inherited_lines(facts: LogFacts) -> list[str]:
+    """Return a line for each place from which the topic has settings that are not its own.
+
+    Those since its creation are left out where they are the defaults, as most are.
+    """
+    from tidelog.cli.terminal import printable
+    from tidelog.config.log_config import LogConfig
+    from tidelog.datadir.birth import birth_values
+
+    usual = birth_values(LogConfig()).items()
+    lines = []
+    for source, place in _PLACES.items():
+        settings = ", ".join(
+            printable(f"{name}={setting.value}")
+            for name, setting in facts.inherited_settings.items()
+            if setting.source == source and name not in facts.config
+            if source != _BIRTH or (name, setting.value) not in usual
+        )
+        if settings:
+            lines.append(f"  {place}: {settings}")
+    return lines
+
+
+def _stable(facts: LogFacts) -> str:
+    """Return a line about the last stable offset, if it lies below the high watermark."""
+    if facts.last_stable_offset == facts.high_watermark:
+        return ""
+    line = f"  last stable offset {facts.last_stable_offset:,}"
+    held_by = facts.last_stable_offset_held_by
+    if held_by is None:
+        return f"{line}\n"
+    return f"{line}, held by {begun_by(*held_by)}\n"
+
+
+def _table(facts: LogFacts) -> str:
+    from tidelog.explain.picture import format_bytes
+
+    rows = [_COLUMNS]
+    rows += [
+        (
+            f"{segment.base_offset:,}",
+            f"{segment.end_offset:,}",
+            format_bytes(segment.log_bytes),
+            format_bytes(segment.index_bytes),
+            format_bytes(segment.time_index_bytes),
+            format_bytes(segment.txn_index_bytes),
+        )
+        for segment in facts.segments
+    ]
+    return table(rows)
+
+
+def _contents_table(facts: LogFacts) -> str:
+    from tidelog.cli.terminal import format_time
+    from tidelog.explain.picture import format_bytes
+
+    rows: list[tuple[str, ...]] = [_CONTENTS_COLUMNS]
+    for segment in facts.segments:
+        held = segment.contents
+        if held is None:
+            continue
+        codecs = ", ".join(f"{name} {count:,}" for name, count in held.codecs.items())
+        times = (held.min_timestamp, held.max_timestamp)
+        rows.append(
+            (
+                f"{segment.base_offset:,}",
+                f"{segment.end_offset:,}",
+                format_bytes(segment.log_bytes),
+                f"{held.batches:,}" + ("" if held.is_whole else " +damage"),
+                f"{held.records:,}",
+                *(format_time(time) if time >= 0 else "" for time in times),
+                codecs,
+            )
+        )
+    return table(rows)

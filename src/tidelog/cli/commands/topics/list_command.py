@@ -1,0 +1,64 @@
+"""``tidelog list``: a line for each partition: offsets, segments, size."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from tidelog.cli.options import add_json, add_logs, new_parser
+from tidelog.codec.shown_rows import as_json
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import Place
+    from tidelog.explain.listed_partition import ListedPartition
+
+_COLUMNS: Final = (
+    *("partition", "log start", "last stable", "high watermark", "log end", "segments", "size"),
+)
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog list`` to the command line."""
+    text = "list partitions, one per line: offsets, segments, size"
+    parser = new_parser(commands, "list", text, run)
+    add_logs(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Print a line for each partition; return 1 if one is damaged or missing.
+
+    A data directory without partitions has a line of titles only.
+    """
+    from tidelog.cli.partition_choice import chosen_by
+    from tidelog.cli.terminal import print_counts, print_message, printable, table
+    from tidelog.explain.listed_partition import list_partition
+    from tidelog.explain.picture import format_bytes
+
+    chosen = chosen_by(args)
+    has_loss = chosen.report_missing(args.command)
+
+    def facts_of(place: Place) -> ListedPartition:
+        with chosen.open(place) as log:
+            return list_partition(log)
+
+    rows: list[tuple[str, ...]] = [_COLUMNS]
+    listed = damaged = 0
+    for place, facts in chosen.look(args.command, facts_of):
+        listed += 1
+        if facts.damage is not None:
+            damaged += 1
+            print_message(args.command, facts.damage)
+        if args.json:
+            print(json.dumps(as_json(facts)))
+            continue
+        numbers, size = facts[2:7], format_bytes(facts.size_bytes)
+        rows.append((printable(str(place.key)), *(f"{one:,}" for one in numbers), size))
+    if args.json:
+        print_counts(partitions=listed, damaged=damaged, missing=len(chosen.missing))
+    else:
+        print(table(rows, names=1), end="")
+    return int(has_loss or bool(damaged))

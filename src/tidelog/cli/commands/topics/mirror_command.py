@@ -1,0 +1,122 @@
+"""``tidelog mirror``: copy what is new of topics from one data directory into another."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from tidelog.cli.options import (
+    add_directories,
+    add_dry_run,
+    add_json,
+    add_server_properties,
+    add_target_directory,
+    add_topics,
+    new_parser,
+)
+from tidelog.codec.shown_rows import as_json
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from tidelog.cli.argument_parser import CommandParser
+    from tidelog.cli.options import Commands
+    from tidelog.env.files import FileSystem
+    from tidelog.manager.mirror import MirroredPartition
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog mirror`` to the command line."""
+    text = "copy new records of topics to another data directory, at the same offsets"
+    add_arguments(new_parser(commands, "mirror", text, run))
+
+
+def add_arguments(parser: CommandParser) -> None:
+    """Add the arguments of a mirror."""
+    add_directories(parser)
+    add_topics(parser)
+    add_target_directory(
+        parser, "the data directory of the mirror; created if missing", required=True
+    )
+    add_server_properties(parser)
+    add_dry_run(parser, "only print what would be copied")
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Mirror the topics, or print what that would copy."""
+    from tidelog.cli.operations import files_of, quiet
+
+    with quiet(args.dry_run):
+        done = _mirror(args, files_of(args))
+    print_mirrored(done, is_plan=args.dry_run, is_json=args.json)
+    return 0
+
+
+def print_mirrored(done: Sequence[MirroredPartition], *, is_plan: bool, is_json: bool) -> None:
+    """Print what was copied of each partition, or would be."""
+    from tidelog.cli.terminal import print_counts
+
+    if not is_json:
+        _print(done, *(("would copy", "would leave out") if is_plan else ("copied", "left out")))
+        return
+    for one in done:
+        print(json.dumps(as_json(one)))
+    size_bytes = sum(one.size_bytes for one in done)
+    batches = sum(one.batches for one in done)
+    print_counts(partitions=len(done), batches=batches, sizeBytes=size_bytes)
+
+
+def _mirror(args: Namespace, fs: FileSystem) -> list[MirroredPartition]:
+    from tidelog.cli.progress import ShownWork
+    from tidelog.embedded.doors import mirror_topics
+
+    source = source_of(args)
+    with closing(ShownWork()) as work:
+
+        def on_read(name: str, done_bytes: int, total_bytes: int) -> None:
+            work.show(f"reading {name}", done_bytes, total_bytes)
+
+        return mirror_topics(
+            *(source, os.path.abspath(args.target), args.topics),
+            fs=fs,
+            watcher=ShownWork(),
+            is_plan=args.dry_run,
+            on_read=on_read,
+        )
+
+
+def source_of(args: Namespace) -> ReadOnlyDirectory:
+    """Open the directories that are mirrored; errors as ``ReadOnlyDirectory`` and of options."""
+    from tidelog.cli.server_properties import broker_properties
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.readonly.absent_partitions import BY_FLAG
+    from tidelog.readonly.read_only_directory import open_directory_read_only
+
+    return open_directory_read_only(
+        *map(os.path.abspath, args.directories),
+        fs=SYSTEM_FILES,
+        server_properties=broker_properties(args),
+        accept=None if args.allow_partial else BY_FLAG,
+    )
+
+
+def _print(done: Sequence[MirroredPartition], copied: str, left_out: str) -> None:
+    from tidelog.cli.terminal import counted, print_line
+    from tidelog.explain.picture import format_bytes
+
+    for topic, settings in {one.topic: one.settings_left_out for one in done}.items():
+        if settings:
+            what = f"{', '.join(settings)}, and records that are only in remote storage"
+            print_line(f"{topic}: {left_out} {what}: tidelog has none")
+    for one in done:
+        if one.batches:
+            offsets = f"[{one.start_offset:,}, {one.end_offset:,})"
+            size = f"{counted(one.batches, 'batch')}, {format_bytes(one.size_bytes)}"
+            print_line(f"{one.topic}-{one.partition}: {copied} {offsets}, {size}")
+        else:
+            print_line(f"{one.topic}-{one.partition}: nothing new; it ends at {one.end_offset:,}")

@@ -1,0 +1,318 @@
+"""``tidelog move``: move partitions to another data directory, here or by the running service.
+
+Also: list the moves in flight, cancel them, and limit how fast they copy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from tidelog.cli.arguments import rate_or_none
+from tidelog.cli.options import (
+    add_directory,
+    add_json,
+    add_partition,
+    add_target_directory,
+    new_parser,
+)
+from tidelog.codec.shown_rows import list_as_json
+from tidelog.errors import DirectoryLocked, InvalidArgument, KafkaStorageError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import Place
+    from tidelog.cli.progress import Task
+    from tidelog.config.broker_config import BrokerConfig
+    from tidelog.embedded.logs import Logs
+    from tidelog.manager.lifecycle.move_status import MoveStatus
+    from tidelog.segment.filenames import TopicPartition
+
+LOOK_MS: Final = 100
+"""How often a move that this process makes is looked at."""
+_NEVER_MS: Final = 1 << 40
+"""Longer than any move takes: 34 years."""
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog move`` to the command line."""
+    parser = new_parser(
+        commands,
+        "move",
+        "move partitions of a topic to another data directory",
+        run,
+        epilog="If a service is running on the directory, it moves them itself, while it serves\n"
+        "reads and appends. --list, --cancel and --throttle then concern its moves; without a\n"
+        "service, --list and --cancel concern those that the next one would continue, for which\n"
+        "--to names the directory of the copies.",
+    )
+    add_directory(parser)
+    parser.add_argument("topic", metavar="TOPIC", nargs="?", help="needed to move, and to cancel")
+    add_target_directory(
+        parser, "data directory to move to; a running service must have it in its log.dirs"
+    )
+    add_partition(parser)
+    acts = parser.add_mutually_exclusive_group()
+    acts.add_argument("--list", action="store_true", dest="is_list", help="list moves in flight")
+    acts.add_argument(
+        "--cancel",
+        action="store_true",
+        help="give moves in flight up: the partitions stay as they are, the copies are deleted",
+    )
+    parser.add_argument(
+        "--throttle",
+        type=rate_or_none,
+        metavar="RATE",
+        help="bytes per second that all moves of the process copy at most; none: as"
+        " replica.alter.log.dirs.io.max.bytes.per.second says",
+    )
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Do one of the four; ``--throttle`` may stand alone, or with a move."""
+    if args.is_list:
+        return _list(args)
+    if args.cancel:
+        return _cancel(args)
+    if args.target is None:
+        if args.throttle is None or args.topic is not None:
+            raise InvalidArgument("give --to DIR to move, or --list, --cancel or --throttle")
+        return _throttle(args)
+    return _move(args)
+
+
+def _move(args: Namespace) -> int:
+    """Move the partitions, one after another; a running service is asked to do it."""
+    from tidelog.cli.partition_choice import find_places
+    from tidelog.cli.serving.service_requests import asked, numbers_by_topic
+    from tidelog.cli.terminal import print_counts, print_line
+    from tidelog.env.system_files import SYSTEM_FILES
+
+    source, target = os.path.abspath(args.directory), os.path.abspath(args.target)
+    if args.topic is None:
+        raise InvalidArgument("name the TOPIC to move")
+    places = find_places(SYSTEM_FILES, [source], [args.topic], args.partition)
+    if source == target:
+        raise InvalidArgument(f"--to {args.target}: the partitions are there already")
+    if args.throttle is not None:
+        limit = {"bytes_per_second": args.throttle or None}
+        asked("throttle-moves", source, limit, lambda: _unless_held(source, lambda: None))
+    arguments = {"partitions": numbers_by_topic(places), "target": target}
+
+    def here() -> None:
+        _move_here(places, source, target, args.throttle)
+
+    asked(args.command, source, arguments, here, _looking(places, source, target))
+    for place in places:
+        if args.json:
+            row = {"topic": place.topic, "partition": place.partition, "directory": target}
+            print(json.dumps(row))
+        else:
+            print_line(f"{place.topic}-{place.partition}: moved to {target}")
+    if args.json:
+        print_counts(partitions=len(places))
+    return 0
+
+
+def _move_here(places: list[Place], source: str, target: str, throttle: int | None) -> None:
+    """Move them in this process, which locks the directories; delete the originals at once."""
+    from tidelog.cli.progress import current_line, showing_load
+    from tidelog.embedded.doors import start_logs
+
+    config = moving_config(source, target)
+    with showing_load() as load:
+        opened = start_logs(config, on_locked=load.begin, should_stop=load.should_stop)
+    with opened as logs:
+        if throttle:
+            logs.manager.throttle_moves(throttle)
+        for place in places:
+            with current_line().task(f"moving {place.key}") as task:
+                _move_one(logs, place.key, target, task)
+        logs.manager.delete_renamed_logs()
+
+
+def moving_config(source: str, target: str) -> BrokerConfig:
+    """Return the settings of a process that only moves: no log is compacted and nothing expires.
+
+    Neither the service that usually holds the directories, nor its settings, are known here.
+    """
+    from dataclasses import replace
+
+    from tidelog.config.sources import broker_config
+
+    return replace(
+        broker_config({"log.segment.delete.delay.ms": "0"}),
+        log_dirs=(source, target),
+        log_cleaner_enable=False,
+        log_initial_task_delay_ms=_NEVER_MS,
+    )
+
+
+def _move_one(logs: Logs, key: TopicPartition, target: str, task: Task) -> None:
+    """Move one partition, and show how far it is."""
+
+    def show() -> None:
+        for move in logs.manager.moves():
+            if (move.topic, move.partition) == key:
+                task.show(move.done_bytes, total=move.total_bytes)
+
+    logs.move_partition(*key, target, wait=False)
+    logs.manager.wait_for_move(*key, LOOK_MS, show)
+    if os.path.dirname(logs.partition(*key).log.directory) != target:
+        raise KafkaStorageError(f"{key} was not moved: {logs.manager.why_not_moved(*key)}")
+
+
+def _looking(places: Sequence[Place], source: str, target: str) -> Callable[[Task], None]:
+    """Return what shows how far a service is: by the bytes of the logs and of their copies."""
+    from tidelog.datadir.partition_directories import log_bytes
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.manager.lifecycle.move_status import moves_in_files
+
+    sizes = {place.key: log_bytes(SYSTEM_FILES, place.path) for place in places}
+    what = f"moving {places[0].topic} by the service that holds {source}"
+
+    def look(task: Task) -> None:
+        with suppress(OSError):  # they are being renamed
+            moving = moves_in_files(SYSTEM_FILES, [source, target])
+            done = {(move.topic, move.partition): move.done_bytes for move in moving}
+            for key, size in sizes.items():
+                if key not in done and not SYSTEM_FILES.exists(os.path.join(source, str(key))):
+                    done[key] = size
+            copied = sum(done.get(key, 0) for key in sizes)
+            task.show(copied, total=sum(sizes.values()), what=what)
+
+    return look
+
+
+def _list(args: Namespace) -> int:
+    """List the moves of a service, or those that wait for one; 0 also if there are none."""
+    from tidelog.cli.serving.service_requests import asked
+    from tidelog.cli.terminal import print_counts, print_line
+
+    source = os.path.abspath(args.directory)
+
+    def here() -> list[dict[str, Any]]:
+        return list_as_json(_in_files(args, source))
+
+    rows = asked("list-moves", source, {}, lambda: _unless_held(source, here))
+    rows = [
+        row
+        for row in rows
+        if args.topic in {None, row["topic"]} and args.partition in {None, row["partition"]}
+    ]
+    for row in rows:
+        print_line(json.dumps(row) if args.json else _as_text(row))
+    if args.json:
+        print_counts(moves=len(rows))
+    return 0
+
+
+def _in_files(args: Namespace, source: str) -> list[MoveStatus]:
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.manager.lifecycle.move_status import moves_in_files
+
+    return moves_in_files(SYSTEM_FILES, _directories(args, source))
+
+
+def _directories(args: Namespace, source: str) -> list[str]:
+    """Return the directories that the command line names, the source first."""
+    target = None if args.target is None else os.path.abspath(args.target)
+    return [source] if target in {None, source} else [source, str(target)]
+
+
+def _unless_held(data_dir: str, here: Callable[[], Any]) -> Any:  # noqa: ANN401 - as ``here``
+    """Return what ``here`` returns; raise DirectoryLocked if a process holds the directory."""
+    from tidelog.datadir.lock_file import LOCK_FILE, writer_of
+
+    pid = writer_of(data_dir)
+    if pid is not None:
+        raise DirectoryLocked(os.path.join(data_dir, LOCK_FILE), pid)
+    return here()
+
+
+def _as_text(row: Mapping[str, Any]) -> str:
+    from tidelog.explain.picture import format_bytes
+
+    done, total, limit = row["doneBytes"], row["totalBytes"], row["limitBytesPerSecond"]
+    amount = format_bytes(done) + (f" of {format_bytes(total)}" if total is not None else "")
+    parts = [f"{row['topic']}-{row['partition']}: {amount} copied", f"to {row['to']}"]
+    if row["from"] is not None:
+        parts.insert(1, f"from {row['from']}")
+    text = f"{' '.join(parts)}, {row['state']}"
+    if row["state"] in {"copying", "throttled"}:
+        text += f", {format_bytes(row['bytesPerSecond'])}/s"
+    if limit is not None:
+        text += f", limit {format_bytes(limit)}/s"
+    return f"{text}: {row['reason']}" if row["reason"] else text
+
+
+def _cancel(args: Namespace) -> int:
+    """Cancel the moves of a topic, or of one partition."""
+    from tidelog.cli.serving.service_requests import asked
+    from tidelog.cli.terminal import print_counts, print_line
+
+    if args.topic is None:
+        raise InvalidArgument("name the TOPIC whose moves are to be cancelled")
+    source = os.path.abspath(args.directory)
+    moving = asked("list-moves", source, {}, lambda: _unless_held(source, lambda: None))
+    if moving is None:
+        moving = list_as_json(_in_files(args, source))
+    numbers = sorted(
+        row["partition"]
+        for row in moving
+        if row["topic"] == args.topic and args.partition in {None, row["partition"]}
+    )
+    if not numbers:
+        raise InvalidArgument(f"no partition of {args.topic} is being moved: see --list")
+    arguments = {"partitions": {args.topic: numbers}}
+    rows = asked("cancel-moves", source, arguments, lambda: _cancel_here(args, source, arguments))
+    for row in rows:
+        name = f"{row['topic']}-{row['partition']}"
+        print_line(json.dumps(row) if args.json else f"{name}: the move was cancelled")
+    if args.json:
+        print_counts(partitions=len(rows))
+    return 0
+
+
+def _cancel_here(args: Namespace, source: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+    """Delete the copies that an earlier service left; this process locks the directories."""
+    from tidelog.cli.serving.service_requests import perform_here
+    from tidelog.embedded.doors import open_to_change
+
+    def check() -> None:
+        if args.target is None:
+            raise InvalidArgument("without a service, --to must name the directory of the copies")
+
+    _unless_held(source, check)
+
+    def opened() -> Any:  # noqa: ANN401 - a manager, as a context
+        return open_to_change(*_directories(args, source))
+
+    return perform_here("cancel-moves", source, arguments, opened)
+
+
+def _throttle(args: Namespace) -> int:
+    """Limit the moves of the running service."""
+    from tidelog.cli.serving.service_requests import asked
+    from tidelog.cli.terminal import print_line
+    from tidelog.explain.picture import format_bytes
+
+    source = os.path.abspath(args.directory)
+
+    def refuse() -> NoReturn:
+        raise InvalidArgument(f"no service runs on {source}, so nothing is being moved")
+
+    arguments = {"bytes_per_second": args.throttle or None}
+    row = asked("throttle-moves", source, arguments, lambda: _unless_held(source, refuse))
+    if args.json:
+        print_line(json.dumps(row))
+        return 0
+    limit = f"at most {format_bytes(args.throttle)}/s" if args.throttle else "as the settings say"
+    print_line(f"moves together copy {limit}")
+    return 0

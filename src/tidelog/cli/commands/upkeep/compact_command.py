@@ -1,0 +1,211 @@
+"""``tidelog compact``: clean compacted topics once, or plan it."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.cli.options import (
+    add_json,
+    add_logs,
+    add_now,
+    add_server_properties,
+    add_settings,
+    new_parser,
+)
+from tidelog.codec.shown_rows import as_json
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable, Iterator, Mapping
+
+    from tidelog.cleaner.compaction import CompactionFacts, CompactionProgress
+    from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import ChosenPartitions, Place
+    from tidelog.manager.log_manager import LogManager
+
+_NOT_COMPACTED: Final = "not compacted: its cleanup.policy lacks compact or is unknown; -o sets it"
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog compact`` to the command line."""
+    text = "clean compacted topics once, ignoring min.cleanable.dirty.ratio"
+    parser = new_parser(commands, "compact", text, run)
+    add_logs(parser)
+    add_now(parser)
+    add_settings(parser)
+    add_server_properties(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Clean every chosen log that is compacted, up to its active segment.
+
+    Returns 1 if a partition of the catalogue is missing.
+    """
+    from tidelog.cli.partition_choice import chosen_to_change
+    from tidelog.cli.server_properties import broker_properties
+    from tidelog.cli.serving.service_requests import numbers_by_topic, perform, perform_printing
+    from tidelog.cli.terminal import print_counts
+
+    chosen = chosen_to_change(args)
+    has_loss = chosen.report_missing(args.command)
+    places, missing = chosen.places, len(chosen.missing)
+    printer = CompactionPrinter("dropped", is_json=args.json)
+    if places:
+        arguments = {
+            "partitions": numbers_by_topic(places),
+            "settings": dict(args.options),
+            "now_ms": args.now,
+            "server_properties": broker_properties(args),
+        }
+        path = os.path.dirname(places[0].path)
+        request = (args.command, path, arguments, lambda: _opened(args, places))
+        perform_printing(perform, request, printer.print)
+    if args.json:
+        freed = printer.freed_bytes
+        print_counts(partitions=printer.printed, freedBytes=freed, missing=missing)
+    return int(has_loss)
+
+
+@contextmanager
+def _opened(args: Namespace, places: list[Place]) -> Iterator[LogManager]:
+    """Open the directory; show how far each cleaning is."""
+    from tidelog.cli.operations import manager_of
+
+    with manager_of(args, places) as manager, showing("cleaning") as show:
+        manager.on_demand.on_progress = show
+        yield manager
+
+
+@contextmanager
+def showing(verb: str) -> Iterator[Callable[[CompactionProgress], None]]:
+    """Yield what shows how far the cleaning of a log, or its plan, is."""
+    from tidelog.cli.progress import ShownWork
+
+    with closing(ShownWork()) as work:
+        yield lambda now: work.show(f"{verb} {now.topic}-{now.partition}", *now[2:])
+
+
+def print_plan(args: Namespace) -> int:
+    """Print what ``run`` would do; the logs are only read, so a writer may be at work.
+
+    Returns 1 if a partition of the catalogue is missing.
+    """
+    from tidelog.cli.partition_choice import chosen_by
+    from tidelog.cli.server_properties import broker_properties
+    from tidelog.cli.terminal import print_counts
+    from tidelog.config.log_config import LogConfig
+
+    LogConfig().with_overrides(dict(args.options))
+    chosen = chosen_by(args, server_properties=broker_properties(args))
+    has_loss = chosen.report_missing(args.command)
+    printer = CompactionPrinter("would drop", is_json=args.json)
+    with showing("planning to clean") as show:
+        for facts in _planned(args, chosen, show):
+            printer.print(as_json(facts))
+    if args.json:
+        missing, freed = len(chosen.missing), printer.freed_bytes
+        print_counts(partitions=printer.printed, freedBytes=freed, missing=missing)
+    return int(has_loss)
+
+
+class CompactionPrinter:
+    """Prints what was done to each log, or would be; rows are ``CompactionFacts`` as JSON."""
+
+    def __init__(self, verb: str, *, is_json: bool) -> None:
+        self.printed = 0
+        """How many rows were printed."""
+        self.freed_bytes = 0
+        self._verb = verb
+        self._is_json = is_json
+        self._not_compacted: set[str] = set()
+
+    def print(self, row: Mapping[str, Any]) -> None:
+        """Print one row; of a topic that is not compacted, only the first."""
+        from tidelog.cli.progress import current_line
+
+        self.printed += 1
+        self.freed_bytes += (row.get("bytesRead") or 0) - (row.get("bytesKept") or 0)
+        current_line().erase()
+        if self._is_json:
+            print(json.dumps(row))
+        elif row["isCompacted"]:
+            _print(row, self._verb)
+        elif row["topic"] not in self._not_compacted:
+            self._not_compacted.add(row["topic"])
+            print(f"{row['topic']}: {_NOT_COMPACTED}")
+
+
+def _planned(
+    args: Namespace, chosen: ChosenPartitions, show: Callable[[CompactionProgress], None]
+) -> Iterator[CompactionFacts]:
+    """Yield what would be done to each log; ``show`` is called as it is found out."""
+    import random
+
+    from tidelog.cleaner.compaction import Compaction
+    from tidelog.cli.operations import clock_of
+    from tidelog.config.broker_config import BrokerConfig
+    from tidelog.env.scheduler import InlineScheduler
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.plans.recovery_beside import recovery_points
+    from tidelog.explain.plans.txn_index_check import unmatched_txn_indexes
+    from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
+
+    clock = clock_of(args)
+    configs = chosen.configs_in_force(dict(args.options))
+    lines = chosen.beside(partial(CleanerLines.read, SYSTEM_FILES))
+    points = chosen.beside(partial(recovery_points, SYSTEM_FILES))
+    compaction = Compaction(
+        BrokerConfig(),
+        clock=clock,
+        scheduler=InlineScheduler(),
+        rng=random.SystemRandom(),
+        on_progress=show,
+    )
+
+    def plan(place: Place) -> tuple[CompactionFacts, list[str]]:
+        config = configs[place.topic]
+        noted = lines(place)
+        facts = plan_compaction(lambda: chosen.open(place), config, noted, clock, compaction)
+        if not facts.is_compacted:
+            return facts, []
+        with chosen.open(place) as log:
+            return facts, unmatched_txn_indexes(log, points(place).get(place.key, 0))
+
+    for place, (facts, unmatched) in chosen.look(args.command, plan):
+        if unmatched:
+            _print_unmatched(args.command, place, unmatched)
+        yield facts
+
+
+def _print_unmatched(command: str, place: Place, names: list[str]) -> None:
+    from tidelog.cli.terminal import print_message
+
+    text = f"{place.key}: aborted transactions of the log are missing in {', '.join(names)}"
+    rebuilt = "opening the log rebuilds what is missing, so a cleaning may drop other records"
+    print_message(command, f"{text}; {rebuilt}")
+
+
+def _print(row: Mapping[str, Any], verb: str) -> None:
+    from tidelog.explain.picture import format_bytes
+
+    name = f"{row['topic']}-{row['partition']}"
+    if row.get("endOffset") is None:
+        start = row["firstDirtyOffset"]
+        print(f"{name}: nothing to clean from offset {start:,} on, limited by {row['heldBy']}")
+        return
+    causes = ", ".join(f"{count:,} {cause}" for cause, count in row["dropped"].items())
+    records, bytes_read = row["recordsRead"], row["bytesRead"]
+    print(
+        f"{name}: {verb} {records - row['recordsKept']:,} of {records:,} records,"
+        f" {format_bytes(bytes_read - row['bytesKept'])} of {format_bytes(bytes_read)}"
+        f"{f' ({causes})' if causes else ''};"
+        f" clean up to {row['endOffset']:,}, limited by {row['heldBy']}"
+    )
+    end = row["firstUncleanableOffset"]
+    if row["endOffset"] < end:
+        print(f"  the offset map was full: run the command again to clean up to {end:,}")

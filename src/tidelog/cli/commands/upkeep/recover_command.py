@@ -1,0 +1,313 @@
+"""``tidelog recover``: check logs after a crash and truncate them, or plan it."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.cli.options import (
+    add_dry_run,
+    add_full,
+    add_json,
+    add_logs,
+    add_now,
+    add_server_properties,
+    add_settings,
+    new_parser,
+)
+from tidelog.codec.shown_rows import as_json, list_as_json
+from tidelog.errors import TidelogError
+from tidelog.exit_codes import ExitCode
+from tidelog.segment.filenames import TopicPartition
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Mapping
+
+    from tidelog.cli.options import Commands
+    from tidelog.cli.partition_choice import ChosenPartitions, Place
+    from tidelog.env.files import FileSystem
+    from tidelog.log.loading.lost_records import LostBytes
+    from tidelog.manager.recovered_log import RecoveredLog
+
+_PRINTED_EVENTS: Final = frozenset(
+    {"cut-kept", "log-cut", "log-end-lost", "log-emptied", "offset-gap", "segment-truncated"}
+)
+"""Events that the output reports as losses."""
+
+_WHY_NOT_FULL: Final = (
+    "A service does not check logs in full while it serves them: stop it first. Meanwhile, tidelog"
+    " plan recovery --full shows what would be lost, and tidelog recover without --full cuts the"
+    " logs that take no appends"
+)
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog recover`` to the command line."""
+    text = "check logs after a crash, and truncate each at its first invalid batch"
+    parser = new_parser(commands, "recover", text, run, printed_events=_PRINTED_EVENTS)
+    add_logs(parser)
+    add_dry_run(parser, "only print what would be truncated; exit with 1 if anything would")
+    parser.add_argument(
+        "--no-keep",
+        action="store_false",
+        dest="keep",
+        help="delete what is cut off, instead of keeping it for tidelog salvage; without this, a"
+        " log is not recovered if there is no space to keep what would be cut",
+    )
+    add_full(parser)
+    add_now(parser)
+    add_settings(parser)
+    add_server_properties(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Recover every chosen log.
+
+    Returns 3 if one could not be recovered, for lack of space say; 1 if records are or would be
+    lost, bytes other than zeros are cut, a log cannot be loaded, or a partition is missing.
+    """
+    from tidelog.cli.partition_choice import chosen_by
+    from tidelog.env.system_files import SYSTEM_FILES
+
+    chosen = chosen_by(args, only_named=True)
+    code = _report_missing(chosen, args.command)
+    if not chosen.places:
+        found = _Found({}, [], [], 0)
+        return max(code, _print_all(chosen, found, SYSTEM_FILES, args))
+    if not args.dry_run:
+        found = _recovered_here_or_there(chosen, args)
+        return max(code, _print_all(chosen, found, SYSTEM_FILES, args))
+    return max(code, _print_plan(chosen, args))
+
+
+def _print_plan(chosen: ChosenPartitions, args: Namespace) -> int:
+    """Print what would be done; return the exit code."""
+    from tidelog.env.overlay_files import OverlayFiles
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.plans.recovery_beside import WriterWatch
+
+    paths = [place.path for place in chosen.places]
+    watch = WriterWatch.begin(SYSTEM_FILES, paths)
+    if not watch.has_writer():
+        overlay = OverlayFiles(SYSTEM_FILES)
+        try:
+            found = _recovered(chosen, args, overlay)
+        except (TidelogError, OSError):
+            if not watch.has_writer():
+                raise
+        else:
+            if not watch.has_writer():
+                return _print_all(chosen, found, overlay, args)
+    return _print_beside(chosen, args)
+
+
+class _Found(NamedTuple):
+    """The logs that could be loaded, what to print of the others, and their exit code.
+
+    ``paths`` are the directories of all partitions.
+    """
+
+    paths: Mapping[TopicPartition, str]
+    logs: list[RecoveredLog]
+    refused: list[str]
+    code: int
+
+
+def _recovered_here_or_there(chosen: ChosenPartitions, args: Namespace) -> _Found:
+    """Recover every chosen log, or ask the service that holds the directory to.
+
+    A service has recovered its logs when it began; it cuts those that have taken no appends since.
+    """
+    from tidelog.cli.serving.service_requests import asked, numbers_by_topic
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.errors import DirectoryLocked, RequestFailed, RequestNotTaken
+    from tidelog.manager.recovered_log import RecoveredLog
+
+    path = os.path.dirname(chosen.places[0].path)
+    refused: list[str] = []
+    code = 0
+
+    def here() -> _Found:
+        return _recovered(chosen, args, SYSTEM_FILES)
+
+    if args.full:
+        try:
+            return here()
+        except DirectoryLocked as error:
+            raise RequestNotTaken(error.path, error.pid, _WHY_NOT_FULL) from error
+    arguments = {"partitions": numbers_by_topic(chosen.places), "keep": args.keep}
+    try:
+        found = asked(args.command, path, arguments, here)
+    except RequestFailed as error:
+        found, refused, code = error.done, [str(error)], error.exit_code
+    if isinstance(found, _Found):
+        return found
+    paths = {place.key: place.path for place in chosen.places}
+    return _Found(paths, [RecoveredLog.unpacked(row) for row in found], refused, code)
+
+
+def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Found:
+    """Load every chosen log, which recovers it."""
+    from tidelog.cli.operations import open_to_act
+    from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE, read_offsets
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.manager.recovered_log import recovered_log
+
+    logs: list[RecoveredLog] = []
+    refused: list[str] = []
+    code = 0
+    there = {place.topic for place in chosen.places}
+    topics = [topic for topic in args.topics if topic in there]
+
+    def cleaned_in(path: str) -> Mapping[tuple[str, int], int]:
+        return read_offsets(SYSTEM_FILES, os.path.join(path, CLEANER_OFFSET_FILE))
+
+    cleaned = chosen.beside(cleaned_in)
+    with open_to_act(args, fs, topics, args.partition) as acting:
+        places = {place.key: place for place in acting.places}
+        for key, place in places.items():
+            checkpoints = chosen.directory.part_at(os.path.dirname(place.path)).checkpoints
+            try:
+                acting.notes.start()
+                log = recovered_log(
+                    key,
+                    acting.manager.partition(*key).log,
+                    acting.notes,
+                    high_watermark=checkpoints.high_watermarks.get(key),
+                    cleaned_to=cleaned(place).get(key, 0),
+                )
+            except TidelogError as error:
+                refused.append(_refusal(key, error))
+                is_refused = isinstance(error.__cause__, OSError)
+                code = max(code, ExitCode.FAILED if is_refused else ExitCode.DAMAGED)
+            else:
+                logs.append(log)
+        paths = {key: place.path for key, place in places.items()}
+        return _Found(paths, logs, refused, code)
+
+
+def _print_all(chosen: ChosenPartitions, found: _Found, fs: FileSystem, args: Namespace) -> int:
+    """Print what was found; return the exit code."""
+    from tidelog.cli.operations import changes_in
+    from tidelog.cli.terminal import print_counts, print_message
+
+    for text in found.refused:
+        print_message("recover", text)
+    for log in found.logs:
+        path = found.paths[TopicPartition(log.topic, log.partition)]
+        if args.json:
+            files = list_as_json(changes_in(fs, path))
+            print(json.dumps({**as_json(log), "files": files}))
+        else:
+            _print(log, fs, path, is_plan=args.dry_run)
+    damaged = sum(log.is_damaged for log in found.logs)
+    if args.json:
+        print_counts(
+            partitions=len(found.logs),
+            damaged=damaged,
+            refused=len(found.refused),
+            missing=len(chosen.missing),
+        )
+    return max(found.code, int(bool(damaged)))
+
+
+def _print_beside(chosen: ChosenPartitions, args: Namespace) -> int:
+    """Print what a recovery would cut off logs that another process is writing."""
+    from tidelog.cli.terminal import print_message
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.plans.recovery_beside import check_log, recovery_points
+
+    name = chosen.directory.name
+    text = f"another process is writing {name}: only the records are checked, as they are now"
+    print_message(args.command, text)
+    points = chosen.beside(partial(recovery_points, SYSTEM_FILES))
+
+    def check(place: Place) -> RecoveredLog:
+        point = 0 if args.full else points(place).get(place.key, 0)
+        with chosen.open(place) as log:
+            return check_log(log, point, chosen.holes(log))
+
+    logs = [log for _, log in chosen.look(args.command, check)]
+    paths = {place.key: place.path for place in chosen.places}
+    return _print_all(chosen, _Found(paths, logs, [], 0), SYSTEM_FILES, args)
+
+
+def _report_missing(chosen: ChosenPartitions, command: str) -> int:
+    """Print the partitions that the catalogue lists and that are not there; return 1 if any."""
+    from tidelog.cli.terminal import print_message
+
+    if not (chosen.places or chosen.missing):
+        print_message(command, f"{chosen.directory.name} has no partitions")
+    for partition in chosen.missing:
+        print_message(command, f"{partition}; the next writer creates it again, empty")
+    return int(bool(chosen.missing))
+
+
+def _refusal(key: TopicPartition, error: TidelogError) -> str:
+    """Return why a log was not recovered."""
+    from tidelog.log.directory_guard import lacks_space
+
+    text = f"{key} cannot be loaded: {error}"
+    if lacks_space(error):
+        text += "; nothing was cut: make space for what is kept, or use --no-keep"
+    return text
+
+
+def _print(log: RecoveredLog, fs: FileSystem, path: str, *, is_plan: bool) -> None:
+    from tidelog.cli.operations import changes_in
+    from tidelog.cli.terminal import print_line
+    from tidelog.explain.picture import format_bytes
+
+    would = "would be " if is_plan else ""
+    line = (
+        f"{log.topic}-{log.partition}: [{log.log_start_offset:,}, {log.log_end_offset:,}),"
+        f" {format_bytes(log.checked_bytes)} checked,"
+        f" {format_bytes(log.lost_bytes)} {would}cut"
+    )
+    if log.unchecked_bytes:
+        size = format_bytes(log.unchecked_bytes)
+        line += f"; {size} below the recovery point not checked (--full checks them)"
+    print(line)
+    _print_lost_offsets(log, would)
+    for start, end in log.holes:
+        print(f"  no segment holds offsets {start:,} to {end - 1:,}: a file seems to be lost")
+    for loss in log.losses:
+        what = "segment removed" if loss.is_segment else f"cut at byte {loss.position:,}"
+        kept = f"; {would}kept in {os.path.basename(loss.kept_in)}" if loss.kept_in else ""
+        name = os.path.basename(loss.path)
+        print_line(f"  {name}: {what}, {_contents(loss)}: {loss.reason}{kept}")
+    for change in changes_in(fs, path):
+        name = os.path.basename(change.file)
+        if change.moved_from is not None:
+            print_line(f"  {os.path.basename(change.moved_from)}: {would}renamed to {name}")
+        elif change.bytes_after is None:
+            print_line(f"  {name}: {would}deleted")
+        elif change.bytes_before is None:
+            print_line(f"  {name}: {would}created, {change.bytes_after:,} bytes")
+        else:
+            sizes = f"{change.bytes_before:,} to {change.bytes_after:,} bytes"
+            print_line(f"  {name}: {would}changed, {sizes}")
+
+
+def _print_lost_offsets(log: RecoveredLog, would: str) -> None:
+    if log.lost_offsets is None:
+        return
+    first, last = log.lost_offsets
+    seen = log.high_watermark
+    text = f"  offsets {first:,} to {last:,} {would}lost: {log.lost_records:,} readable records"
+    if seen is not None and seen > log.log_end_offset:
+        text += f"; readers have seen offsets up to {seen - 1:,}"
+    print(text)
+
+
+def _contents(loss: LostBytes) -> str:
+    if loss.is_all_zeros:
+        return f"{loss.size_bytes:,} zero bytes"
+    found = f"{loss.size_bytes:,} bytes with {loss.records:,} readable records"
+    if loss.first_offset is not None:
+        found += f" at offsets {loss.first_offset:,} to {loss.last_offset:,}"
+    return found

@@ -1,0 +1,67 @@
+"""``tidelog retain``: delete the segments that have outlived their retention, now."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from tidelog.cli.options import (
+    add_json,
+    add_logs,
+    add_now,
+    add_server_properties,
+    add_settings,
+    new_parser,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.cli.options import Commands
+
+
+def add_parser(commands: Commands) -> None:
+    """Add ``tidelog retain`` to the command line."""
+    text = "delete the segments that have outlived their retention limits"
+    parser = new_parser(commands, "retain", text, run)
+    add_logs(parser)
+    add_now(parser)
+    add_settings(parser)
+    add_server_properties(parser)
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Delete expired segments of every chosen log and free their space.
+
+    Returns 1 if a partition of the catalogue is missing.
+    """
+    from tidelog.cli.operations import manager_of, print_shrunk_counts, shrunk_printer
+    from tidelog.cli.partition_choice import chosen_to_change
+    from tidelog.cli.server_properties import broker_properties
+    from tidelog.cli.serving.service_requests import numbers_by_topic, perform, perform_printing
+    from tidelog.cli.terminal import print_message
+
+    chosen = chosen_to_change(args)
+    has_loss = chosen.report_missing(args.command)
+    places, missing = chosen.places, len(chosen.missing)
+    if not places:
+        if args.json:
+            print_shrunk_counts([], missing=missing)
+        return int(has_loss)
+    arguments = {
+        "partitions": numbers_by_topic(places),
+        "are_named": bool(args.topics),
+        "settings": dict(args.options),
+        "now_ms": args.now,
+        "server_properties": broker_properties(args),
+    }
+    path = os.path.dirname(places[0].path)
+    request = (args.command, path, arguments, lambda: manager_of(args, places))
+    show = shrunk_printer(args, "deleted")
+    done = perform_printing(perform, request, show, lambda result: result["logs"])
+    for note in done["notes"]:
+        print_message(args.command, note)
+    if args.json:
+        print_shrunk_counts(done["logs"], missing=missing)
+    return int(has_loss)

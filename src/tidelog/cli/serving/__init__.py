@@ -1,0 +1,1 @@
+"""What tidelog run does besides keeping logs open, and what commands ask of it."""

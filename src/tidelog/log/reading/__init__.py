@@ -1,0 +1,1 @@
+"""What reads of an open log: fetches, lookups and counts, which change nothing."""

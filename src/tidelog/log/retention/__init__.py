@@ -1,0 +1,1 @@
+"""The oldest segments of a log: which may be deleted, when, and deleting them."""

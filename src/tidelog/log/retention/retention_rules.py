@@ -1,0 +1,171 @@
+"""Which of a log's oldest segments may be deleted: rules over values.
+
+Kafka: ``UnifiedLog.deletableSegments`` and the ``deleteRetention…`` methods.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from numbers import Integral
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+from tidelog.codec.shown_rows import BaseOffset, EndOffset, SegmentBytes, shown
+from tidelog.errors import InvalidArgument, OffsetOutOfRange, PolicyViolation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tidelog.config.log_config import LogConfig
+
+DELETE_ALL: Final = -1
+"""As an offset for ``Log.delete_records``: everything up to the high watermark."""
+HIGH_WATERMARK_WORD: Final = "highWatermark"
+"""The name of that end for users, as -1 may also be the result of a mistake."""
+
+
+class SegmentFacts(NamedTuple):
+    """What retention asks of a segment; ``end_offset`` is the next base, or the log's end.
+
+    ``first_timestamp`` returns that of its first batch in ms, a very late one if there is none.
+    """
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    is_last: bool
+    largest_timestamp: Callable[[], int]
+    first_timestamp: Callable[[], int]
+
+    @property
+    def is_empty_active(self) -> bool:
+        """Whether no record is in the active segment: then nothing ever deletes it."""
+        return self.is_last and not self.size_bytes
+
+
+class Rule(Enum):
+    """The rule by which retention deletes a segment; the first one that will, if several do."""
+
+    LOG_START = "log start offset"
+    SIZE = "size"
+    TIME = "time"
+    DISK = "share of the disk"
+    """``tidelog.retention.disk.percent``, of all logs of a directory together."""
+
+    @classmethod
+    def of_reason(cls, reason: str) -> Rule:
+        """Return the rule that a deletion is logged with; see ``retention_pass``."""
+        if reason.startswith("log start offset"):
+            return cls.LOG_START
+        if reason.startswith("share of the disk"):
+            return cls.DISK
+        return cls.SIZE if reason.startswith("log retention size") else cls.TIME
+
+
+class DeletedSegment(NamedTuple):
+    """One segment."""
+
+    base_offset: BaseOffset
+    end_offset: EndOffset
+    size_bytes: SegmentBytes
+    reason: Annotated[str, "Why it is deleted."]
+
+    @property
+    @shown(after="reason")
+    def rule(self) -> Rule:
+        """The rule that deletes it."""
+        return Rule.of_reason(self.reason)
+
+
+def deletion_end(before_offset: int | str) -> int:
+    """Return the offset for ``Log.delete_records`` that a user's offset or word stands for.
+
+    Raises InvalidArgument for negative numbers and any other word.
+    """
+    if before_offset == HIGH_WATERMARK_WORD:
+        return DELETE_ALL
+    is_offset = isinstance(before_offset, Integral) and not isinstance(before_offset, bool)
+    if not is_offset or int(before_offset) < 0:
+        raise InvalidArgument(
+            f"{before_offset!r} is not an offset to delete records before: give one, or"
+            f' "{HIGH_WATERMARK_WORD}" to delete all that readers see'
+        )
+    return int(before_offset)
+
+
+def deletion_target(
+    before_offset: int,
+    config: LogConfig,
+    *,
+    log_start_offset: int,
+    log_end_offset: int,
+    deletable_end: int,
+) -> int:
+    """Return the log start that a deletion of the records below ``before_offset`` asks for.
+
+    ``deletable_end`` is the high watermark, or below it where a committed transaction is to be
+    applied from there on. Raises PolicyViolation if the log is compacted only, OffsetOutOfRange
+    above ``deletable_end`` and for negative offsets other than ``DELETE_ALL``.
+    """
+    if config.is_compacted and not config.is_deleted:
+        raise PolicyViolation(
+            "records of a log that is only compacted cannot be deleted (cleanup.policy)"
+        )
+    target = deletable_end if before_offset == DELETE_ALL else before_offset
+    if not 0 <= target <= deletable_end:
+        raise OffsetOutOfRange(target, log_start_offset, log_end_offset, limit=deletable_end)
+    return target
+
+
+def count_deletable(
+    segments: Iterable[SegmentFacts],
+    high_watermark: int,
+    may_delete: Callable[[SegmentFacts], bool],
+) -> int:
+    """Count the oldest segments that may be deleted, up to the first that may not.
+
+    Nothing at or above ``high_watermark`` is ever deleted, nor an empty last segment.
+    """
+    count = 0
+    for segment in segments:
+        if segment.end_offset > high_watermark or segment.is_empty_active:
+            break
+        if not may_delete(segment):
+            break
+        count += 1
+    return count
+
+
+def count_below_start(
+    segments: Iterable[SegmentFacts], high_watermark: int, log_start_offset: int
+) -> int:
+    """Count the oldest segments that hold only offsets below the log start."""
+    return count_deletable(
+        segments,
+        high_watermark,
+        lambda segment: not segment.is_last and segment.end_offset <= log_start_offset,
+    )
+
+
+def count_beyond_size(
+    segments: Iterable[SegmentFacts], high_watermark: int, excess_bytes: int
+) -> int:
+    """Count the oldest segments that fit whole into ``excess_bytes``, the bytes over the limit."""
+    left = excess_bytes
+
+    def fits(segment: SegmentFacts) -> bool:
+        nonlocal left
+        left -= segment.size_bytes
+        return left >= 0
+
+    return count_deletable(segments, high_watermark, fits)
+
+
+def count_expired(
+    segments: Iterable[SegmentFacts], high_watermark: int, now_ms: int, retention_ms: int
+) -> int:
+    """Count the oldest segments whose largest timestamp is more than ``retention_ms`` ago."""
+    return count_deletable(
+        segments,
+        high_watermark,
+        lambda segment: now_ms - segment.largest_timestamp() > retention_ms,
+    )

@@ -1,0 +1,1 @@
+"""Damaged bytes, and offsets that contradict each other: what is still sound."""

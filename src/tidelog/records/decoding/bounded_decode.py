@@ -1,0 +1,182 @@
+"""Decoding of batches in bounded memory, even of one that decompresses to gigabytes.
+
+A large batch is decompressed piece by piece into a window, and decoded from there. Kafka:
+``DefaultRecordBatch.streamingIterator``.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec, decompress_in_pieces
+from tidelog.codec.layout import byte_view
+from tidelog.codec.varint import read_varint
+from tidelog.errors import CorruptMessage, InvalidRecord, MessageTooLarge
+from tidelog.kernels import rows
+from tidelog.records import legacy
+from tidelog.records.array_rows import SLACK_BYTES, as_bytes
+from tidelog.records.batch import BATCH_HEADER, LOG_OVERHEAD, MIN_RECORD_LENGTH
+from tidelog.records.decoding.record_areas import (
+    AREA_FROM_BATCH,
+    decode_areas,
+    decode_whole_records,
+)
+from tidelog.records.decoding.record_columns import GROUP_BYTES, RecordColumns, decode_groups
+from tidelog.records.decoding.unpacked import legacy_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.codec.layout import Buffer
+    from tidelog.records.array_rows import Bytes, Ints
+    from tidelog.records.batch_columns import BatchColumns
+
+LARGE_BYTES: Final = 8 << 20
+"""A batch that decompresses to more than this many bytes is decoded in windows."""
+
+_MOST_VARINT_BYTES: Final = 5
+_SMALLEST_OLD_BYTES: Final = LOG_OVERHEAD + MIN_RECORD_LENGTH
+
+
+def decode_bounded(
+    data: Buffer,
+    batches: BatchColumns,
+    *,
+    limit: int = DEFAULT_DECOMPRESSED_LIMIT,
+    group_bytes: int = GROUP_BYTES,
+    large_bytes: int = LARGE_BYTES,
+) -> Iterator[RecordColumns]:
+    """Decode ``batches`` a few at a time, like ``decode_groups``, and large ones in parts.
+
+    Memory is bounded by ``group_bytes``, ``large_bytes`` and the largest record, not by the size of
+    a batch. ``limit`` applies to each record, and to each whole batch of magic 0 or 1.
+
+    Raises:
+        InvalidRecord, CorruptMessage, UnsupportedCompressionType: as ``decode``; the records before
+            the damage in a large batch have been yielded.
+        MessageTooLarge: a record is larger than ``limit``.
+    """
+    source = as_bytes(data)
+    start = 0
+    for large in [*np.flatnonzero(batches.size > large_bytes).tolist(), len(batches)]:
+        usual = batches.slice(start, large)
+        yield from _decode_usual(source, usual, limit, group_bytes, large_bytes)
+        if large < len(batches):
+            yield from _decode_large(source, batches.slice(large, large + 1), limit, group_bytes)
+        start = large + 1
+
+
+def _decode_usual(
+    data: Bytes, batches: BatchColumns, limit: int, group_bytes: int, large_bytes: int
+) -> Iterator[RecordColumns]:
+    """Decode batches, some of which may turn out to be large."""
+    start, most = 0, group_bytes
+    while start < len(batches):
+        try:
+            for group in decode_groups(
+                data, batches.slice(start), limit=large_bytes, group_bytes=most
+            ):
+                start += len(group.batches)
+                yield group
+        except MessageTooLarge:
+            if most > 1:
+                most = 1  # decoding one by one finds the large batch
+                continue
+            yield from _decode_large(data, batches.slice(start, start + 1), limit, group_bytes)
+            start, most = start + 1, group_bytes
+
+
+def _decode_large(
+    data: Bytes, batch: BatchColumns, limit: int, window_bytes: int
+) -> Iterator[RecordColumns]:
+    try:
+        if int(batch.magic[0]) < 2:
+            yield from _decode_old(data, batch, limit, window_bytes)
+            return
+        for array, plain in _Windows(data, batch, limit, window_bytes).decode():
+            yield RecordColumns(array, plain, batch)
+    except (CorruptMessage, InvalidRecord) as error:
+        raise type(error)(error.reason, int(batch.position[0])) from error
+
+
+def _decode_old(
+    data: Bytes, batch: BatchColumns, limit: int, window_bytes: int
+) -> Iterator[RecordColumns]:
+    """Decode a batch of magic 0 or 1: its bytes as a whole, its records a few at a time."""
+    at, size = int(batch.position[0]), int(batch.size[0])
+    found = legacy.expand(byte_view(data), at, size, limit=limit)
+    is_wrapper = int(batch.codec[0]) != Codec.NONE
+    held = found.data if is_wrapper else found.data[at : at + size]
+    plain = np.frombuffer(b"".join((held, bytes(SLACK_BYTES))), np.uint8)
+    shift, records = 0 if is_wrapper else -at, iter(found.records)
+    while part := list(islice(records, max(1, window_bytes // _SMALLEST_OLD_BYTES))):
+        array = np.array([legacy_row(record, shift, 0) for record in part], np.int64).T.copy()
+        types = np.array([record.timestamp_type for record in part], np.int8)
+        yield RecordColumns(array, plain, batch, types)
+
+
+class _Windows:
+    """The uncompressed bytes of one batch, decoded in windows of whole records."""
+
+    def __init__(self, data: Bytes, batch: BatchColumns, limit: int, window_bytes: int) -> None:
+        self._limit = limit
+        self._window_bytes = window_bytes
+        self._fields = [int(batch.array[field, 0]) for field in AREA_FROM_BATCH]
+        self._left = int(batch.records_count[0])
+        if self._left < 0:
+            raise InvalidRecord(f"the number of records is negative: {self._left}")
+        start = int(batch.position[0])
+        packed = byte_view(data)[start + BATCH_HEADER.size : start + int(batch.size[0])]
+        codec = Codec.of_attributes(int(batch.attributes[0]))
+        self._pieces = (
+            (packed[at : at + window_bytes] for at in range(0, len(packed), window_bytes))
+            if codec is Codec.NONE
+            else decompress_in_pieces(codec, packed, window_bytes)
+        )
+
+    def decode(self) -> Iterator[tuple[Ints, Bytes]]:
+        """Yield rows and the bytes they refer to; errors are those of a batch decoded at once."""
+        window = bytearray()
+        needed = self._window_bytes
+        for piece in self._pieces if self._left else ():
+            window += piece
+            if len(window) < needed:
+                continue
+            if not self._left:
+                break
+            plain, area = self._area(window)
+            array, used, reason = decode_whole_records(plain, area)
+            if array.shape[1]:
+                self._left -= array.shape[1]
+                yield array, plain
+            del window[:used]
+            needed = max(self._window_bytes, self._bytes_needed(window, reason))
+        if window or self._left:
+            plain, area = self._area(window)
+            array = decode_areas(plain, area, np.zeros(1, np.int64))
+            if not self._left:
+                raise InvalidRecord("bytes are left over after the last record")
+            yield array, plain
+
+    def _area(self, window: bytearray) -> tuple[Bytes, Ints]:
+        """Return a copy of the window with slack behind it, and the area of its records."""
+        plain = np.frombuffer(bytes(window) + bytes(SLACK_BYTES), np.uint8)
+        area = np.array([0, len(window), *self._fields], np.int64)[:, np.newaxis]
+        area[rows.AREA_COUNT] = self._left
+        return plain, area
+
+    def _bytes_needed(self, window: bytearray, reason: str) -> int:
+        """Return the window size that its first record, which is incomplete, requires."""
+        if not self._left and window:
+            raise InvalidRecord("bytes are left over after the last record")
+        if len(window) < _MOST_VARINT_BYTES:
+            return _MOST_VARINT_BYTES
+        size_bytes, at = read_varint(window, 0)
+        if size_bytes < 0 or at + size_bytes <= len(window):
+            raise InvalidRecord(reason)
+        if size_bytes > self._limit:
+            raise MessageTooLarge("a decompressed record", size_bytes, self._limit)
+        return at + size_bytes

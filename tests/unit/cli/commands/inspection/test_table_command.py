@@ -1,0 +1,109 @@
+"""``tidelog table``: the same answers as the commands that plan."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tests.unit.cli.commands.records.test_staged_command import leave_pending
+
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.staging.directory import CommitPoint
+
+if TYPE_CHECKING:
+    import pytest
+    from tests.unit.cli.conftest import Cli
+
+SMALL = ("-o", "internal.segment.bytes=150")
+FIRST_MS = 1_000_000_000_000
+
+
+def fill(cli: Cli, count: int = 5) -> None:
+    """Append records, each about as large as a segment and a second later than the one before."""
+    for number in range(count):
+        record = {"value": "v" * 60, "timestamp": FIRST_MS + number * 1000}
+        words = ("append", "t", "--format", "json")
+        assert cli.on(*words, stdin=json.dumps(record) + "\n").code == 0
+
+
+def planned(cli: Cli, *words: str) -> list[dict[str, Any]]:
+    """Return the segments of ``plan retention`` as rows of the table."""
+    found = []
+    for log in cli.on("plan", "retention", "--json", *words).rows:
+        for segment in (*log["deleted"], *log["kept"]):
+            reason = segment.get("reason")
+            found.append(
+                {name: segment[name] for name in ("baseOffset", "endOffset", "sizeBytes", "rule")}
+                | {"topic": log["topic"], "partition": log["partition"]}
+                | {"isDeleted": reason is not None, "reason": reason}
+                | {"due": segment.get("dueMs"), "moreBytes": segment.get("moreBytes")}
+                | {"heldBy": segment.get("heldBy")}
+            )
+    return found
+
+
+def test_the_table_of_retention_is_its_plan(cli: Cli) -> None:
+    """By time, by size, and by what deletes nothing."""
+    cli.on("create", "t", *SMALL)
+    fill(cli)
+
+    for words in (
+        ("-o", "retention.ms=-1"),
+        ("-o", "retention.ms=2500", "--now", str(FIRST_MS + 5000)),
+        ("-o", "retention.bytes=500", "--now", str(FIRST_MS)),
+        ("-o", "cleanup.policy=compact"),
+    ):
+        rows = cli.on("table", "plan_retention", "--json", *words).rows
+
+        assert len(rows) == 5
+        assert rows == planned(cli, *words)
+
+
+def test_a_transaction_that_is_not_applied_holds_segments_in_the_table_too(cli: Cli) -> None:
+    """It is named with the offset from which on nothing is deleted."""
+    cli.on("create", "t", *SMALL)
+    fill(cli, 2)
+    leave_pending(cli.data, CommitPoint.PLACED)
+    words = ("-o", "retention.ms=-1", "-o", "retention.bytes=0")
+
+    rows = cli.on("table", "plan_retention", "--json", *words).rows
+
+    assert rows == planned(cli, *words)
+    assert rows[-1]["heldBy"] == "a transaction that is committed and not applied yet, from 2 on"
+
+
+def test_a_limit_holds_for_an_unknown_policy_in_the_table_too(cli: Cli) -> None:
+    """Without one nothing is deleted."""
+    cli.on("create", "t", *SMALL)
+    fill(cli)
+    (cli.data / "tidelog.topics.json").unlink()
+
+    limited = ("-o", "retention.bytes=0")
+    for words in ((), limited):
+        assert cli.on("table", "plan_retention", "--json", *words).rows == planned(cli, *words)
+    kept = cli.on("table", "plan_retention", "--json").rows
+    assert {row["heldBy"] for row in kept} == {"unknown cleanup.policy"}
+    assert any(
+        row["isDeleted"] for row in cli.on("table", "plan_retention", "--json", *limited).rows
+    )
+
+
+def test_the_share_of_the_disk_is_planned_of_all_logs(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the table is of one topic: its logs give what they would give among all."""
+    cli.on("create", "t", *SMALL)
+    fill(cli)
+    cli.on("create", "u")
+    cli.append("x" * 2000, topic="u")
+    monkeypatch.setattr(type(SYSTEM_FILES), "free_bytes", lambda *_: 0)
+    setting = ("-o", "tidelog.retention.disk.percent=90", "-o", "retention.ms=-1")
+
+    rows = cli.on("table", "plan_retention", "--json", *setting).rows
+    of_one = cli.on("table", "plan_retention", "t", "--json", *setting).rows
+    wrong = cli.on("table", "plan_retention", "-o", "tidelog.retention.disk.percent=101")
+
+    assert rows == planned(cli, "--disk-percent", "90", "-o", "retention.ms=-1")
+    assert of_one == [row for row in rows if row["topic"] == "t"]
+    assert "share of the disk" in {row["rule"] for row in of_one}
+    assert (wrong.code, "tidelog.retention.disk.percent" in wrong.err) == (2, True)

@@ -1,0 +1,182 @@
+"""``tidelog staged``, and ``append --txn``."""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.machinery.staging import leave, stage
+
+from tidelog.cli.commands.upkeep import run_command
+from tidelog.embedded.doors import open_briefly
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import CommitUnfinished
+from tidelog.staging.directory import CommitPoint
+from tidelog.staging.manifest_names import new_stem
+from tidelog.staging.ready import ReadyFiles, ReadyManifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Cli = Any
+
+
+def values(cli: Cli) -> list[str]:
+    """Return the values that ``cat`` prints."""
+    return [row["value"] for row in cli.on("cat", "t").rows]
+
+
+def leave_pending(directory: Path, at: CommitPoint = CommitPoint.COMMITTED) -> None:
+    """Fill the disk in the middle of a commit, right after the commit point by default."""
+
+    def fill(point: CommitPoint) -> None:
+        if point is at:
+            raise OSError(errno.ENOSPC, "no space left")
+
+    with open_briefly(directory) as logs:
+        logs.manager.staged_commits.on_point = fill
+        with pytest.raises(CommitUnfinished), logs.transaction("left") as txn:
+            txn.append("t", b"a")
+
+
+@pytest.mark.parametrize("txn", ["", " ", "\udcff", "x" * 256], ids=ascii)
+def test_a_bad_id_is_a_mistake_of_usage(topic: Cli, txn: str) -> None:
+    """Empty, too long, or bytes that are not UTF-8: nothing is appended, and no trace is shown."""
+    refused = topic.on("append", "t", "--txn", txn, stdin=b"a\n")
+
+    assert refused.code == 2
+    assert "is not a transaction id" in refused.err
+    assert values(topic) == []
+
+
+def test_an_id_is_forgotten(topic: Cli) -> None:
+    """After its topic was created again, so that the same input can be appended with it."""
+    append = ("append", "t", "--txn", "x")
+    topic.on(*append, stdin=b"a\n")
+    topic.on("delete", "t")
+    topic.on("create", "t")
+
+    refused = topic.on(*append, stdin=b"a\n")
+    assert refused.code == 2
+    assert "tidelog staged forget x" in refused.err
+    assert topic.on("staged", "forget", "x").out == "x: forgotten; a repeat of it is written\n"
+    assert topic.on(*append, stdin=b"a\n").code == 0
+    assert values(topic) == ["a"]
+    assert topic.on("staged", "forget", "y").code == 2
+    assert topic.on("staged", "forget").code == 2
+
+
+def test_a_transaction_that_waits_for_the_directory_is_listed(topic: Cli) -> None:
+    """With its records; a manifest that cannot be read is left out."""
+    with open_briefly(topic.data) as logs:
+        ids = {"t": logs.topic("t").topic_id}
+    some = {("t", 0): [b"a", b"b"]}
+    waiting = stage(SYSTEM_FILES, str(topic.data), "x", some, rng=Random(1), topic_ids=ids)
+    files = ReadyFiles(SYSTEM_FILES, str(topic.data), new_stem("x", Random(2)))
+    leave(files, ReadyManifest(waiting, 2**60))
+    (topic.data / f"{new_stem('y', Random(3))}.ready").write_bytes(b"{")
+
+    listed = topic.on("staged", "list", "--json").rows
+
+    assert [(row["txn"], row["state"], row["records"]) for row in listed] == [
+        ("x", "waiting", {"t": 2})
+    ]
+    assert topic.on("staged", "list").out == "waiting  x  t: 2\n"
+
+
+def test_an_input_with_an_id_is_appended_once(topic: Cli) -> None:
+    """The second time nothing is appended, and the command says what was."""
+    first = topic.on("append", "t", "--txn", "x", stdin=b"a\nb\n")
+    second = topic.on("append", "t", "--txn", "x", stdin=b"a\nb\n")
+
+    assert first.out == "2 records appended to t as x, each line as text\n"
+    assert second.out.startswith("nothing appended: x was committed at ")
+    assert second.out.endswith(" with 2 records\n")
+    assert values(topic) == ["a", "b"]
+
+
+def test_an_input_with_an_id_is_appended_whole_or_not_at_all(topic: Cli) -> None:
+    """A bad line drops those before it, too."""
+    lines = b'{"value": "a"}\n{"value": 1}\n'
+    outcome = topic.on("append", "t", "--txn", "x", "--format", "json", stdin=lines)
+
+    assert outcome.code == 2
+    assert values(topic) == []
+    assert topic.on("staged", "list").out == ""
+
+
+def test_what_is_committed_and_not_applied_is_listed(topic: Cli) -> None:
+    """Before Kafka opens a directory the list must be empty."""
+    leave_pending(topic.data)
+    outcome = topic.on("staged", "list", "--json")
+
+    assert [(row["txn"], row["state"], row["records"]) for row in outcome.rows] == [
+        ("left", "committed", {"t": 1})
+    ]
+    assert topic.on("staged", "list").out == "committed  left  t: 1\n"
+
+
+def test_what_is_committed_is_applied(topic: Cli) -> None:
+    """As by every command that opens the directory for writing."""
+    leave_pending(topic.data)
+    outcome = topic.on("staged", "commit")
+
+    assert (outcome.code, outcome.out) == (0, "left: applied\n")
+    assert values(topic) == ["a"]
+    assert topic.on("staged", "list").out == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["drop"], ["list", "x"], ["drop", "unknown"], ["drop", "\udcff"]),
+        *(["forget"], ["forget", "unknown"], ["forget", "\udcff"]),
+    ],
+    ids=ascii,
+)
+def test_a_transaction_that_is_not_there_cannot_be_dropped(topic: Cli, words: list[str]) -> None:
+    """The id is needed to drop, and only then."""
+    assert topic.on("staged", *words).code == 2
+
+
+@pytest.mark.parametrize("command", ["describe", "verify"])
+def test_what_is_not_applied_yet_is_reported(topic: Cli, command: str) -> None:
+    """On standard error: Kafka would show a part of it."""
+    assert "not applied yet" not in topic.on(command).err
+    leave_pending(topic.data)
+    outcome = topic.on(command)
+
+    assert outcome.code == 0
+    assert "1 transaction is committed and not applied yet; list them with" in outcome.err
+
+
+def test_what_cannot_be_decided_is_left_to_the_user(topic: Cli) -> None:
+    """The error says what to look at, and which command gives up the rest."""
+    leave_pending(topic.data)
+    (journal,) = topic.data.glob("tidelog.*.intent")
+    journal.write_text(journal.read_text().replace('"baseOffset": 0', '"baseOffset": 5'))
+    outcome = topic.on("staged", "commit")
+
+    assert outcome.code == 3
+    assert "t-0 ends at 0, below offset 5, where transaction 'left' was to be" in outcome.err
+    assert "Read them with tidelog cat, then give up the rest with: tidelog staged drop left" in (
+        outcome.err
+    )
+    assert topic.on("staged", "drop", "left").code == 0
+    assert topic.on("staged", "commit").code == 0
+
+
+def test_a_service_that_stops_reports_what_is_not_applied_yet(
+    topic: Cli, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The next program that opens the directory may be Kafka."""
+    leave_pending(topic.data)
+    (journal,) = topic.data.glob("tidelog.*.intent")
+    journal.write_text(journal.read_text().replace('"baseOffset": 0', '"baseOffset": 5'))
+    with open_briefly(topic.data) as logs:
+        run_command._warn_of_pending(logs)
+
+    lines = [found.getMessage() for found in caplog.records]
+    assert any("transaction-left" in line and "txn=left" in line for line in lines)

@@ -1,0 +1,132 @@
+"""``tidelog txns abort``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.unit.cli.commands.records.test_txns_command import begin
+
+import tidelog
+
+if TYPE_CHECKING:
+    from tests.unit.cli.conftest import Cli
+
+ABORT = ("txns", "abort", "t-0", "--producer-id", "9")
+UNDO = ("txns", "abort", "t-0", "--undo")
+
+
+@pytest.fixture
+def hanging(topic: Cli) -> Cli:
+    """Topic t: a plain record, one of the open transaction of producer 9, and a plain one."""
+    begin(topic, 9)
+    topic.append("behind")
+    return topic
+
+
+def test_without_execute_only_the_plan_is_printed(hanging: Cli) -> None:
+    """Which marker at which offset, and what readers of committed records see from then on."""
+    before = hanging.log_file().read_bytes()
+    outcome = hanging.on(*ABORT)
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.splitlines() == [
+        (
+            "t-0: would append an abort marker of 78 bytes at offset 3, producer 9, epoch 3,"
+            " coordinator epoch 0"
+        ),
+        (
+            "  the transaction: 1 record from offset 1 on, which readers of committed records never"
+            " see"
+        ),
+        "  the last stable offset goes from 1 to 4",
+        "nothing was written; --execute writes the marker",
+    ]
+    assert hanging.log_file().read_bytes() == before
+
+
+def test_the_plan_is_what_is_done(hanging: Cli) -> None:
+    """The same numbers, and the listing shows the transaction as aborted."""
+    [plan] = hanging.on(*ABORT, "--json").rows
+    [done] = hanging.on(*ABORT, "--execute", "--json").rows
+    [after] = hanging.on("txns", "--json").rows
+
+    assert {**plan, "executed": True} == done
+    assert (plan["executed"], plan["records"]) == (False, 1)
+    assert after["open"] == []
+    assert after["aborted"] == [{"producerId": 9, "firstOffset": 1, "markerOffset": 3}]
+    assert after["lastStableOffset"] == plan["lastStableOffsetAfter"] == 4
+    assert hanging.values("--isolation", "read_committed") == ["plain", "behind"]
+
+
+def test_an_abort_is_undone(hanging: Cli) -> None:
+    """First as a plan; then the log is as it was, byte for byte."""
+    before = hanging.log_file().read_bytes()
+    hanging.on(*ABORT, "--execute")
+    aborted = hanging.log_file().read_bytes()
+    planned = hanging.on(*UNDO)
+    unchanged = hanging.log_file().read_bytes()
+    done = hanging.on(*UNDO, "--execute")
+
+    assert (planned.code, done.code, done.err) == (0, 0, "")
+    assert "would truncate the abort marker at offset 3" in planned.out
+    assert "truncated the abort marker at offset 3" in done.out
+    assert aborted == unchanged != before
+    assert hanging.log_file().read_bytes() == before
+    [row] = hanging.on("txns", "--json").rows
+    assert [txn["producerId"] for txn in row["open"]] == [9]
+
+
+def test_an_abort_with_records_behind_it_cannot_be_undone(hanging: Cli) -> None:
+    """Neither planned nor done; exit code 3."""
+    hanging.on(*ABORT, "--execute")
+    hanging.append("more")
+
+    for words in (UNDO, (*UNDO, "--execute")):
+        outcome = hanging.on(*words)
+        assert outcome.code == 3
+        assert "records from 4 on" in outcome.err
+    assert hanging.values()[-1] == "more"
+
+
+def test_a_service_aborts_and_takes_it_back(hanging: Cli) -> None:
+    """It holds the lock, and serves readers meanwhile."""
+    with tidelog.open(hanging.data) as logs:
+        done = hanging.on(*ABORT, "--execute")
+        stable = logs.partition("t", 0).log.last_stable_offset
+        undone = hanging.on(*UNDO, "--execute")
+        after = logs.partition("t", 0).log.last_stable_offset
+
+    assert (done.code, undone.code) == (0, 0)
+    assert (stable, after) == (4, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("txns", "abort", "t-0", "--producer-id", "8"), "producers that have one: 9"),
+        (("txns", "abort", "t-0", "t-1", "--producer-id", "9"), "one TOPIC-PARTITION"),
+        (("txns", "abort", "--producer-id", "9"), "one TOPIC-PARTITION"),
+        (("txns", "abort", "x-0", "--producer-id", "9"), "no topic x"),
+        (("txns", "t", "--producer-id", "9"), "belong to txns abort"),
+        (("txns", "abort", "--execute"), "belong to txns abort"),
+    ],
+)
+def test_a_wrong_command_line_writes_nothing(
+    hanging: Cli, words: tuple[str, ...], text: str
+) -> None:
+    """Exit code 2, and what is wrong."""
+    before = hanging.log_file().read_bytes()
+    outcome = hanging.on(*words)
+
+    assert outcome.code == 2
+    assert text in outcome.err
+    assert hanging.log_file().read_bytes() == before
+
+
+def test_nothing_to_undo_is_reported(hanging: Cli) -> None:
+    """Markers of a coordinator are not taken back."""
+    outcome = hanging.on(*UNDO)
+
+    assert outcome.code == 3
+    assert "no abort of a transaction in t-0 is known" in outcome.err

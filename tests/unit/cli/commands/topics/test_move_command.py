@@ -1,0 +1,209 @@
+"""``tidelog move``: from one disk to another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.machinery.manager_home import ManagerHome, as_service, fill, values
+
+import tidelog
+from tidelog.cli.commands.topics.move_command import moving_config
+from tidelog.service.log_service import LogService
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.cli.conftest import Cli
+
+DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+
+
+def test_a_move_to_where_the_partitions_are_is_refused(cli: Cli) -> None:
+    """Exit code 2, and nothing is touched."""
+    cli.on("create", "t")
+
+    answer = cli.on("move", "t", "--to", f"{cli.data}/../{cli.data.name}")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "the partitions are there already" in answer.err
+
+
+def test_all_partitions_of_a_topic_move(cli: Cli) -> None:
+    """With all records; their space in the source is free when the command ends."""
+    target = cli.data.parent / "target"
+    cli.on("create", "t", "-p", "2")
+    cli.append("a", "b", "c")
+
+    answer = cli.on("move", "t", "--to", target)
+
+    assert (answer.code, answer.out.count("moved to"), answer.err) == (0, 2, "")
+    moved = cli("cat", "t", "-d", target).rows
+    assert sorted(row["value"] for row in moved) == ["a", "b", "c"]
+    assert not list(cli.data.glob("t-*"))
+
+
+def test_a_service_is_asked_to_move(cli: Cli) -> None:
+    """It holds the locks, and serves the partition during the move."""
+    target = cli.data.parent / "target"
+    with tidelog.open(cli.data, target) as logs:
+        home_id = logs.manager.directory_id(str(cli.data))
+        logs.manager.get_or_create_log(
+            "t", 0, is_new=True, topic_id=home_id, target_directory_id=home_id
+        )
+        logs.append("t", b"a")
+        answer = cli.on("move", "t", "--to", target)
+        logs.append("t", b"b")
+        directory = logs.partition("t", 0).log.directory
+        values = [record.value for record in logs.read("t")]
+
+    assert (answer.code, answer.err) == (0, "")
+    assert directory == str(target / "t-0")
+    assert values == [b"a", b"b"]
+
+
+def test_a_service_reports_why_it_does_not_move(cli: Cli) -> None:
+    """Such as for a directory that is not in its log.dirs; the request is deleted."""
+    with tidelog.open(cli.data) as logs:
+        logs.create_topic("t")
+        answer = cli.on("move", "t", "--to", cli.data.parent / "elsewhere")
+
+    assert answer.code != 0
+    assert "not one of the data directories" in answer.err
+    assert not list(cli.data.glob("tidelog.*.request*"))
+
+
+def test_a_missing_topic_is_wrong_usage(cli: Cli) -> None:
+    """Nothing is created in the target."""
+    cli.on("create", "t")
+
+    assert cli.on("move", "other", "--to", cli.data.parent / "target").code == 2
+    assert not (cli.data.parent / "target").exists()
+
+
+# Moves in flight
+
+
+def begin_slowly(logs: tidelog.Logs, source: Path, target: Path) -> None:
+    """Create t-0 with two records, and let it wait for the limit of its move."""
+    logs.manager.create_topic("t", path=str(source))
+    logs.append_all("t", [b"a", b"b"])
+    logs.manager.throttle_moves(1)
+    as_service(logs.manager)._mover.throttle.count(100_000)
+    logs.manager.move_partition("t", 0, str(target))
+
+
+def interrupted(cli: Cli) -> Path:
+    """Leave a move of t-0 to another directory as a service does that is stopped."""
+    target = cli.data.parent / "target"
+    with tidelog.open(cli.data, target) as logs:
+        begin_slowly(logs, cli.data, target)
+    return target
+
+
+def test_moves_are_listed_without_a_service(cli: Cli) -> None:
+    """As the next start of one would continue them."""
+    target = interrupted(cli)
+
+    answer = cli.on("move", "--list", "--to", target)
+    [row] = cli.on("move", "--list", "--to", target, "--json").rows
+
+    assert answer.code == 0
+    assert answer.out.startswith("t-0: ")
+    assert f" copied from {cli.data} to {target}, stopped" in answer.out
+    assert (row["from"], row["to"], row["state"]) == (str(cli.data), str(target), "stopped")
+    assert (row["doneBytes"], row["totalBytes"]) == (0, cli.log_file().stat().st_size)
+
+
+def test_nothing_to_list_is_not_an_error(cli: Cli) -> None:
+    """Most of the time nothing moves."""
+    cli.on("create", "t")
+
+    assert cli.on("move", "--list") == (0, "", "")
+
+
+def test_a_move_is_cancelled_without_a_service(cli: Cli) -> None:
+    """The copy is deleted at once, and the source stays."""
+    target = interrupted(cli)
+
+    answer = cli.on("move", "t", "--cancel", "--to", target)
+
+    assert (answer.code, answer.out) == (0, "t-0: the move was cancelled\n")
+    assert not list(target.glob("t-0*"))
+    assert cli.values() == ["a", "b"]
+
+
+def test_without_a_service_a_cancellation_needs_both_directories(cli: Cli) -> None:
+    """Only both catalogues show whether the move is decided."""
+    target = interrupted(cli)
+
+    answer = cli("move", "t", "--cancel", "-d", target)
+
+    assert answer.code == 2
+    assert "--to" in answer.err
+
+
+def test_what_does_not_move_cannot_be_cancelled(cli: Cli) -> None:
+    """A slip in the name of a topic is not to go unseen."""
+    target = cli.data.parent / "target"
+    with tidelog.open(cli.data, target) as logs:
+        logs.manager.create_topic("t", path=str(cli.data))
+
+    answer = cli.on("move", "t", "--cancel", "--to", target)
+
+    assert answer.code == 2
+    assert "no partition of t is being moved" in answer.err
+
+
+def test_the_moves_of_a_service_are_listed_limited_and_cancelled(cli: Cli) -> None:
+    """Through its requests, while it serves."""
+    target = cli.data.parent / "target"
+    with tidelog.open(cli.data, target) as logs:
+        begin_slowly(logs, cli.data, target)
+        listed = cli.on("move", "--list", "--json")
+        cancelled = cli.on("move", "t", "--cancel")
+        after = cli.on("move", "--list")
+        limited = cli.on("move", "--throttle", "7")
+        limit = as_service(logs.manager)._mover.throttle.bytes_per_second
+        directory = logs.partition("t", 0).log.directory
+
+    assert [row["limitBytesPerSecond"] for row in listed.rows] == [1]
+    assert (cancelled.code, cancelled.out) == (0, "t-0: the move was cancelled\n")
+    assert (after.code, after.out) == (0, "")
+    assert (limited.code, limited.out) == (0, "moves together copy at most 7 bytes/s\n")
+    assert limit == 7
+    assert directory == str(cli.data / "t-0")
+
+
+def test_a_limit_needs_a_service(cli: Cli) -> None:
+    """Or a move that this command makes."""
+    cli.on("create", "t")
+
+    assert cli.on("move", "--throttle", "100").code == 2
+    assert cli.on("move").code == 2
+    assert cli.on("move", "t").code == 2
+    assert cli.on("move", "--throttle", "0", "--to", "x", "t").code == 2
+
+
+def test_a_move_takes_a_limit(cli: Cli) -> None:
+    """What is small is moved at once all the same."""
+    target = cli.data.parent / "target"
+    cli.on("create", "t")
+    cli.append("a")
+
+    assert cli.on("move", "t", "--to", target, "--throttle", "1000").code == 0
+    assert [row["value"] for row in cli("cat", "t", "-d", target).rows] == ["a"]
+
+
+def test_nothing_expires_while_partitions_move() -> None:
+    """A move may take days, and does not know the settings of the service that is stopped."""
+    home = ManagerHome("/a", "/b")
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 3)
+    home.clock.advance(30 * DAY_MS)
+    with LogService(moving_config("/a", "/b"), home.machine()) as manager:
+        manager.startup()
+        home.clock.advance(HOUR_MS)  # retention looks every five minutes
+
+        assert len(values(manager, "t", 0)) == 3

@@ -1,0 +1,130 @@
+"""A service that starts while another process holds its directory."""
+
+from __future__ import annotations
+
+import logging
+import os
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.cli.commands.upkeep import run_command
+from tidelog.cli.serving.lock_wait import LockWait
+from tidelog.embedded import doors
+from tidelog.errors import DirectoryLocked, StartAborted
+from tidelog.testing import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+    from tests.unit.cli.conftest import Cli
+
+    from tidelog.config.broker_config import BrokerConfig
+
+WRITER = 4711
+LOCK = "/data/.lock"
+
+
+class Held:
+    """A directory that a process holds for some time."""
+
+    def __init__(self, held_ms: int, pid: int = WRITER, program: str = "python") -> None:
+        self.clock = ManualClock()
+        self.pid = pid
+        self.starts = 0
+        self.should_stop: Callable[[], bool] = lambda: False
+        self._until_ms = self.clock.now_ms() + held_ms
+        self._program = program
+
+    def holder_of(self, data_dir: str) -> int | None:
+        """Return the process until it ends."""
+        assert data_dir == "/data"
+        return self.pid if self.clock.now_ms() < self._until_ms else None
+
+    def start(self) -> str:
+        """Start once the directory is free."""
+        self.starts += 1
+        if self.holder_of("/data") is not None:
+            raise DirectoryLocked(LOCK, self.pid)
+        return "started"
+
+    def wait(self) -> LockWait:
+        """Return what waits for it."""
+        return LockWait(
+            *(self.clock, self.clock.advance, self.holder_of),
+            program_of=lambda pid: self._program if pid == self.pid else "",
+            should_stop=self.should_stop,
+        )
+
+    def opened(self) -> str:
+        """Start, or wait."""
+        return self.wait().opened(self.start)
+
+
+def test_a_service_waits_for_a_short_lived_writer_and_names_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It does not end for a lock that is free a moment later, and takes it only then."""
+    held = Held(3_000)
+    with caplog.at_level(logging.INFO, "tidelog.run"):
+        assert held.opened() == "started"
+
+    assert held.starts == 2
+    assert "lock-awaited directory=/data pid=4711 program=python wait-ms=15000" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("held", "waited_ms"),
+    [
+        (Held(60_000), 15_000),
+        (Held(60_000, program="java"), 0),
+        (Held(60_000, pid=os.getpid()), 0),
+    ],
+    ids=["another service", "kafka", "this process"],
+)
+def test_a_holder_that_stays_is_an_error(held: Held, waited_ms: int) -> None:
+    """At once if it cannot end by itself, else after as long as commands wait."""
+    began_ms = held.clock.now_ms()
+
+    with pytest.raises(DirectoryLocked, match="is in use by"):
+        held.opened()
+
+    assert held.clock.now_ms() - began_ms == waited_ms
+
+
+def test_a_stop_ends_the_wait() -> None:
+    """The service does not hang until the writer ends."""
+    held = Held(10_000)
+    began_ms = held.clock.now_ms()
+    held.should_stop = lambda: held.clock.now_ms() - began_ms >= 500
+
+    with pytest.raises(StartAborted):
+        held.opened()
+
+    assert held.clock.now_ms() - began_ms == 500
+
+
+def test_the_service_opens_its_directories_by_that_wait(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a command that holds one for a moment does not end it."""
+    held = Held(3_000)
+    starts: list[str] = []
+
+    def waiting(should_stop: Callable[[], bool]) -> LockWait:
+        held.should_stop = should_stop
+        return held.wait()
+
+    def start(config: BrokerConfig, **_: object) -> NoReturn:
+        starts.append(held.start())
+        raise StartAborted(f"{config.log_dirs} were free")
+
+    quiet = SimpleNamespace(apply=lambda *_: None)  # the loggers of this process stay as they are
+    monkeypatch.setattr(run_command, "_configure_logging", lambda: quiet)
+    monkeypatch.setattr(run_command, "_lock_wait", waiting)
+    monkeypatch.setattr(doors, "start_logs", start)
+
+    assert cli.on("run").code == 0
+    assert (starts, held.starts) == (["started"], 2)

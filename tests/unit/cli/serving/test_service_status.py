@@ -1,0 +1,99 @@
+"""The states of a service."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.machinery.manager_home import ManagerHome
+
+from tidelog.cli.serving.service_status import ServiceStatus
+from tidelog.manager.metrics.health import degraded_reasons
+from tidelog.manager.metrics.metric import Metric
+
+ON_DATA = (("logDirectory", "/data"),)
+
+
+def health(status: ServiceStatus) -> tuple[int, str]:
+    """Return the status code and the state."""
+    answer = status.health()
+    return answer.status, json.loads(answer.body)["status"]
+
+
+def test_a_service_is_available_only_between_start_and_stop() -> None:
+    """While logs are loaded and closed, what asks has to wait or go elsewhere."""
+    home, status = ManagerHome(), ServiceStatus()
+    seen = [(health(status), status.metrics().status)]
+    with home.make() as manager:
+        status.begin(manager)
+        seen.append((health(status), status.metrics().status))
+        manager.startup()
+        status.ready()
+        seen.append((health(status), status.metrics().status))
+        assert home.fs.exists("/data/tidelog.metrics.prom")
+        status.stopping()
+        seen.append((health(status), status.metrics().status))
+        assert not home.fs.exists("/data/tidelog.metrics.prom")
+    status.close()
+
+    assert seen == [
+        ((503, "starting"), 503),
+        ((503, "starting"), 200),
+        ((200, "ready"), 200),
+        ((503, "stopping"), 200),
+    ]
+
+
+def test_a_full_disk_degrades_a_service_with_its_reason() -> None:
+    """It still serves reads, so it is not taken for dead."""
+    home, status = ManagerHome(), ServiceStatus()
+    with home.open(tidelog_reserve_bytes=1000) as manager:
+        status.begin(manager)
+        status.ready()
+        home.fs.set_free_bytes(10)
+        home.clock.advance(2000)
+        answer = status.health()
+        home.fs.set_free_bytes(None)
+
+    assert (answer.status, json.loads(answer.body)) == (
+        200,
+        {
+            "status": "degraded",
+            "reasons": ["the disk of /data is full: appends are rejected"],
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "reason"),
+    [
+        (
+            Metric(
+                *("tidelog", "LogManager", "LogDirectoryOfflineSinceMs"),
+                (*ON_DATA, ("reason", "disk {0} broke")),
+                61_000,
+            ),
+            "/data has been offline since 1970-01-01 00:01:01 UTC: disk {0} broke",
+        ),
+        (
+            Metric("tidelog", "LogManager", "PartitionsWithLossCount", (), 2),
+            "2 partitions lost records that readers have seen",
+        ),
+        (
+            Metric("tidelog", "LogManager", "PartitionsNotLoadedCount", (), 2),
+            "2 partitions could not be loaded and are not served",
+        ),
+        (
+            Metric("kafka.log", "LogCleanerManager", "uncleanable-partitions-count", ON_DATA, 3),
+            "3 partitions of /data cannot be cleaned",
+        ),
+        (
+            Metric("kafka.log", "LogCleaner", "DeadThreadCount", (), 1),
+            "1 threads of the log cleaner have ended",
+        ),
+    ],
+)
+def test_each_problem_has_its_sentence(metric: Metric, reason: str) -> None:
+    """A gauge that is 0 is none."""
+    assert degraded_reasons([metric]) == [reason]
+    assert degraded_reasons([metric._replace(value=0)]) == []

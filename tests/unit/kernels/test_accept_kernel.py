@@ -1,0 +1,119 @@
+"""The fast path of an append: one ordinary client batch, checked in one call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tidelog.codec.compression import Codec
+from tidelog.kernels import rows
+from tidelog.kernels.accept_kernel import accept_batch
+from tidelog.records.batch import BATCH_HEADER, BatchFlags
+from tidelog.records.builder import BatchSpec, build_batch, pack_batch
+from tidelog.records.memory import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.machinery.fields import SequenceFields
+
+RECORDS = [(1_000, b"key", b"value", ()), (1_005, None, b"value", (("h", b"x"),))]
+PRODUCER: SequenceFields = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 4}
+
+
+def accepted(
+    kernel: Any, data: bytes, rules: tuple[Any, ...] = (False, 0, 2_000)
+) -> tuple[Any, Any]:
+    out = np.zeros((rows.BATCH_COLUMNS, 1), np.int64)
+    return kernel(np.frombuffer(data, np.uint8), *rules, out), out
+
+
+def repacked(**fields: int) -> bytes:
+    data = build_batch(RECORDS)
+    header = BATCH_HEADER.unpack(data)._replace(**fields)
+    return pack_batch(header, data[BATCH_HEADER.size :])
+
+
+@pytest.mark.parametrize("fields", [{}, PRODUCER, {**PRODUCER, "transactional": True}])
+def test_an_ordinary_batch_is_accepted_with_its_header(
+    run: Callable[[Any], Any], fields: dict[str, Any]
+) -> None:
+    """A whole, uncompressed, dense batch within the limits is accepted, with its header row."""
+    data = build_batch(RECORDS, **fields)
+
+    is_taken, row = accepted(run(accept_batch), data)
+
+    assert is_taken
+    assert row.tolist() == walk(data).batches.array.tolist()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        build_batch(RECORDS)[:-1],
+        build_batch(RECORDS) + b"\x00",
+        build_batch(RECORDS) * 2,
+        build_batch(RECORDS)[:-1] + b"?",
+        build_batch(RECORDS, codec=Codec.ZSTD),
+        build_batch(RECORDS, BatchSpec(base_offset=1)),
+        repacked(attributes=int(BatchFlags.LOG_APPEND_TIME)),
+        repacked(attributes=int(BatchFlags.CONTROL)),
+        repacked(last_offset_delta=2),
+        repacked(records_count=1),
+        repacked(records_count=3),
+        repacked(records_count=0, last_offset_delta=-1),
+        repacked(producer_id=7),
+        repacked(max_timestamp=1_004),
+        repacked(max_timestamp=1_006),
+    ],
+    ids=[
+        "nothing",
+        "cut off",
+        "a byte more",
+        "two",
+        "wrong CRC",
+        "compressed",
+        "other offset",
+        "append time",
+        "control",
+        "a gap at the end",
+        "fewer counted",
+        "more counted",
+        "none counted",
+        "no sequence",
+        "later than said",
+        "earlier than said",
+    ],
+)
+def test_an_unusual_batch_is_not_accepted(run: Callable[[Any], Any], data: bytes) -> None:
+    """A batch that is invalid or merely unusual is left to plain code."""
+    assert not accepted(run(accept_batch), data)[0]
+
+
+@pytest.mark.parametrize("rules", [(True, 0, 2_000), (False, 1_001, 2_000), (False, 0, 1_004)])
+def test_records_that_break_a_rule_are_not_accepted(run: Callable[[Any], Any], rules: Any) -> None:
+    """A missing key, or a timestamp outside the limits, is not accepted."""
+    assert not accepted(run(accept_batch), build_batch(RECORDS), rules)[0]
+
+
+def test_offsets_with_a_gap_are_not_accepted(
+    run: Callable[[Any], Any], record: Callable[..., bytes]
+) -> None:
+    """A gap would leave the log with an offset that has no record."""
+    header = BATCH_HEADER.unpack(build_batch(RECORDS))
+    area = record(0, 0) + record(5, 2)
+    whole = header._replace(length=BATCH_HEADER.size - 12 + len(area))
+
+    assert not accepted(run(accept_batch), pack_batch(whole, area))[0]
+
+
+def test_there_is_one_column_to_fill(run: Callable[[Any], Any]) -> None:
+    """The output has exactly one column."""
+    data = np.frombuffer(build_batch(RECORDS), np.uint8)
+
+    for columns in (0, 2):
+        out = np.zeros((rows.BATCH_COLUMNS, columns), np.int64)
+        assert not run(accept_batch)(data, False, 0, 2_000, out)
