@@ -1,4 +1,4 @@
-"""The options that several commands share, each declared once.
+"""What a command is declared with, and the options that several commands share.
 
 A command's own options are in its module under ``commands``. Nothing here or at the top of those
 modules imports NumPy or other slow packages, so that ``--help`` answers at once.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.cli.arguments import (
     directory_name,
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from tidelog.cli.argument_parser import CommandParser
 
     Commands = _SubParsersAction[CommandParser]
+    Check = Callable[[Namespace], str | None]
+    Part = Callable[[Any], object]
+    """Adds something to the parser of a command, as ``argument`` and ``checked_by`` return."""
 
 DIRECTORY_VARIABLE: Final = "TIDELOG_DIR"
 """The environment variable that names the directory where ``-d`` is not given."""
@@ -48,173 +52,105 @@ unless it names a zone; or a distance such as 90s, 30m, 1h, 2d or 1w: that long 
 (+1h: from now)."""
 
 
-def new_parser(
-    commands: Commands,
-    name: str,
-    text: str,
-    run: Callable[[Namespace], int],
-    *,
-    epilog: str | None = None,
-    printed_events: Collection[str] = (),
-) -> CommandParser:
-    """Add a command to the command line, with ``-v``, ``-q`` and ``--progress``.
+class Command(NamedTuple):
+    """A command, or a job of one: what the user types, and what may follow it.
 
-    Args:
-        commands: the commands of the whole command line.
-        name: what the user types.
-        text: the command's line in ``tidelog --help``.
-        run: runs the command and returns its exit code.
-        epilog: shown at the end of the command's help, before the exit codes.
-        printed_events: log events that the command reports itself, in its own output.
+    ``text`` is its line in ``tidelog --help``, ``epilog`` the end of its own help, before the exit
+    codes. ``printed_events`` are log events that it reports itself, in its own output; None: it
+    does not print what is logged, so ``-v``, ``-q`` and ``--progress`` are not options of it.
     """
-    parser = new_service_parser(commands, name, text, run, epilog=epilog)
-    parser.set_defaults(printed_events=printed_events, progress=Shown.ON_TERMINAL)
-    parser.add_argument(
-        "-v", "--verbose", action="store_true", help="log each step to standard error"
-    )
-    shown = parser.add_mutually_exclusive_group()
-    shown.add_argument(
-        "-q",
-        "--quiet",
-        action="store_const",
-        const=Shown.NEVER,
-        dest="progress",
-        help="do not show progress",
-    )
-    shown.add_argument(
-        "--progress",
-        action="store_const",
-        const=Shown.ALWAYS,
-        help="show progress even if standard error is not a terminal",
-    )
-    return parser
+
+    name: str
+    text: str
+    parts: tuple[Part, ...]
+    epilog: str | None = None
+    printed_events: Collection[str] | None = ()
+
+    def add_to(self, commands: Commands) -> CommandParser:
+        """Add it to the command line, or to the jobs of its command."""
+        parser = commands.add_parser(
+            self.name,
+            help=self.text,
+            description=self.text[:1].upper() + self.text[1:] + ".",
+            epilog=f"{self.epilog}\n\n{EXIT_CODES}" if self.epilog else EXIT_CODES,
+        )
+        parts = self.parts
+        if self.printed_events is not None:
+            parser.set_defaults(printed_events=self.printed_events, progress=Shown.ON_TERMINAL)
+            parts = (*_SHOWN, *parts)
+        for part in parts:
+            part(parser)
+        return parser
 
 
-def new_service_parser(
-    commands: Commands,
-    name: str,
-    text: str,
-    run: Callable[[Namespace], int],
-    *,
-    epilog: str | None = None,
-) -> CommandParser:
-    """Add a command that sets up logging itself: no ``-v``, and no notices are printed for it."""
-    parser = new_subparser(commands, name, text, epilog=epilog)
-    parser.set_defaults(run=run)
-    return parser
+def argument(*names: str, **given: Any) -> Part:  # noqa: ANN401 - those of argparse
+    """Return an option or a positional argument: what ``add_argument`` of argparse takes."""
+    return methodcaller("add_argument", *names, **given)
 
 
-def new_subparser(
-    commands: Commands, name: str, text: str, *, epilog: str | None = None
-) -> CommandParser:
-    """Add a command, or one of the jobs of a command, with its help."""
-    return commands.add_parser(
-        name,
+def checked_by(check: Check) -> Part:
+    """Return a check of the whole command line; see ``CommandParser.check_with``."""
+    return methodcaller("check_with", check)
+
+
+def exclusive(*options: Part) -> Part:
+    """Return options of which one may be given."""
+
+    def add(parser: CommandParser) -> None:
+        group = parser.add_mutually_exclusive_group()
+        for option in options:
+            option(group)
+
+    return add
+
+
+_SHOWN: Final = (
+    argument("-v", "--verbose", action="store_true", help="log each step to standard error"),
+    exclusive(
+        argument(
+            "-q",
+            "--quiet",
+            action="store_const",
+            const=Shown.NEVER,
+            dest="progress",
+            help="do not show progress",
+        ),
+        argument(
+            "--progress",
+            action="store_const",
+            const=Shown.ALWAYS,
+            help="show progress even if standard error is not a terminal",
+        ),
+    ),
+)
+
+
+def directory_option(text: str, *names: str) -> Part:
+    """Return an option that names one more directory; ``text`` is its help."""
+    return argument(
+        *(names or ("-d", "--dir")),
+        action="append",
+        default=[],
+        type=directory_name,
+        metavar="DIR",
+        dest="directories",
         help=text,
-        description=text[:1].upper() + text[1:] + ".",
-        epilog=f"{epilog}\n\n{EXIT_CODES}" if epilog else EXIT_CODES,
     )
 
 
-def add_directory(parser: CommandParser) -> None:
-    """Add DIR and ``-d DIR``: the one data directory that a command acts on.
-
-    Call it before the other positional arguments are added, as the first word may be DIR.
-    """
-    _add_directory_options(parser, "data directory", is_one=True)
-
-
-def add_directories(parser: CommandParser, *, may_be_partition: bool = False) -> None:
-    """Add DIR, ``-d DIR`` and ``--allow-partial``, for a command that reads several directories.
-
-    They are data directories or, where ``may_be_partition``, those of partitions. Call it first, as
-    ``add_directory``.
-    """
-    what = "data directory" + (", or one partition's directory" if may_be_partition else "")
-    _add_several(parser, what)
-    parser.add_argument(
-        "--allow-partial",
-        action="store_true",
-        help="leave out the partitions of topics that are in other data directories than those"
-        " given, which are an error otherwise",
+def _directories(what: str, *, is_one: bool = False) -> tuple[Part, ...]:
+    """Return DIR and ``-d DIR``; other positional arguments come after it."""
+    return (
+        argument(
+            DIRECTORY_WORD,
+            metavar="DIR",
+            nargs="?" if is_one else "*",
+            default=[],
+            help="the same as -d DIR",
+        ),
+        directory_option(f"{what} (default: ${DIRECTORY_VARIABLE})"),
+        lambda parser: parser.check_with(partial(_take_directories, parser, is_one=is_one)),
     )
-
-
-def add_whole_directories(parser: CommandParser) -> None:
-    """Add DIR and ``-d DIR``, repeatable, for a command that takes whole topics only."""
-    _add_several(parser, "data directory")
-
-
-def _add_several(parser: CommandParser, what: str) -> None:
-    _add_directory_options(parser, f"{what}; repeatable, if topics are in several", is_one=False)
-
-
-def _add_directory_options(parser: CommandParser, what: str, *, is_one: bool) -> None:
-    parser.add_argument(
-        DIRECTORY_WORD,
-        metavar="DIR",
-        nargs="?" if is_one else "*",
-        default=[],
-        help="the same as -d DIR",
-    )
-    parser.add_argument(
-        "-d",
-        "--dir",
-        action="append",
-        default=[],
-        type=directory_name,
-        metavar="DIR",
-        dest="directories",
-        help=f"{what} (default: ${DIRECTORY_VARIABLE})",
-    )
-    parser.check_with(partial(_take_directories, parser, is_one=is_one))
-
-
-def add_broker_directories(parser: CommandParser, dry_run: str) -> None:
-    """Add all options of a command that takes all data directories of a broker."""
-    add_whole_directories(parser)
-    parser.add_argument(
-        "--more",
-        action="append",
-        default=[],
-        type=directory_name,
-        metavar="DIR",
-        dest="directories",
-        help="the same as -d DIR",
-    )
-    add_server_properties(parser)
-    add_dry_run(parser, dry_run)
-    add_json(parser)
-
-
-def add_topic(parser: CommandParser, what: str | None = None) -> None:
-    """Add TOPIC; ``what`` is its help."""
-    parser.add_argument("topic", metavar="TOPIC", help=what)
-
-
-def add_optional_topic(parser: CommandParser) -> None:
-    """Add TOPIC, for a command that needs it only where a directory holds several topics."""
-    parser.add_argument(
-        "topic", metavar="TOPIC", nargs="?", help="may be omitted if DIR holds only one topic"
-    )
-
-
-def add_topics(parser: CommandParser) -> None:
-    """Add any number of TOPICs, for a command that acts on all topics if none is named."""
-    parser.add_argument(
-        "topics",
-        metavar="TOPIC",
-        nargs="*",
-        default=[],
-        help="only these topics (default: all)",
-    )
-
-
-def add_logs(parser: CommandParser) -> None:
-    """Add what chooses logs: directories, TOPICs and ``-p``."""
-    add_directories(parser, may_be_partition=True)
-    add_topics(parser)
-    add_partition(parser)
 
 
 def _take_directories(parser: CommandParser, args: Namespace, *, is_one: bool) -> str | None:
@@ -298,23 +234,16 @@ def _is_directory(path: str) -> bool:
         return False
 
 
-def add_partition(
-    parser: CommandParser,
-    text: str = "only this partition (default: all)",
-    *,
-    required: bool = False,
-) -> None:
-    """Add ``-p N``: one partition instead of all; the word all stands for all."""
-    parser.add_argument(
+def partition_option(text: str, *, required: bool = False) -> Part:
+    """Return ``-p N``: one partition instead of all; the word all stands for all."""
+    return argument(
         "-p", "--partition", type=partition_or_all, required=required, metavar="N", help=text
     )
 
 
-def add_partitions(
-    parser: CommandParser, text: str, *, required: bool = False, default: int | None = None
-) -> None:
-    """Add ``-p N`` to a command that makes partitions: how many there are to be."""
-    parser.add_argument(
+def partitions_option(text: str, *, required: bool = False, default: int | None = None) -> Part:
+    """Return ``-p N`` of a command that makes partitions: how many there are to be."""
+    return argument(
         "-p",
         "--partitions",
         type=partition_count,
@@ -325,83 +254,36 @@ def add_partitions(
     )
 
 
-def add_settings(parser: CommandParser) -> None:
-    """Add ``-o KEY=VALUE``."""
-    parser.add_argument(
-        "-o",
-        "--option",
-        action="append",
-        default=[],
-        type=key_value,
-        metavar="KEY=VALUE",
-        dest="options",
-        help="a Kafka setting, such as retention.ms=-1; repeatable",
-    )
+def json_option(text: str) -> Part:
+    """Return ``--json``; ``text`` is its help, as below."""
+    return argument("--json", action="store_true", help=text)
 
 
-def add_server_properties(parser: CommandParser) -> None:
-    """Add ``--server-properties``, for commands that depend on the settings of topics."""
-    parser.add_argument(
-        "--server-properties",
-        metavar="FILE",
-        help="the server.properties of the broker that wrote DIR: used for settings that"
-        " neither the topics nor the cluster metadata in DIR name",
-    )
+def dry_run_option(text: str) -> Part:
+    """Return ``--dry-run``."""
+    return argument("--dry-run", action="store_true", help=text)
 
 
-def add_json(parser: CommandParser, text: str = "print JSON instead of text") -> None:
-    """Add ``--json``."""
-    parser.add_argument("--json", action="store_true", help=text)
-
-
-def add_time(
-    parser: CommandParser,
-    name: str,
-    text: str,
-    *,
-    metavar: str = "TIME",
-    read: Callable[[str], int | str] = time_ms,
-) -> None:
-    """Add an option that takes a point in time, and say at the end of the help how one is given."""
-    parser.add_argument(name, type=read, metavar=metavar, help=text)
-    if TIME_FORMAT not in str(parser.epilog):
-        parser.epilog = f"{TIME_FORMAT}\n\n{parser.epilog}"
-
-
-def add_now(parser: CommandParser) -> None:
-    """Add ``--now``, for commands whose result depends on the time of day."""
-    add_time(parser, "--now", "the current time to assume (default: the system clock)")
-
-
-def add_range(
-    parser: CommandParser, start: str, end: str, *, can_start_at_end: bool = False
-) -> None:
-    """Add ``--from`` and ``--to``, the offsets of a range; ``start`` and ``end`` are their help."""
-    parser.add_argument(
-        "--from",
-        type=offset_or_end if can_start_at_end else not_negative,
-        metavar="OFFSET",
-        dest="start_offset",
-        help=start,
-    )
-    parser.add_argument("--to", type=not_negative, metavar="OFFSET", dest="end_offset", help=end)
-
-
-def add_target_directory(parser: CommandParser, text: str, *, required: bool = False) -> None:
-    """Add ``--to DIR``, the data directory that a command writes to; ``text`` is its help."""
-    parser.add_argument(
+def target_option(text: str, *, required: bool = False) -> Part:
+    """Return ``--to DIR``, the data directory that a command writes to."""
+    return argument(
         "--to", type=directory_name, metavar="DIR", dest="target", required=required, help=text
     )
 
 
-def add_txn(parser: CommandParser, text: str) -> None:
-    """Add ``--txn ID``, the id of the transaction that a command commits."""
-    parser.add_argument("--txn", metavar="ID", help=text)
+def txn_option(text: str) -> Part:
+    """Return ``--txn ID``, the id of the transaction that a command commits."""
+    return argument("--txn", metavar="ID", help=text)
 
 
-def add_compression(parser: CommandParser, text: str, default: str | None = None) -> None:
-    """Add ``--compression``, the codec of the batches that a command writes."""
-    parser.add_argument(
+def encoding_option(text: str) -> Part:
+    """Return ``--encoding``."""
+    return argument("--encoding", choices=("utf8", "base64", "hex"), default="utf8", help=text)
+
+
+def compression_option(text: str, default: str | None = None) -> Part:
+    """Return ``--compression``, the codec of the batches that a command writes."""
+    return argument(
         "--compression",
         choices=("none", "gzip", "snappy", "lz4", "zstd"),
         default=default,
@@ -409,32 +291,9 @@ def add_compression(parser: CommandParser, text: str, default: str | None = None
     )
 
 
-def add_dry_run(parser: CommandParser, text: str = "only print what would be deleted") -> None:
-    """Add ``--dry-run``."""
-    parser.add_argument("--dry-run", action="store_true", help=text)
-
-
-def add_full(parser: CommandParser) -> None:
-    """Add ``--full``, for commands that recover logs."""
-    parser.add_argument(
-        "--full",
-        action="store_true",
-        help="check every segment from the first on, even after a clean shutdown",
-    )
-
-
-def add_encoding(
-    parser: CommandParser,
-    text: str = "how keys, values and header values are printed (default utf8; those that are not"
-    " UTF-8 are in base64, and their row names the encoding)",
-) -> None:
-    """Add ``--encoding``; ``text`` is its help."""
-    parser.add_argument("--encoding", choices=("utf8", "base64", "hex"), default="utf8", help=text)
-
-
-def add_isolation(parser: CommandParser, default: Isolation = Isolation.READ_UNCOMMITTED) -> None:
-    """Add ``--isolation``."""
-    parser.add_argument(
+def isolation_option(default: Isolation) -> Part:
+    """Return ``--isolation``."""
+    return argument(
         "--isolation",
         choices=(str(Isolation.READ_UNCOMMITTED), str(READ_COMMITTED)),
         default=str(default),
@@ -442,13 +301,112 @@ def add_isolation(parser: CommandParser, default: Isolation = Isolation.READ_UNC
     )
 
 
-def add_visibility(parser: CommandParser) -> None:
-    """Add the options that say which records a reader sees."""
-    parser.add_argument(
+def range_options(start: str, end: str, *, can_start_at_end: bool = False) -> tuple[Part, Part]:
+    """Return ``--from`` and ``--to``, the offsets of a range; ``start``, ``end`` are their help."""
+    return (
+        argument(
+            "--from",
+            type=offset_or_end if can_start_at_end else not_negative,
+            metavar="OFFSET",
+            dest="start_offset",
+            help=start,
+        ),
+        argument("--to", type=not_negative, metavar="OFFSET", dest="end_offset", help=end),
+    )
+
+
+def time_option(
+    name: str, text: str, *, metavar: str = "TIME", read: Callable[[str], int | str] = time_ms
+) -> Part:
+    """Return an option that takes a point in time; the end of the help says how one is given."""
+
+    def add(parser: CommandParser) -> None:
+        parser.add_argument(name, type=read, metavar=metavar, help=text)
+        if TIME_FORMAT not in str(parser.epilog):
+            parser.epilog = f"{TIME_FORMAT}\n\n{parser.epilog}"
+
+    return add
+
+
+DIRECTORY: Final = _directories("data directory", is_one=True)
+"""The one data directory that a command acts on."""
+WHOLE_DIRECTORIES: Final = _directories("data directory; repeatable, if topics are in several")
+"""Data directories, for a command that takes whole topics only."""
+_ALLOW_PARTIAL: Final = argument(
+    "--allow-partial",
+    action="store_true",
+    help="leave out the partitions of topics that are in other data directories than those"
+    " given, which are an error otherwise",
+)
+DIRECTORIES: Final = (*WHOLE_DIRECTORIES, _ALLOW_PARTIAL)
+"""Data directories that a command reads."""
+PLACES: Final = (
+    *_directories(
+        "data directory, or one partition's directory; repeatable, if topics are in several"
+    ),
+    _ALLOW_PARTIAL,
+)
+"""Data directories, or those of partitions, that a command reads."""
+TOPIC: Final = argument("topic", metavar="TOPIC")
+OPTIONAL_TOPIC: Final = argument(
+    "topic", metavar="TOPIC", nargs="?", help="may be omitted if DIR holds only one topic"
+)
+TOPICS: Final = argument(
+    "topics", metavar="TOPIC", nargs="*", default=[], help="only these topics (default: all)"
+)
+PARTITION: Final = partition_option("only this partition (default: all)")
+LOGS: Final = (*PLACES, TOPICS, PARTITION)
+"""What chooses logs."""
+SETTINGS: Final = argument(
+    "-o",
+    "--option",
+    action="append",
+    default=[],
+    type=key_value,
+    metavar="KEY=VALUE",
+    dest="options",
+    help="a Kafka setting, such as retention.ms=-1; repeatable",
+)
+SERVER_PROPERTIES: Final = argument(
+    "--server-properties",
+    metavar="FILE",
+    help="the server.properties of the broker that wrote DIR: used for settings that"
+    " neither the topics nor the cluster metadata in DIR name",
+)
+"""For commands that depend on the settings of topics."""
+JSON: Final = json_option("print JSON instead of text")
+DRY_RUN: Final = dry_run_option("only print what would be deleted")
+NOW: Final = time_option("--now", "the current time to assume (default: the system clock)")
+"""For commands whose result depends on the time of day."""
+FULL: Final = argument(
+    "--full",
+    action="store_true",
+    help="check every segment from the first on, even after a clean shutdown",
+)
+"""For commands that recover logs."""
+ENCODING: Final = encoding_option(
+    "how keys, values and header values are printed (default utf8; those that are not"
+    " UTF-8 are in base64, and their row names the encoding)"
+)
+VISIBILITY: Final = (
+    argument(
         "--up-to",
         choices=("highWatermark", "logEnd"),
         default="highWatermark",
         dest="up_to",
         help="where reading ends (default highWatermark)",
+    ),
+    isolation_option(Isolation.READ_UNCOMMITTED),
+)
+"""Which records a reader sees."""
+
+
+def broker_options(dry_run: str) -> tuple[Part, ...]:
+    """Return all options of a command that takes all data directories of a broker."""
+    return (
+        *WHOLE_DIRECTORIES,
+        directory_option("the same as -d DIR", "--more"),
+        SERVER_PROPERTIES,
+        dry_run_option(dry_run),
+        JSON,
     )
-    add_isolation(parser)

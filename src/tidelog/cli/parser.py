@@ -72,5 +72,6 @@ def make_parser(words: Sequence[str] = ()) -> CommandParser:
     )
     named = [name for name in words[:1] if name in COMMAND_MODULES]
     for name in named or COMMAND_MODULES:
-        import_module(f"tidelog.cli.commands.{COMMAND_MODULES[name]}").add_parser(commands)
+        module = import_module(f"tidelog.cli.commands.{COMMAND_MODULES[name]}")
+        module.COMMAND.add_to(commands).set_defaults(run=module.run)
     return parser

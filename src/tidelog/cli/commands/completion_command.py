@@ -9,12 +9,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import new_parser
+from tidelog.cli.options import Command, argument
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.options import Commands
 
 BASH: Final = r"""# tidelog completion bash: completion for bash 4 and later
 _tidelog() {
@@ -88,23 +87,21 @@ complete -c tidelog -f -a '(__tidelog_complete)'
 SCRIPTS: Final = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog completion`` to the command line."""
-    text = "print the script by which a shell completes commands, options and topics"
-    parser = new_parser(
-        commands,
-        "completion",
-        text,
-        run,
-        epilog="bash: source <(tidelog completion bash), in ~/.bashrc\n"
-        "zsh:  source <(tidelog completion zsh), in ~/.zshrc after compinit\n"
-        "fish: tidelog completion fish > ~/.config/fish/completions/tidelog.fish",
-    )
-    parser.add_argument(
-        "shell",
-        choices=(*SCRIPTS, "words"),
-        help="the shell; words: print candidates for the words on standard input, as scripts ask",
-    )
+COMMAND: Final = Command(
+    "completion",
+    "print the script by which a shell completes commands, options and topics",
+    (
+        argument(
+            "shell",
+            choices=(*SCRIPTS, "words"),
+            help="the shell; words: print candidates for the words on standard input, as scripts"
+            " ask",
+        ),
+    ),
+    epilog="bash: source <(tidelog completion bash), in ~/.bashrc\n"
+    "zsh:  source <(tidelog completion zsh), in ~/.zshrc after compinit\n"
+    "fish: tidelog completion fish > ~/.config/fish/completions/tidelog.fish",
+)
 
 
 def run(args: Namespace) -> int:

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import new_parser
+from tidelog.cli.options import Command, argument
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.options import Commands
 
-
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog schema`` to the command line."""
-    text = "print the JSON schema of each line that a command prints as JSON"
-    parser = new_parser(
-        commands,
-        "schema",
-        text,
-        run,
-        epilog="tidelog schema list; tidelog schema plan retention",
-    )
-    parser.add_argument(
-        "words", metavar="COMMAND", nargs="*", help="the command; without it, all are named"
-    )
+COMMAND: Final = Command(
+    "schema",
+    "print the JSON schema of each line that a command prints as JSON",
+    (
+        argument(
+            "words", metavar="COMMAND", nargs="*", help="the command; without it, all are named"
+        ),
+    ),
+    epilog="tidelog schema list; tidelog schema plan retention",
+)
 
 
 def run(args: Namespace) -> int:

@@ -3,38 +3,47 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.commands.spark_jobs import compact_job, mirror_job, repartition_job, verify_job
-from tidelog.cli.options import new_parser
+from tidelog.cli.options import Command, argument
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.options import Commands
+    from tidelog.cli.argument_parser import CommandParser
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog spark`` with its jobs to the command line."""
-    text = "run a job on Spark: compact, mirror, repartition or verify"
-    parser = new_parser(commands, "spark", text, run)
+SESSION: Final = (
+    argument(
+        "--master",
+        default="local[*]",
+        metavar="URL",
+        help="Spark's master; its workers must see DIR (default local[*], this machine)",
+    ),
+    argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of the Spark session, such as spark.driver.memory=4g; repeatable",
+    ),
+)
+"""What each job takes besides its own options."""
+
+
+def _add_jobs(parser: CommandParser) -> None:
     jobs = parser.add_subparsers(dest="job", metavar="JOB", title="jobs", required=True)
     for job in (compact_job, mirror_job, repartition_job, verify_job):
-        one = job.add_job(jobs)
-        one.add_argument(
-            "--master",
-            default="local[*]",
-            metavar="URL",
-            help="Spark's master; its workers must see DIR (default local[*], this machine)",
-        )
-        one.add_argument(
-            "--conf",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="a setting of the Spark session, such as spark.driver.memory=4g; repeatable",
-        )
+        one = job.JOB._replace(parts=job.JOB.parts + SESSION).add_to(jobs)
         one.set_defaults(run_job=job.run, command=" ".join(one.prog.split()[1:]))
+
+
+COMMAND: Final = Command(
+    "spark",
+    "run a job on Spark: compact, mirror, repartition or verify",
+    (_add_jobs,),
+)
 
 
 def run(args: Namespace) -> int:

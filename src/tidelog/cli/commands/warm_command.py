@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import add_json, new_parser
+from tidelog.cli.options import JSON, Command
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.options import Commands
 
-
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog warm`` to the command line."""
-    text = "compile all kernels now, so that no later command waits for the compiler"
-    add_json(new_parser(commands, "warm", text, run, printed_events=("kernels-unavailable",)))
+COMMAND: Final = Command(
+    "warm",
+    "compile all kernels now, so that no later command waits for the compiler",
+    (JSON,),
+    printed_events=("kernels-unavailable",),
+)
 
 
 def run(args: Namespace) -> int:

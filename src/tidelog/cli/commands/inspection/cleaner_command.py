@@ -6,14 +6,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import (
-    add_json,
-    add_logs,
-    add_now,
-    add_server_properties,
-    add_settings,
-    new_parser,
-)
+from tidelog.cli.options import JSON, LOGS, NOW, SERVER_PROPERTIES, SETTINGS, Command, argument
 from tidelog.codec.shown_rows import as_json
 
 if TYPE_CHECKING:
@@ -21,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidelog.cleaner.compaction import CompactionFacts
-    from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
 
 
@@ -35,16 +27,11 @@ _GAUGES: Final = {
 """The gauges of a service's cleaner, by their names in JSON."""
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog cleaner`` to the command line."""
-    text = "show how far compacted topics are cleaned, and what limits it"
-    parser = new_parser(commands, "cleaner", text, run)
-    parser.add_argument("operation", choices=("status",))
-    add_logs(parser)
-    add_now(parser)
-    add_settings(parser)
-    add_server_properties(parser)
-    add_json(parser)
+COMMAND: Final = Command(
+    "cleaner",
+    "show how far compacted topics are cleaned, and what limits it",
+    (argument("operation", choices=("status",)), *LOGS, NOW, SETTINGS, SERVER_PROPERTIES, JSON),
+)
 
 
 def run(args: Namespace) -> int:

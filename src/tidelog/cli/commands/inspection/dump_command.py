@@ -7,14 +7,13 @@ import sys
 from errno import EISDIR
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.options import add_encoding, add_range, new_parser
+from tidelog.cli.options import ENCODING, Command, argument, range_options
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from tidelog.cli.options import Commands
     from tidelog.explain.internal_records import InternalTopic
 
 _DECODED: Final = {
@@ -26,29 +25,31 @@ _DECODED: Final = {
 """The topics whose records can be decoded, by the words of ``--decode``."""
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog dump`` to the command line."""
-    parser = new_parser(commands, "dump", "print files of a log as JSON lines", run)
-    parser.add_argument(
-        "files",
-        metavar="FILE",
-        nargs="+",
-        help="a .log, .index, .timeindex, .txnindex, .snapshot or checkpoint file, meta.properties,"
-        " partition.metadata or tidelog.topics.json",
-    )
-    parser.add_argument("--records", action="store_true", help="also print the records of a .log")
-    parser.add_argument(
-        "--decode",
-        choices=(*_DECODED, "none"),
-        help="print the records of a .log as what Kafka writes into this internal topic (default:"
-        " by the name of the file's directory)",
-    )
-    add_range(
-        parser,
-        "omit batches of a .log that end below this offset",
-        "stop before this offset; a batch is printed whole if any of its offsets is in range",
-    )
-    add_encoding(parser)
+COMMAND: Final = Command(
+    "dump",
+    "print files of a log as JSON lines",
+    (
+        argument(
+            "files",
+            metavar="FILE",
+            nargs="+",
+            help="a .log, .index, .timeindex, .txnindex, .snapshot or checkpoint file,"
+            " meta.properties, partition.metadata or tidelog.topics.json",
+        ),
+        argument("--records", action="store_true", help="also print the records of a .log"),
+        argument(
+            "--decode",
+            choices=(*_DECODED, "none"),
+            help="print the records of a .log as what Kafka writes into this internal topic"
+            " (default: by the name of the file's directory)",
+        ),
+        *range_options(
+            "omit batches of a .log that end below this offset",
+            "stop before this offset; a batch is printed whole if any of its offsets is in range",
+        ),
+        ENCODING,
+    ),
+)
 
 
 def run(args: Namespace) -> int:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.cli.arguments import columns
 from tidelog.cli.options import (
-    add_json,
-    add_logs,
-    add_now,
-    add_server_properties,
-    add_settings,
-    new_parser,
+    JSON,
+    LOGS,
+    NOW,
+    SERVER_PROPERTIES,
+    SETTINGS,
+    Command,
+    argument,
+    checked_by,
 )
 from tidelog.codec.shown_rows import as_json
 
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.explain.pictures.log_picture import LogPicture
     from tidelog.explain.pictures.take_picture import Planning
@@ -33,48 +34,50 @@ _MAX_WHOLE: Final = 12
 """Logs that one SVG file shows with their batches; more are a strip each."""
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog picture`` to the command line."""
-    text = "draw logs: segments, batches, offsets, transactions, plans"
-    parser = new_parser(commands, "picture", text, run)
-    add_logs(parser)
-    parser.add_argument(
-        "--width",
-        type=columns,
-        metavar="COLUMNS",
-        help="width of the drawing, at least 40 (default: $COLUMNS, or the terminal's)",
-    )
-    parser.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
-    parser.add_argument(
-        "--svg",
-        metavar="FILE",
-        help="draw into an SVG file that needs no other one; - is standard output; more than"
-        f" {_MAX_WHOLE} logs are drawn as with --overview",
-    )
-    parser.add_argument("--force", action="store_true", help="replace the SVG file if it exists")
-    parser.add_argument(
-        "--brief",
-        action="store_true",
-        help="only segments and offsets, as describe: no batches are read",
-    )
-    parser.add_argument(
-        "--overview",
-        action="store_true",
-        help="a strip for each log, all to one scale; no batches are read",
-    )
-    add_now(parser)
-    add_settings(parser)
-    add_server_properties(parser)
-    add_json(parser)
-    parser.check_with(_check_output)
-
-
 def _check_output(args: Namespace) -> str | None:
     if args.svg is not None and args.json:
         return "--svg and --json: choose one"
     if args.force and args.svg in {None, _STANDARD_OUTPUT}:
         return "--force is for --svg FILE"
     return None
+
+
+COMMAND: Final = Command(
+    "picture",
+    "draw logs: segments, batches, offsets, transactions, plans",
+    (
+        *LOGS,
+        argument(
+            "--width",
+            type=columns,
+            metavar="COLUMNS",
+            help="width of the drawing, at least 40 (default: $COLUMNS, or the terminal's)",
+        ),
+        argument("--ascii", action="store_true", help="draw with ASCII characters only"),
+        argument(
+            "--svg",
+            metavar="FILE",
+            help="draw into an SVG file that needs no other one; - is standard output; more than"
+            f" {_MAX_WHOLE} logs are drawn as with --overview",
+        ),
+        argument("--force", action="store_true", help="replace the SVG file if it exists"),
+        argument(
+            "--brief",
+            action="store_true",
+            help="only segments and offsets, as describe: no batches are read",
+        ),
+        argument(
+            "--overview",
+            action="store_true",
+            help="a strip for each log, all to one scale; no batches are read",
+        ),
+        NOW,
+        SETTINGS,
+        SERVER_PROPERTIES,
+        JSON,
+        checked_by(_check_output),
+    ),
+)
 
 
 def run(args: Namespace) -> int:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import percentage
 from tidelog.cli.options import (
-    add_full,
-    add_json,
-    add_logs,
-    add_now,
-    add_server_properties,
-    add_settings,
-    new_parser,
+    FULL,
+    JSON,
+    LOGS,
+    NOW,
+    SERVER_PROPERTIES,
+    SETTINGS,
+    Command,
+    argument,
 )
 from tidelog.codec.shown_rows import as_json
 from tidelog.errors import InvalidArgument
@@ -23,31 +24,32 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping
 
-    from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
     from tidelog.log.retention.shrunk_log import ShrunkLog
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog plan`` to the command line."""
-    text = "print what an operation would do, without changing anything"
-    parser = new_parser(commands, "plan", text, run)
-    parser.add_argument("operation", choices=("recovery", "retention", "compaction"))
-    parser.add_argument(
-        "--disk-percent",
-        type=percentage,
-        metavar="N",
-        help="retention of a whole directory: also what tidelog.retention.disk.percent=N of a"
-        " service would delete",
-    )
-    add_logs(parser)
-    add_full(parser)
-    add_now(parser)
-    add_settings(parser)
-    add_server_properties(parser)
-    add_json(parser)
+COMMAND: Final = Command(
+    "plan",
+    "print what an operation would do, without changing anything",
+    (
+        argument("operation", choices=("recovery", "retention", "compaction")),
+        argument(
+            "--disk-percent",
+            type=percentage,
+            metavar="N",
+            help="retention of a whole directory: also what tidelog.retention.disk.percent=N of a"
+            " service would delete",
+        ),
+        *LOGS,
+        FULL,
+        NOW,
+        SETTINGS,
+        SERVER_PROPERTIES,
+        JSON,
+    ),
+)
 
 
 def run(args: Namespace) -> int:

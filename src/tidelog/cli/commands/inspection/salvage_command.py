@@ -5,39 +5,35 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.options import (
-    add_encoding,
-    add_json,
-    add_logs,
-    new_parser,
-)
+from tidelog.cli.options import ENCODING, JSON, LOGS, Command, argument
 from tidelog.codec.shown_rows import as_json
 from tidelog.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.options import Commands
     from tidelog.env.files import FileSystem
     from tidelog.log.loading.lost_records import ReadableContent
     from tidelog.readonly.salvage import CutFile
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog salvage`` to the command line."""
-    text = "list what recoveries cut off and kept, or print the records in it"
-    parser = new_parser(commands, "salvage", text, run)
-    add_logs(parser)
-    parser.add_argument(
-        "--records",
-        action="store_true",
-        help="print the readable records as JSON lines, as tidelog cat does; exit with 1 if bytes"
-        " were skipped",
-    )
-    add_encoding(parser)
-    add_json(parser)
+COMMAND: Final = Command(
+    "salvage",
+    "list what recoveries cut off and kept, or print the records in it",
+    (
+        *LOGS,
+        argument(
+            "--records",
+            action="store_true",
+            help="print the readable records as JSON lines, as tidelog cat does; exit with 1 if"
+            " bytes were skipped",
+        ),
+        ENCODING,
+        JSON,
+    ),
+)
 
 
 def run(args: Namespace) -> int:

@@ -6,19 +6,19 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import (
-    add_json,
-    add_logs,
-    add_now,
-    add_server_properties,
-    add_settings,
-    new_parser,
+    LOGS,
+    NOW,
+    SERVER_PROPERTIES,
+    SETTINGS,
+    Command,
+    argument,
+    json_option,
 )
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from tidelog.cli.options import Commands
     from tidelog.explain.tables.system_table import Column, Row, SystemTable
 
 TABLES: Final = (
@@ -42,16 +42,18 @@ _PAGE_ROWS: Final = 1000
 """Rows whose columns are aligned with one another."""
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog table`` to the command line."""
-    text = "print a system table, one row per line"
-    parser = new_parser(commands, "table", text, run)
-    parser.add_argument("table", metavar="TABLE", choices=TABLES, help=", ".join(TABLES))
-    add_logs(parser)
-    add_now(parser)
-    add_settings(parser)
-    add_server_properties(parser)
-    add_json(parser, "print each row as JSON; times are in ms since 1970-01-01")
+COMMAND: Final = Command(
+    "table",
+    "print a system table, one row per line",
+    (
+        argument("table", metavar="TABLE", choices=TABLES, help=", ".join(TABLES)),
+        *LOGS,
+        NOW,
+        SETTINGS,
+        SERVER_PROPERTIES,
+        json_option("print each row as JSON; times are in ms since 1970-01-01"),
+    ),
+)
 
 
 def run(args: Namespace) -> int:

@@ -6,16 +6,15 @@ import json
 import os
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import add_json, add_logs, add_settings, new_parser
+from tidelog.cli.options import JSON, LOGS, SETTINGS, Command
 from tidelog.codec.shown_rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.cli.progress import Task
     from tidelog.explain.verify.checked import Checked
@@ -25,13 +24,11 @@ if TYPE_CHECKING:
     from tidelog.segment.filenames import TopicPartition
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog verify`` to the command line."""
-    text = "check everything in partition directories, without changing anything"
-    parser = new_parser(commands, "verify", text, run)
-    add_logs(parser)
-    add_settings(parser)
-    add_json(parser)
+COMMAND: Final = Command(
+    "verify",
+    "check everything in partition directories, without changing anything",
+    (*LOGS, SETTINGS, JSON),
+)
 
 
 def run(args: Namespace) -> int:

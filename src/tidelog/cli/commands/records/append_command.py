@@ -8,14 +8,15 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Final, Protocol
 
 from tidelog.cli.options import (
-    add_compression,
-    add_directory,
-    add_encoding,
-    add_partition,
-    add_settings,
-    add_topic,
-    add_txn,
-    new_parser,
+    DIRECTORY,
+    SETTINGS,
+    TOPIC,
+    Command,
+    argument,
+    compression_option,
+    encoding_option,
+    partition_option,
+    txn_option,
 )
 from tidelog.errors import (
     DirectoryLocked,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterable, Iterator
 
-    from tidelog.cli.options import Commands
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.embedded.busy_directory import BusyDirectory
@@ -62,40 +62,36 @@ class BadLine(InvalidArgument):
         return f"{self.path}{', ' * bool(self.path)}line {self.number}: {self.reason}"
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog append`` to the command line."""
-    parser = new_parser(
-        commands,
-        "append",
-        "append records to a topic, from a file or standard input",
-        run,
-        epilog='a record as JSON: {"key": text, "value": text, "headers": [[name, text], …],'
-        ' "timestamp": ms,\n"partition": number, "keyEncoding": "base64", "valueEncoding": "hex"};'
-        " every member is optional;\ntext may be null; a timestamp may be a date and time;"
-        " the lines that cat prints are such records",
-    )
-    add_directory(parser)
-    add_topic(parser)
-    parser.add_argument("file", metavar="FILE", nargs="?", help="input (default: standard input)")
-    parser.add_argument(
-        "--format",
-        choices=("text", "json"),
-        default="text",
-        help="text (the default): each line is a value; json: each line is a record",
-    )
-    add_encoding(
-        parser,
-        "how keys, values and header values are written where a line does not say it"
-        " (default utf8)",
-    )
-    add_partition(parser, "append to this partition only")
-    add_compression(parser, "codec of the batches (default none)", default="none")
-    add_txn(
-        parser,
-        "append all of the input or, if anything fails, nothing; if ID was committed before,"
-        " nothing is appended again",
-    )
-    add_settings(parser)
+COMMAND: Final = Command(
+    "append",
+    "append records to a topic, from a file or standard input",
+    (
+        *DIRECTORY,
+        TOPIC,
+        argument("file", metavar="FILE", nargs="?", help="input (default: standard input)"),
+        argument(
+            "--format",
+            choices=("text", "json"),
+            default="text",
+            help="text (the default): each line is a value; json: each line is a record",
+        ),
+        encoding_option(
+            "how keys, values and header values are written where a line does not say it"
+            " (default utf8)"
+        ),
+        partition_option("append to this partition only"),
+        compression_option("codec of the batches (default none)", default="none"),
+        txn_option(
+            "append all of the input or, if anything fails, nothing; if ID was committed before,"
+            " nothing is appended again"
+        ),
+        SETTINGS,
+    ),
+    epilog='a record as JSON: {"key": text, "value": text, "headers": [[name, text], …],'
+    ' "timestamp": ms,\n"partition": number, "keyEncoding": "base64", "valueEncoding": "hex"};'
+    " every member is optional;\ntext may be null; a timestamp may be a date and time;"
+    " the lines that cat prints are such records",
+)
 
 
 def run(args: Namespace) -> int:

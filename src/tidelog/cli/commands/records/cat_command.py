@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING, Final
 from tidelog.cli.arguments import byte_pattern, not_negative, record_form
 from tidelog.cli.cat.record_selection import Filter, Selection
 from tidelog.cli.options import (
+    ENCODING,
+    OPTIONAL_TOPIC,
+    PARTITION,
+    PLACES,
     READ_COMMITTED,
-    add_directories,
-    add_encoding,
-    add_optional_topic,
-    add_partition,
-    add_range,
-    add_time,
-    add_visibility,
-    new_parser,
+    VISIBILITY,
+    Command,
+    argument,
+    range_options,
+    time_option,
 )
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.argument_parser import CommandParser
-    from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.readonly.damaged_range import DamagedRange, OnDamage
     from tidelog.readonly.read_only_log import ReadOnlyLog
@@ -41,65 +40,65 @@ A line end is added unless the text ends in an escape. text, raw and such texts
 print bytes as they are, unless --encoding is base64 or hex."""
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog cat`` to the command line."""
-    text = "print a topic's records, as JSON lines or in another form"
-    parser = new_parser(commands, "cat", text, run, epilog=_FORMS)
-    add_directories(parser, may_be_partition=True)
-    add_optional_topic(parser)
-    add_partition(parser)
-    _add_choice(parser)
-    add_visibility(parser)
-    parser.add_argument("-n", "--limit", type=not_negative, metavar="N", help="at most N records")
-    parser.add_argument(
-        "-f",
-        "--follow",
-        action="store_true",
-        help="keep printing records as they are appended, until Ctrl-C or -n",
-    )
-    parser.add_argument(
-        "--skip-damage",
-        action="store_true",
-        help="continue after damage, and print to standard error what is skipped, and how many"
-        " records are beyond the checkpointed offsets; exit with 1 if there are any",
-    )
-    parser.add_argument(
-        "--below-start",
-        action="store_true",
-        help="also print the records below the log start that are still in the files",
-    )
-    parser.add_argument(
-        "--format",
-        type=record_form,
-        default="json",
-        metavar="FORMAT",
-        help="json (the default), text, raw, csv, or a text such as '%%k %%v'",
-    )
-    add_encoding(parser)
-
-
-def _add_choice(parser: CommandParser) -> None:
-    """Add the options that choose records."""
-    add_range(
-        parser,
-        "first offset; 'end' is the end of each partition",
-        "end offset, exclusive",
-        can_start_at_end=True,
-    )
-    parser.add_argument(
-        "--last", type=not_negative, metavar="N", help="only the last N records of each partition"
-    )
-    add_time(parser, "--since", "only records with this timestamp or a later one")
-    add_time(parser, "--until", "only records with an earlier timestamp")
-    parser.add_argument(
-        "--key", metavar="KEY", help="only records with this key, written as --encoding says"
-    )
-    parser.add_argument(
-        "--grep",
-        type=byte_pattern,
-        metavar="REGEX",
-        help="only records in whose key or value this regular expression is found",
-    )
+COMMAND: Final = Command(
+    "cat",
+    "print a topic's records, as JSON lines or in another form",
+    (
+        *PLACES,
+        OPTIONAL_TOPIC,
+        PARTITION,
+        *range_options(
+            "first offset; 'end' is the end of each partition",
+            "end offset, exclusive",
+            can_start_at_end=True,
+        ),
+        argument(
+            "--last",
+            type=not_negative,
+            metavar="N",
+            help="only the last N records of each partition",
+        ),
+        time_option("--since", "only records with this timestamp or a later one"),
+        time_option("--until", "only records with an earlier timestamp"),
+        argument(
+            "--key", metavar="KEY", help="only records with this key, written as --encoding says"
+        ),
+        argument(
+            "--grep",
+            type=byte_pattern,
+            metavar="REGEX",
+            help="only records in whose key or value this regular expression is found",
+        ),
+        *VISIBILITY,
+        argument("-n", "--limit", type=not_negative, metavar="N", help="at most N records"),
+        argument(
+            "-f",
+            "--follow",
+            action="store_true",
+            help="keep printing records as they are appended, until Ctrl-C or -n",
+        ),
+        argument(
+            "--skip-damage",
+            action="store_true",
+            help="continue after damage, and print to standard error what is skipped, and how many"
+            " records are beyond the checkpointed offsets; exit with 1 if there are any",
+        ),
+        argument(
+            "--below-start",
+            action="store_true",
+            help="also print the records below the log start that are still in the files",
+        ),
+        argument(
+            "--format",
+            type=record_form,
+            default="json",
+            metavar="FORMAT",
+            help="json (the default), text, raw, csv, or a text such as '%%k %%v'",
+        ),
+        ENCODING,
+    ),
+    epilog=_FORMS,
+)
 
 
 def run(args: Namespace) -> int:

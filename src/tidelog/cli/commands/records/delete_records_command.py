@@ -4,46 +4,48 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.arguments import deletion_end
 from tidelog.cli.options import (
-    add_directories,
-    add_dry_run,
-    add_json,
-    add_now,
-    add_partition,
-    add_settings,
-    add_topic,
-    new_parser,
+    DRY_RUN,
+    JSON,
+    NOW,
+    PLACES,
+    SETTINGS,
+    TOPIC,
+    Command,
+    argument,
+    partition_option,
 )
 from tidelog.codec.shown_rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import ChosenPartitions, Place
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog delete-records`` to the command line."""
-    text = "delete a topic's records below an offset"
-    parser = new_parser(commands, "delete-records", text, run)
-    add_directories(parser, may_be_partition=True)
-    add_topic(parser)
-    parser.add_argument(
-        "--before",
-        type=deletion_end,
-        required=True,
-        metavar="OFFSET",
-        help="the new log start offset, or highWatermark: delete all that readers see",
-    )
-    add_partition(parser, "the partition whose records are deleted, or all", required=True)
-    add_dry_run(parser)
-    add_now(parser)
-    add_settings(parser)
-    add_json(parser)
+COMMAND: Final = Command(
+    "delete-records",
+    "delete a topic's records below an offset",
+    (
+        *PLACES,
+        TOPIC,
+        argument(
+            "--before",
+            type=deletion_end,
+            required=True,
+            metavar="OFFSET",
+            help="the new log start offset, or highWatermark: delete all that readers see",
+        ),
+        partition_option("the partition whose records are deleted, or all", required=True),
+        DRY_RUN,
+        NOW,
+        SETTINGS,
+        JSON,
+    ),
+)
 
 
 def run(args: Namespace) -> int:

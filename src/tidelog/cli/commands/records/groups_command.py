@@ -5,27 +5,26 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import add_directories, add_json, new_parser
+from tidelog.cli.options import DIRECTORIES, JSON, Command, argument
 from tidelog.codec.shown_rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.options import Commands
     from tidelog.explain.groups import GroupPosition
 
 _COLUMNS: Final = ("group", "partition", "offset", "high watermark", "lag", "committed")
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog groups`` to the command line."""
-    text = "show the committed positions of consumer groups, and how far they are behind"
-    parser = new_parser(commands, "groups", text, run)
-    add_directories(parser)
-    parser.add_argument(
-        "groups", metavar="GROUP", nargs="*", help="only these groups (default: all)"
-    )
-    add_json(parser)
+COMMAND: Final = Command(
+    "groups",
+    "show the committed positions of consumer groups, and how far they are behind",
+    (
+        *DIRECTORIES,
+        argument("groups", metavar="GROUP", nargs="*", help="only these groups (default: all)"),
+        JSON,
+    ),
+)
 
 
 def run(args: Namespace) -> int:

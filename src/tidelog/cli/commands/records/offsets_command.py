@@ -3,55 +3,58 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.arguments import offset_target
 from tidelog.cli.options import (
+    OPTIONAL_TOPIC,
+    PARTITION,
+    PLACES,
     READ_COMMITTED,
-    add_directories,
-    add_json,
-    add_optional_topic,
-    add_partition,
-    add_range,
-    add_time,
-    add_visibility,
-    new_parser,
+    VISIBILITY,
+    Command,
+    argument,
+    json_option,
+    range_options,
+    time_option,
 )
 from tidelog.codec.shown_rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
     from tidelog.errors import CorruptMessage
     from tidelog.readonly.holes import Hole
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog offsets`` to the command line."""
-    text = "print the offsets of each partition, or its offset at a time, as JSON lines"
-    parser = new_parser(commands, "offsets", text, run)
-    add_directories(parser, may_be_partition=True)
-    add_optional_topic(parser)
-    add_partition(parser)
-    add_time(
-        parser,
-        "--at",
-        "print one offset: earliest, latest, max-timestamp, or that of a TIME",
-        metavar="WHEN",
-        read=offset_target,
-    )
-    text = "count records, aborted records, markers and gaps between two offsets"
-    parser.add_argument("--count", action="store_true", help=text)
-    add_range(
-        parser,
-        "count from here, such as a consumer's position (default: the log start)",
-        "count to here, exclusive (default: where reading ends)",
-    )
-    add_visibility(parser)
-    add_json(parser, "accepted for consistency: output is always JSON")
+COMMAND: Final = Command(
+    "offsets",
+    "print the offsets of each partition, or its offset at a time, as JSON lines",
+    (
+        *PLACES,
+        OPTIONAL_TOPIC,
+        PARTITION,
+        time_option(
+            "--at",
+            "print one offset: earliest, latest, max-timestamp, or that of a TIME",
+            metavar="WHEN",
+            read=offset_target,
+        ),
+        argument(
+            "--count",
+            action="store_true",
+            help="count records, aborted records, markers and gaps between two offsets",
+        ),
+        *range_options(
+            "count from here, such as a consumer's position (default: the log start)",
+            "count to here, exclusive (default: where reading ends)",
+        ),
+        *VISIBILITY,
+        json_option("accepted for consistency: output is always JSON"),
+    ),
+)
 
 
 def run(args: Namespace) -> int:

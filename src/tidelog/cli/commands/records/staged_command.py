@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.options import add_directory, add_json, new_parser
+from tidelog.cli.options import DIRECTORY, Command, argument, json_option
 from tidelog.errors import InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from tidelog.cli.options import Commands
 
-
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog staged`` to the command line."""
-    parser = new_parser(
-        commands,
-        "staged",
-        "list, finish or drop transactions that are not applied yet; forget committed ones",
-        run,
-        epilog="list: committed transactions that are not applied yet, those that wait for the"
-        " process\nthat holds the directory, and staged files\n"
-        "commit: apply what is committed; every command that writes does so, too\n"
-        "drop: give up what is left of a committed transaction; what is in the logs stays\n"
-        "forget: let the id of a finished transaction be used again, as for a topic that was\n"
-        "deleted and created again; a repeat of it is then written",
-    )
-    parser.add_argument("action", choices=("list", "commit", "drop", "forget"))
-    add_directory(parser)
-    parser.add_argument("txn", metavar="TXN", nargs="?", help="the transaction to drop or forget")
-    add_json(parser, "list: print JSON lines instead of text")
+COMMAND: Final = Command(
+    "staged",
+    "list, finish or drop transactions that are not applied yet; forget committed ones",
+    (
+        argument("action", choices=("list", "commit", "drop", "forget")),
+        *DIRECTORY,
+        argument("txn", metavar="TXN", nargs="?", help="the transaction to drop or forget"),
+        json_option("list: print JSON lines instead of text"),
+    ),
+    epilog="list: committed transactions that are not applied yet, those that wait for the"
+    " process\nthat holds the directory, and staged files\n"
+    "commit: apply what is committed; every command that writes does so, too\n"
+    "drop: give up what is left of a committed transaction; what is in the logs stays\n"
+    "forget: let the id of a finished transaction be used again, as for a topic that was\n"
+    "deleted and created again; a repeat of it is then written",
+)
 
 
 def run(args: Namespace) -> int:

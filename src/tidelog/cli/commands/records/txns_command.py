@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import not_negative
-from tidelog.cli.options import add_json, add_logs, new_parser
+from tidelog.cli.options import JSON, LOGS, Command, argument, exclusive
 from tidelog.cli.terminal import begun_by, print_counts, print_message
 from tidelog.codec.shown_rows import list_as_json
 from tidelog.errors import InvalidArgument
@@ -14,55 +14,46 @@ from tidelog.errors import InvalidArgument
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.argument_parser import CommandParser
-    from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
     from tidelog.readonly.read_only_log import Offsets
     from tidelog.readonly.replayed_transactions import LogTransactions
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog txns`` to the command line."""
-    text = "list open and aborted transactions, and who holds the last stable offset"
-    parser = new_parser(
-        commands,
-        "txns",
-        text,
-        run,
-        epilog="txns abort TOPIC-PARTITION --producer-id N: print the marker that would abort the\n"
-        "open transaction of a producer, and what readers see from then on; --execute writes it.\n"
-        "txns abort TOPIC-PARTITION --undo: print whether that marker can be taken back, as long\n"
-        "as nothing is appended behind it; --execute does so.",
-        printed_events={"truncated-below-high-watermark"},
-    )
-    add_logs(parser)
-    _add_abort(parser)
-    parser.add_argument(
-        "--open",
-        action="store_true",
-        dest="only_open",
-        help="only open transactions; reads the log from the newest producer snapshot on",
-    )
-    add_json(parser)
-
-
-def _add_abort(parser: CommandParser) -> None:
-    """Add the options of ``txns abort``."""
-    acts = parser.add_mutually_exclusive_group()
-    acts.add_argument(
-        "--producer-id",
-        type=not_negative,
-        metavar="N",
-        help="abort: the producer whose transaction is open",
-    )
-    acts.add_argument(
-        "--undo", action="store_true", help="abort: take the last marker written so back"
-    )
-    parser.add_argument(
-        "--execute",
-        action="store_true",
-        help="abort: do it, instead of printing what would be done",
-    )
+COMMAND: Final = Command(
+    "txns",
+    "list open and aborted transactions, and who holds the last stable offset",
+    (
+        *LOGS,
+        exclusive(
+            argument(
+                "--producer-id",
+                type=not_negative,
+                metavar="N",
+                help="abort: the producer whose transaction is open",
+            ),
+            argument(
+                "--undo", action="store_true", help="abort: take the last marker written so back"
+            ),
+        ),
+        argument(
+            "--execute",
+            action="store_true",
+            help="abort: do it, instead of printing what would be done",
+        ),
+        argument(
+            "--open",
+            action="store_true",
+            dest="only_open",
+            help="only open transactions; reads the log from the newest producer snapshot on",
+        ),
+        JSON,
+    ),
+    epilog="txns abort TOPIC-PARTITION --producer-id N: print the marker that would abort the\n"
+    "open transaction of a producer, and what readers see from then on; --execute writes it.\n"
+    "txns abort TOPIC-PARTITION --undo: print whether that marker can be taken back, as long\n"
+    "as nothing is appended behind it; --execute does so.",
+    printed_events={"truncated-below-high-watermark"},
+)
 
 
 def run(args: Namespace) -> int:

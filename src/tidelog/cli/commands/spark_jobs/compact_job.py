@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import at_least_one, not_negative
 from tidelog.cli.options import (
-    add_directories,
-    add_dry_run,
-    add_json,
-    add_now,
-    add_settings,
-    add_topics,
-    new_subparser,
+    DIRECTORIES,
+    JSON,
+    NOW,
+    SETTINGS,
+    TOPICS,
+    Command,
+    argument,
+    dry_run_option,
 )
 
 if TYPE_CHECKING:
@@ -21,46 +22,43 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tidelog.cli.argument_parser import CommandParser
-    from tidelog.cli.options import Commands
 
-EPILOG: Final = (
-    "For logs whose keys do not fit the memory of one machine; tidelog compact is faster for\n"
+JOB: Final = Command(
+    "compact",
+    "clean compacted topics once on Spark, ignoring min.cleanable.dirty.ratio",
+    (
+        *DIRECTORIES,
+        TOPICS,
+        NOW,
+        SETTINGS,
+        dry_run_option("only print what would be dropped"),
+        argument(
+            "--local-below",
+            type=not_negative,
+            metavar="BYTES",
+            help="if fewer bytes of a log must be read, clean it without Spark's tasks, which is"
+            " faster (default: 4 GiB)",
+        ),
+        argument(
+            "--buckets",
+            type=at_least_one,
+            metavar="N",
+            help="divide the keys into N parts, each held in memory by one task (default: parts of"
+            " about 1 GiB, and at least one for each task that runs at a time)",
+        ),
+        argument(
+            "--exact-keys",
+            action="store_true",
+            help="compare keys themselves, not only their 128-bit hashes; this takes longer",
+        ),
+        JSON,
+    ),
+    epilog="For logs whose keys do not fit the memory of one machine; tidelog compact is faster"
+    " for\n"
     "others. Except with --dry-run, the directory is locked until the job ends: stop its\n"
-    "service first."
+    "service first.",
+    printed_events=None,
 )
-
-
-def add_job(jobs: Commands) -> CommandParser:
-    """Add the job to the command line."""
-    text = "clean compacted topics once on Spark, ignoring min.cleanable.dirty.ratio"
-    parser = new_subparser(jobs, "compact", text, epilog=EPILOG)
-    add_directories(parser)
-    add_topics(parser)
-    add_now(parser)
-    add_settings(parser)
-    add_dry_run(parser, "only print what would be dropped")
-    parser.add_argument(
-        "--local-below",
-        type=not_negative,
-        metavar="BYTES",
-        help="if fewer bytes of a log must be read, clean it without Spark's tasks, which is faster"
-        " (default: 4 GiB)",
-    )
-    parser.add_argument(
-        "--buckets",
-        type=at_least_one,
-        metavar="N",
-        help="divide the keys into N parts, each held in memory by one task (default: parts of"
-        " about 1 GiB, and at least one for each task that runs at a time)",
-    )
-    parser.add_argument(
-        "--exact-keys",
-        action="store_true",
-        help="compare keys themselves, not only their 128-bit hashes; this takes longer",
-    )
-    add_json(parser)
-    return parser
 
 
 def run(args: Namespace, spark: SparkSession) -> int:

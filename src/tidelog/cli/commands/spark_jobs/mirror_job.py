@@ -5,29 +5,20 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.commands.topics.mirror_command import add_arguments, print_mirrored, source_of
-from tidelog.cli.options import new_subparser
+from tidelog.cli.commands.topics.mirror_command import COMMAND, print_mirrored, source_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from pyspark.sql import SparkSession
 
-    from tidelog.cli.argument_parser import CommandParser
-    from tidelog.cli.options import Commands
 
-EPILOG: Final = (
-    "Does what tidelog mirror does, with many tasks. The target is locked until the job ends;\n"
-    "the source is read beside its writer. After a failure, run the same command again."
+JOB: Final = COMMAND._replace(
+    epilog="Does what tidelog mirror does, with many tasks. The target is locked until the job"
+    " ends;\n"
+    "the source is read beside its writer. After a failure, run the same command again.",
+    printed_events=None,
 )
-
-
-def add_job(jobs: Commands) -> CommandParser:
-    """Add the job to the command line."""
-    text = "copy new records of topics to another data directory, at the same offsets"
-    parser = new_subparser(jobs, "mirror", text, epilog=EPILOG)
-    add_arguments(parser)
-    return parser
 
 
 def run(args: Namespace, spark: SparkSession) -> int:

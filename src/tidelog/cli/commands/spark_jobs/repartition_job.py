@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import directory_name
 from tidelog.cli.options import (
+    JSON,
     READ_COMMITTED,
-    add_compression,
-    add_dry_run,
-    add_isolation,
-    add_json,
-    add_partitions,
-    add_settings,
-    add_topic,
-    add_txn,
-    add_whole_directories,
-    new_subparser,
+    SETTINGS,
+    WHOLE_DIRECTORIES,
+    Command,
+    argument,
+    compression_option,
+    dry_run_option,
+    isolation_option,
+    partitions_option,
+    txn_option,
 )
 from tidelog.codec.shown_rows import as_json
 
@@ -25,49 +25,46 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tidelog.cli.argument_parser import CommandParser
-    from tidelog.cli.options import Commands
     from tidelog.spark import Repartitioned
 
-EPILOG: Final = (
-    "All records are written in one transaction: after a failure, run the same command\n"
-    "again. Records with the same key stay in order."
+
+JOB: Final = Command(
+    "repartition",
+    "write a topic's records to a new topic with another number of partitions",
+    (
+        *WHOLE_DIRECTORIES,
+        argument("topic", metavar="TOPIC", help="the topic to read"),
+        argument("--to", required=True, metavar="TOPIC", help="the new topic"),
+        partitions_option("number of partitions of the new topic", required=True),
+        argument(
+            "--to-dir",
+            type=directory_name,
+            metavar="DIR",
+            help="the data directory to write to (default: the one that is read, the first of"
+            " several)",
+        ),
+        txn_option(
+            "the id of the transaction (default: made of the topics and the number of partitions)"
+        ),
+        isolation_option(READ_COMMITTED),
+        argument(
+            "--keyless",
+            choices=("spread", "source"),
+            default="spread",
+            help="records without a key: spread them over all partitions, or write each to the"
+            " number of its source partition modulo N (default spread)",
+        ),
+        compression_option(
+            "codec of the new batches, unless the new topic's compression.type sets one"
+        ),
+        SETTINGS,
+        dry_run_option("count what would be written, and write nothing"),
+        JSON,
+    ),
+    epilog="All records are written in one transaction: after a failure, run the same command\n"
+    "again. Records with the same key stay in order.",
+    printed_events=None,
 )
-
-
-def add_job(jobs: Commands) -> CommandParser:
-    """Add the job to the command line."""
-    text = "write a topic's records to a new topic with another number of partitions"
-    parser = new_subparser(jobs, "repartition", text, epilog=EPILOG)
-    add_whole_directories(parser)
-    add_topic(parser, "the topic to read")
-    parser.add_argument("--to", required=True, metavar="TOPIC", help="the new topic")
-    add_partitions(parser, "number of partitions of the new topic", required=True)
-    parser.add_argument(
-        "--to-dir",
-        type=directory_name,
-        metavar="DIR",
-        help="the data directory to write to (default: the one that is read, the first of several)",
-    )
-    add_txn(
-        parser,
-        "the id of the transaction (default: made of the topics and the number of partitions)",
-    )
-    add_isolation(parser, READ_COMMITTED)
-    parser.add_argument(
-        "--keyless",
-        choices=("spread", "source"),
-        default="spread",
-        help="records without a key: spread them over all partitions, or write each to the number"
-        " of its source partition modulo N (default spread)",
-    )
-    add_compression(
-        parser, "codec of the new batches, unless the new topic's compression.type sets one"
-    )
-    add_settings(parser)
-    add_dry_run(parser, "count what would be written, and write nothing")
-    add_json(parser)
-    return parser
 
 
 def run(args: Namespace, spark: SparkSession) -> int:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import add_directories, add_json, add_topics, new_subparser
+from tidelog.cli.options import JSON, PLACES, TOPICS, Command
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from pyspark.sql import SparkSession
 
-    from tidelog.cli.argument_parser import CommandParser
-    from tidelog.cli.options import Commands
 
-
-def add_job(jobs: Commands) -> CommandParser:
-    """Add the job to the command line."""
-    text = "check everything in a data directory, without changing anything"
-    parser = new_subparser(jobs, "verify", text)
-    add_directories(parser, may_be_partition=True)
-    add_topics(parser)
-    add_json(parser)
-    return parser
+JOB: Final = Command(
+    "verify",
+    "check everything in a data directory, without changing anything",
+    (*PLACES, TOPICS, JSON),
+    printed_events=None,
+)
 
 
 def run(args: Namespace, spark: SparkSession) -> int:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import (
-    add_directory,
-    add_json,
-    add_partitions,
-    add_settings,
-    add_topic,
-    new_parser,
+    DIRECTORY,
+    JSON,
+    SETTINGS,
+    TOPIC,
+    Command,
+    argument,
+    partitions_option,
 )
 from tidelog.errors import InvalidArgument
 
@@ -20,34 +21,35 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping
 
-    from tidelog.cli.options import Commands
 
-
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog alter`` to the command line."""
-    parser = new_parser(commands, "alter", "change a topic's settings, or add partitions", run)
-    add_directory(parser)
-    add_topic(parser)
-    add_settings(parser)
-    parser.add_argument(
-        "--unset",
-        action="append",
-        default=[],
-        metavar="KEY",
-        help="drop a setting of the topic's own; repeatable",
-    )
-    parser.add_argument(
-        "--follow",
-        action="append",
-        default=[],
-        metavar="KEY",
-        help="forget how a setting was when the topic was created, so that what is given to a"
-        " service or program counts; repeatable",
-    )
-    add_partitions(
-        parser, "add partitions until there are N; keys go to other partitions from then on"
-    )
-    add_json(parser)
+COMMAND: Final = Command(
+    "alter",
+    "change a topic's settings, or add partitions",
+    (
+        *DIRECTORY,
+        TOPIC,
+        SETTINGS,
+        argument(
+            "--unset",
+            action="append",
+            default=[],
+            metavar="KEY",
+            help="drop a setting of the topic's own; repeatable",
+        ),
+        argument(
+            "--follow",
+            action="append",
+            default=[],
+            metavar="KEY",
+            help="forget how a setting was when the topic was created, so that what is given to a"
+            " service or program counts; repeatable",
+        ),
+        partitions_option(
+            "add partitions until there are N; keys go to other partitions from then on"
+        ),
+        JSON,
+    ),
+)
 
 
 def run(args: Namespace) -> int:

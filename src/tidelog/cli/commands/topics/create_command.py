@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import (
-    add_directory,
-    add_json,
-    add_partitions,
-    add_settings,
-    add_topic,
-    new_parser,
-)
+from tidelog.cli.options import DIRECTORY, JSON, SETTINGS, TOPIC, Command, partitions_option
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.options import Commands
 
-
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog create`` to the command line."""
-    parser = new_parser(commands, "create", "create a topic", run)
-    add_directory(parser)
-    add_topic(parser)
-    add_partitions(parser, "number of partitions (default 1)", default=1)
-    add_settings(parser)
-    add_json(parser)
+COMMAND: Final = Command(
+    "create",
+    "create a topic",
+    (
+        *DIRECTORY,
+        TOPIC,
+        partitions_option("number of partitions (default 1)", default=1),
+        SETTINGS,
+        JSON,
+    ),
+)
 
 
 def run(args: Namespace) -> int:

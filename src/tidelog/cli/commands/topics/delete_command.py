@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.options import add_directory, add_dry_run, add_json, new_parser
+from tidelog.cli.options import DIRECTORY, DRY_RUN, JSON, Command, argument
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping
 
-    from tidelog.cli.options import Commands
 
-
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog delete`` to the command line."""
-    parser = new_parser(commands, "delete", "delete topics with all their records", run)
-    add_directory(parser)
-    parser.add_argument("topics", metavar="TOPIC", nargs="+")
-    add_dry_run(parser)
-    add_json(parser)
+COMMAND: Final = Command(
+    "delete",
+    "delete topics with all their records",
+    (*DIRECTORY, argument("topics", metavar="TOPIC", nargs="+"), DRY_RUN, JSON),
+)
 
 
 def run(args: Namespace) -> int:

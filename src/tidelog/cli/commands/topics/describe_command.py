@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import add_json, add_logs, add_server_properties, new_parser
+from tidelog.cli.options import JSON, LOGS, SERVER_PROPERTIES, Command, argument
 from tidelog.cli.serving.offline_directories import offline_directories, report_offline
 from tidelog.cli.terminal import begun_by, table
 from tidelog.codec.shown_rows import as_json, list_as_json
@@ -13,7 +13,6 @@ from tidelog.codec.shown_rows import as_json, list_as_json
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.options import Commands
     from tidelog.datadir.log_dir_description import LogDirDescription
     from tidelog.explain.describe import LogFacts
 
@@ -34,23 +33,25 @@ _CONTENTS_COLUMNS = (
 _COLUMNS = ("base offset", "end offset", ".log", ".index", ".timeindex", ".txnindex")
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog describe`` to the command line."""
-    text = "show topics: segments, sizes, offsets, a picture"
-    parser = new_parser(commands, "describe", text, run)
-    add_logs(parser)
-    parser.add_argument(
-        "--log-dirs",
-        action="store_true",
-        help="show the size of each log and the free space on the disk instead",
-    )
-    parser.add_argument(
-        "--segments",
-        action="store_true",
-        help="show times, batches, records and codecs of each segment; reads all batch headers",
-    )
-    add_server_properties(parser)
-    add_json(parser)
+COMMAND: Final = Command(
+    "describe",
+    "show topics: segments, sizes, offsets, a picture",
+    (
+        *LOGS,
+        argument(
+            "--log-dirs",
+            action="store_true",
+            help="show the size of each log and the free space on the disk instead",
+        ),
+        argument(
+            "--segments",
+            action="store_true",
+            help="show times, batches, records and codecs of each segment; reads all batch headers",
+        ),
+        SERVER_PROPERTIES,
+        JSON,
+    ),
+)
 
 
 def run(args: Namespace) -> int:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.options import add_broker_directories, new_parser
+from tidelog.cli.options import Command, broker_options
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.options import Commands
     from tidelog.env.files import FileSystem
     from tidelog.manager.from_kafka import TakenOver
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog from-kafka`` to the command line."""
-    text = "take over topics and settings from the Kafka broker that used a data directory"
-    parser = new_parser(commands, "from-kafka", text, run)
-    add_broker_directories(parser, "only print what the catalogue would hold")
+COMMAND: Final = Command(
+    "from-kafka",
+    "take over topics and settings from the Kafka broker that used a data directory",
+    (*broker_options("only print what the catalogue would hold"),),
+)
 
 
 def run(args: Namespace) -> int:

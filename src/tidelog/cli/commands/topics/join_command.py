@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import directory_name
-from tidelog.cli.options import new_parser
+from tidelog.cli.options import Command, argument, directory_option
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.options import Commands
 
-
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog join`` to the command line."""
-    text = "let data directories that were made apart belong together, so that run takes them all"
-    parser = new_parser(commands, "join", text, run)
-    parser.add_argument(
-        "words",
-        metavar="DIR",
-        nargs="*",
-        type=directory_name,
-        help="two or more data directories; all get the cluster.id and node.id of the first",
-    )
-    parser.add_argument(
-        "-d",
-        "--dir",
-        action="append",
-        default=[],
-        type=directory_name,
-        metavar="DIR",
-        dest="directories",
-        help="the same as DIR; repeatable",
-    )
-    parser.add_argument(
-        "--kafka-too",
-        action="store_true",
-        help="also where a Kafka broker has written one of them; it would not start on a directory"
-        " of another cluster",
-    )
+COMMAND: Final = Command(
+    "join",
+    "let data directories that were made apart belong together, so that run takes them all",
+    (
+        argument(
+            "words",
+            metavar="DIR",
+            nargs="*",
+            type=directory_name,
+            help="two or more data directories; all get the cluster.id and node.id of the first",
+        ),
+        directory_option("the same as DIR; repeatable"),
+        argument(
+            "--kafka-too",
+            action="store_true",
+            help="also where a Kafka broker has written one of them; it would not start on a"
+            " directory of another cluster",
+        ),
+    ),
+)
 
 
 def run(args: Namespace) -> int:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import add_json, add_logs, new_parser
+from tidelog.cli.options import JSON, LOGS, Command
 from tidelog.codec.shown_rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
     from tidelog.explain.listed_partition import ListedPartition
 
@@ -20,12 +19,11 @@ _COLUMNS: Final = (
 )
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog list`` to the command line."""
-    text = "list partitions, one per line: offsets, segments, size"
-    parser = new_parser(commands, "list", text, run)
-    add_logs(parser)
-    add_json(parser)
+COMMAND: Final = Command(
+    "list",
+    "list partitions, one per line: offsets, segments, size",
+    (*LOGS, JSON),
+)
 
 
 def run(args: Namespace) -> int:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import (
-    add_directories,
-    add_dry_run,
-    add_json,
-    add_server_properties,
-    add_target_directory,
-    add_topics,
-    new_parser,
+    DIRECTORIES,
+    JSON,
+    SERVER_PROPERTIES,
+    TOPICS,
+    Command,
+    dry_run_option,
+    target_option,
 )
 from tidelog.codec.shown_rows import as_json
 
@@ -22,29 +22,23 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from tidelog.cli.argument_parser import CommandParser
-    from tidelog.cli.options import Commands
     from tidelog.env.files import FileSystem
     from tidelog.manager.mirror import MirroredPartition
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog mirror`` to the command line."""
-    text = "copy new records of topics to another data directory, at the same offsets"
-    add_arguments(new_parser(commands, "mirror", text, run))
-
-
-def add_arguments(parser: CommandParser) -> None:
-    """Add the arguments of a mirror."""
-    add_directories(parser)
-    add_topics(parser)
-    add_target_directory(
-        parser, "the data directory of the mirror; created if missing", required=True
-    )
-    add_server_properties(parser)
-    add_dry_run(parser, "only print what would be copied")
-    add_json(parser)
+COMMAND: Final = Command(
+    "mirror",
+    "copy new records of topics to another data directory, at the same offsets",
+    (
+        *DIRECTORIES,
+        TOPICS,
+        target_option("the data directory of the mirror; created if missing", required=True),
+        SERVER_PROPERTIES,
+        dry_run_option("only print what would be copied"),
+        JSON,
+    ),
+)
 
 
 def run(args: Namespace) -> int:

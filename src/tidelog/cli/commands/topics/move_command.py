@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tidelog.cli.arguments import rate_or_none
 from tidelog.cli.options import (
-    add_directory,
-    add_json,
-    add_partition,
-    add_target_directory,
-    new_parser,
+    DIRECTORY,
+    JSON,
+    PARTITION,
+    Command,
+    argument,
+    exclusive,
+    target_option,
 )
 from tidelog.codec.shown_rows import list_as_json
 from tidelog.errors import DirectoryLocked, InvalidArgument, KafkaStorageError
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Mapping, Sequence
 
-    from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
     from tidelog.cli.progress import Task
     from tidelog.config.broker_config import BrokerConfig
@@ -39,39 +40,37 @@ _NEVER_MS: Final = 1 << 40
 """Longer than any move takes: 34 years."""
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog move`` to the command line."""
-    parser = new_parser(
-        commands,
-        "move",
-        "move partitions of a topic to another data directory",
-        run,
-        epilog="If a service is running on the directory, it moves them itself, while it serves\n"
-        "reads and appends. --list, --cancel and --throttle then concern its moves; without a\n"
-        "service, --list and --cancel concern those that the next one would continue, for which\n"
-        "--to names the directory of the copies.",
-    )
-    add_directory(parser)
-    parser.add_argument("topic", metavar="TOPIC", nargs="?", help="needed to move, and to cancel")
-    add_target_directory(
-        parser, "data directory to move to; a running service must have it in its log.dirs"
-    )
-    add_partition(parser)
-    acts = parser.add_mutually_exclusive_group()
-    acts.add_argument("--list", action="store_true", dest="is_list", help="list moves in flight")
-    acts.add_argument(
-        "--cancel",
-        action="store_true",
-        help="give moves in flight up: the partitions stay as they are, the copies are deleted",
-    )
-    parser.add_argument(
-        "--throttle",
-        type=rate_or_none,
-        metavar="RATE",
-        help="bytes per second that all moves of the process copy at most; none: as"
-        " replica.alter.log.dirs.io.max.bytes.per.second says",
-    )
-    add_json(parser)
+COMMAND: Final = Command(
+    "move",
+    "move partitions of a topic to another data directory",
+    (
+        *DIRECTORY,
+        argument("topic", metavar="TOPIC", nargs="?", help="needed to move, and to cancel"),
+        target_option("data directory to move to; a running service must have it in its log.dirs"),
+        PARTITION,
+        exclusive(
+            argument("--list", action="store_true", dest="is_list", help="list moves in flight"),
+            argument(
+                "--cancel",
+                action="store_true",
+                help="give moves in flight up: the partitions stay as they are, the copies are"
+                " deleted",
+            ),
+        ),
+        argument(
+            "--throttle",
+            type=rate_or_none,
+            metavar="RATE",
+            help="bytes per second that all moves of the process copy at most; none: as"
+            " replica.alter.log.dirs.io.max.bytes.per.second says",
+        ),
+        JSON,
+    ),
+    epilog="If a service is running on the directory, it moves them itself, while it serves\n"
+    "reads and appends. --list, --cancel and --throttle then concern its moves; without a\n"
+    "service, --list and --cancel concern those that the next one would continue, for which\n"
+    "--to names the directory of the copies.",
+)
 
 
 def run(args: Namespace) -> int:

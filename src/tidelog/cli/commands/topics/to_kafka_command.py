@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.options import add_broker_directories, new_parser
+from tidelog.cli.options import Command, broker_options
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.options import Commands
     from tidelog.env.files import FileSystem
     from tidelog.manager.to_kafka import HandOver
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog to-kafka`` to the command line."""
-    text = "write the metadata and settings that a new Kafka broker needs to serve a directory"
-    parser = new_parser(commands, "to-kafka", text, run)
-    add_broker_directories(parser, "only print what would be written")
+COMMAND: Final = Command(
+    "to-kafka",
+    "write the metadata and settings that a new Kafka broker needs to serve a directory",
+    (*broker_options("only print what would be written"),),
+)
 
 
 def run(args: Namespace) -> int:

@@ -8,14 +8,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.options import (
-    add_json,
-    add_logs,
-    add_now,
-    add_server_properties,
-    add_settings,
-    new_parser,
-)
+from tidelog.cli.options import JSON, LOGS, NOW, SERVER_PROPERTIES, SETTINGS, Command
 from tidelog.codec.shown_rows import as_json
 
 if TYPE_CHECKING:
@@ -23,22 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tidelog.cleaner.compaction import CompactionFacts, CompactionProgress
-    from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.manager.log_manager import LogManager
 
 _NOT_COMPACTED: Final = "not compacted: its cleanup.policy lacks compact or is unknown; -o sets it"
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog compact`` to the command line."""
-    text = "clean compacted topics once, ignoring min.cleanable.dirty.ratio"
-    parser = new_parser(commands, "compact", text, run)
-    add_logs(parser)
-    add_now(parser)
-    add_settings(parser)
-    add_server_properties(parser)
-    add_json(parser)
+COMMAND: Final = Command(
+    "compact",
+    "clean compacted topics once, ignoring min.cleanable.dirty.ratio",
+    (*LOGS, NOW, SETTINGS, SERVER_PROPERTIES, JSON),
+)
 
 
 def run(args: Namespace) -> int:

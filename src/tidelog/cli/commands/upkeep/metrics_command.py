@@ -5,26 +5,24 @@ from __future__ import annotations
 import json
 import math
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import add_directories, add_json, new_parser
+from tidelog.cli.options import DIRECTORIES, Command, json_option
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import Place
     from tidelog.explain.describe import LogFacts
     from tidelog.manager.metrics.metric import Metric
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog metrics`` to the command line."""
-    text = "print a running service's metrics in Prometheus' format, or else gauges from the files"
-    parser = new_parser(commands, "metrics", text, run)
-    add_directories(parser)
-    add_json(parser, "print JSON lines instead")
+COMMAND: Final = Command(
+    "metrics",
+    "print a running service's metrics in Prometheus' format, or else gauges from the files",
+    (*DIRECTORIES, json_option("print JSON lines instead")),
+)
 
 
 def run(args: Namespace) -> int:

@@ -8,14 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.cli.options import (
-    add_dry_run,
-    add_full,
-    add_json,
-    add_logs,
-    add_now,
-    add_server_properties,
-    add_settings,
-    new_parser,
+    FULL,
+    JSON,
+    LOGS,
+    NOW,
+    SERVER_PROPERTIES,
+    SETTINGS,
+    Command,
+    argument,
+    dry_run_option,
 )
 from tidelog.codec.shown_rows import as_json, list_as_json
 from tidelog.errors import TidelogError
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping
 
-    from tidelog.cli.options import Commands
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.env.files import FileSystem
     from tidelog.log.loading.lost_records import LostBytes
@@ -44,24 +44,27 @@ _WHY_NOT_FULL: Final = (
 )
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog recover`` to the command line."""
-    text = "check logs after a crash, and truncate each at its first invalid batch"
-    parser = new_parser(commands, "recover", text, run, printed_events=_PRINTED_EVENTS)
-    add_logs(parser)
-    add_dry_run(parser, "only print what would be truncated; exit with 1 if anything would")
-    parser.add_argument(
-        "--no-keep",
-        action="store_false",
-        dest="keep",
-        help="delete what is cut off, instead of keeping it for tidelog salvage; without this, a"
-        " log is not recovered if there is no space to keep what would be cut",
-    )
-    add_full(parser)
-    add_now(parser)
-    add_settings(parser)
-    add_server_properties(parser)
-    add_json(parser)
+COMMAND: Final = Command(
+    "recover",
+    "check logs after a crash, and truncate each at its first invalid batch",
+    (
+        *LOGS,
+        dry_run_option("only print what would be truncated; exit with 1 if anything would"),
+        argument(
+            "--no-keep",
+            action="store_false",
+            dest="keep",
+            help="delete what is cut off, instead of keeping it for tidelog salvage; without this,"
+            " a log is not recovered if there is no space to keep what would be cut",
+        ),
+        FULL,
+        NOW,
+        SETTINGS,
+        SERVER_PROPERTIES,
+        JSON,
+    ),
+    printed_events=_PRINTED_EVENTS,
+)
 
 
 def run(args: Namespace) -> int:

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import (
-    add_json,
-    add_logs,
-    add_now,
-    add_server_properties,
-    add_settings,
-    new_parser,
-)
+from tidelog.cli.options import JSON, LOGS, NOW, SERVER_PROPERTIES, SETTINGS, Command
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cli.options import Commands
 
-
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog retain`` to the command line."""
-    text = "delete the segments that have outlived their retention limits"
-    parser = new_parser(commands, "retain", text, run)
-    add_logs(parser)
-    add_now(parser)
-    add_settings(parser)
-    add_server_properties(parser)
-    add_json(parser)
+COMMAND: Final = Command(
+    "retain",
+    "delete the segments that have outlived their retention limits",
+    (*LOGS, NOW, SETTINGS, SERVER_PROPERTIES, JSON),
+)
 
 
 def run(args: Namespace) -> int:

@@ -10,12 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import log_level, port_number
-from tidelog.cli.options import (
-    DIRECTORY_VARIABLE,
-    add_server_properties,
-    add_settings,
-    new_service_parser,
-)
+from tidelog.cli.options import DIRECTORY_VARIABLE, SERVER_PROPERTIES, SETTINGS, Command, argument
 from tidelog.errors import KafkaStorageError, StartAborted, TidelogError
 from tidelog.exit_codes import ExitCode
 
@@ -24,7 +19,6 @@ if TYPE_CHECKING:
     from collections import ChainMap
     from collections.abc import Callable, Iterator
 
-    from tidelog.cli.options import Commands
     from tidelog.cli.serving.lock_wait import LockWait
     from tidelog.cli.serving.service_log_levels import LogLevels
     from tidelog.embedded.logs import Logs
@@ -32,50 +26,49 @@ if TYPE_CHECKING:
 _LOGGER: Final = "tidelog.run"
 
 
-def add_parser(commands: Commands) -> None:
-    """Add ``tidelog run`` to the command line."""
-    parser = new_service_parser(
-        commands,
-        "run",
-        "run the service, which keeps logs open and flushes, retains and compacts them",
-        run,
-        epilog="Settings come from -o, from variables TIDELOG_<KEY> and from the file, in this"
-        " order.\nSIGTERM and SIGINT stop the service; SIGHUP makes it reload its settings.",
-    )
-    parser.add_argument("words", metavar="DIR", nargs="*", help="the same as -d DIR")
-    parser.add_argument(
-        "-d",
-        "--dir",
-        action="append",
-        default=[],
-        metavar="DIR",
-        dest="directories",
-        help=f"data directory; repeatable (default: log.dirs of the settings, else"
-        f" ${DIRECTORY_VARIABLE})",
-    )
-    parser.add_argument(
-        "--config", metavar="FILE", help="a properties file, such as Kafka's server.properties"
-    )
-    add_settings(parser)
-    add_server_properties(parser)
-    parser.add_argument(
-        "--http",
-        type=port_number,
-        metavar="PORT",
-        dest="http_port",
-        help="serve /metrics and /health on this port of 127.0.0.1; 0: on a free one",
-    )
-    parser.add_argument(
-        "--log-level",
-        action="append",
-        type=log_level,
-        default=[],
-        metavar="[LOGGER=]LEVEL",
-        dest="log_levels",
-        help="lowest level that is logged to standard error, of all loggers or of one: ALL,"
-        " TRACE, DEBUG, INFO, WARNING, ERROR, FATAL or OFF; repeatable; takes precedence over the"
-        " setting tidelog.log.levels (default INFO)",
-    )
+COMMAND: Final = Command(
+    "run",
+    "run the service, which keeps logs open and flushes, retains and compacts them",
+    (
+        argument("words", metavar="DIR", nargs="*", help="the same as -d DIR"),
+        argument(
+            "-d",
+            "--dir",
+            action="append",
+            default=[],
+            metavar="DIR",
+            dest="directories",
+            help=f"data directory; repeatable (default: log.dirs of the settings, else"
+            f" ${DIRECTORY_VARIABLE})",
+        ),
+        argument(
+            "--config", metavar="FILE", help="a properties file, such as Kafka's server.properties"
+        ),
+        SETTINGS,
+        SERVER_PROPERTIES,
+        argument(
+            "--http",
+            type=port_number,
+            metavar="PORT",
+            dest="http_port",
+            help="serve /metrics and /health on this port of 127.0.0.1; 0: on a free one",
+        ),
+        argument(
+            "--log-level",
+            action="append",
+            type=log_level,
+            default=[],
+            metavar="[LOGGER=]LEVEL",
+            dest="log_levels",
+            help="lowest level that is logged to standard error, of all loggers or of one: ALL,"
+            " TRACE, DEBUG, INFO, WARNING, ERROR, FATAL or OFF; repeatable; takes precedence over"
+            " the setting tidelog.log.levels (default INFO)",
+        ),
+    ),
+    epilog="Settings come from -o, from variables TIDELOG_<KEY> and from the file, in this"
+    " order.\nSIGTERM and SIGINT stop the service; SIGHUP makes it reload its settings.",
+    printed_events=None,
+)
 
 
 def run(args: Namespace) -> int:
