@@ -401,6 +401,24 @@ VISIBILITY: Final = (
 """Which records a reader sees."""
 
 
+def _check_force(args: Namespace) -> str | None:
+    return "--force is for --output FILE" if args.force and args.output is None else None
+
+
+OUTPUT: Final = (
+    argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write to a new file, whole or not at all; what precedes damage is left in"
+        " FILE.incomplete",
+    ),
+    argument("--force", action="store_true", help="replace a file of that name"),
+    checked_by(_check_force),
+)
+"""For commands that print rows; see ``output_file.opened_output``."""
+
+
 def broker_options(dry_run: str) -> tuple[Part, ...]:
     """Return all options of a command that takes all data directories of a broker."""
     return (

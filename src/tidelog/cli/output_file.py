@@ -4,17 +4,56 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import closing, suppress
-from secrets import token_hex
+import sys
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from tidelog.errors import InvalidArgument
+from tidelog.cli.terminal import print_message
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InvalidArgument, TidelogError
+from tidelog.exit_codes import ExitCode, exit_code_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Self
+
     from tidelog.env.files import FileSystem
+
+    Write = Callable[[bytes | memoryview], object]
+
+INCOMPLETE: Final = ".incomplete"
+"""What is added to the name of a file that damage has cut short."""
 
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 """Errors of a disk that cannot give a file a second name."""
+
+
+@contextmanager
+def opened_output(
+    command: str, path: str | None, *, may_replace: bool, end: Callable[[], bytes]
+) -> Iterator[Write]:
+    """Yield what writes to standard output, or to a new file if ``path`` is given.
+
+    After the body comes what ``end`` returns. If damage ends the body, the file is finished, too,
+    but gets another name; without a file there is no end then, so that what was printed does not
+    look whole. Errors as ``NewFile``.
+    """
+    if path is None:
+        yield sys.stdout.buffer.write
+        sys.stdout.buffer.write(end())
+        return
+    incomplete = f"{path}{INCOMPLETE}"
+    check_output_file(SYSTEM_FILES, os.path.abspath(incomplete), may_replace=may_replace)
+    with NewFile(SYSTEM_FILES, os.path.abspath(path), may_replace=may_replace) as file:
+        try:
+            yield file.write
+        except TidelogError as error:
+            if exit_code_of(error) == ExitCode.DAMAGED:
+                file.write(end())
+                file.keep_as(os.path.abspath(incomplete))
+                print_message(command, f"{incomplete} holds what precedes the damage")
+            raise
+        file.write(end())
 
 
 def check_output_file(fs: FileSystem, path: str, *, may_replace: bool) -> None:
@@ -30,25 +69,65 @@ def check_output_file(fs: FileSystem, path: str, *, may_replace: bool) -> None:
 
 
 def write_output_file(fs: FileSystem, path: str, data: bytes, *, may_replace: bool) -> None:
-    """Write a file by way of another one in the same directory.
+    """Write a file of which all is known; errors as ``NewFile``."""
+    with NewFile(fs, path, may_replace=may_replace) as file:
+        file.write(data)
+
+
+class NewFile:
+    """A file that is written by way of another one in the same directory, to be used with ``with``.
+
+    If the body succeeds, it gets its name. If it fails, it is deleted, or, after ``keep_as``, gets
+    that name instead.
 
     Raises InvalidArgument as ``check_output_file``, also for a file that appears meanwhile, and
     OSError; then the directory is as it was before.
     """
-    check_output_file(fs, path, may_replace=may_replace)
-    target = fs.real_path(path)
-    temporary = f"{target}.{token_hex(8)}.tmp"
-    try:
-        with closing(fs.open(temporary, "x")) as file:
-            file.pwrite(data, 0)
-            file.sync()
-        if may_replace or not _link(fs, temporary, target):
+
+    def __init__(self, fs: FileSystem, path: str, *, may_replace: bool) -> None:
+        from secrets import token_hex  # most commands write no file
+
+        check_output_file(fs, path, may_replace=may_replace)
+        self._fs = fs
+        self._path = path
+        self._may_replace = may_replace
+        target = fs.real_path(path)
+        self._temporary = f"{target}.{token_hex(8)}.tmp"
+        self._file = fs.open(self._temporary, "x")
+        self._position = 0
+        self._kept_as: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        fs, name = self._fs, self._path if kind is None else self._kept_as
+        try:
+            with closing(self._file):
+                if name is not None:
+                    self._file.sync()
+            if name is not None:
+                self._give_name(name)
+        finally:
+            with suppress(FileNotFoundError):
+                fs.delete(self._temporary)
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Write at the end; OSError."""
+        self._file.pwrite(data, self._position)
+        self._position += len(data)
+
+    def keep_as(self, path: str) -> None:
+        """Let the file have another name, as its body ends with an error."""
+        self._kept_as = path
+
+    def _give_name(self, path: str) -> None:
+        fs, may_replace = self._fs, self._may_replace
+        target = fs.real_path(path)
+        if may_replace or not _link(fs, self._temporary, target):
             check_output_file(fs, path, may_replace=may_replace)
-            fs.rename(temporary, target)
-    finally:
-        with suppress(FileNotFoundError):
-            fs.delete(temporary)
-    fs.sync_directory(os.path.dirname(target))
+            fs.rename(self._temporary, target)
+        fs.sync_directory(os.path.dirname(target))
 
 
 def _link(fs: FileSystem, source: str, target: str) -> bool:

@@ -6,16 +6,21 @@ import json
 import re
 from typing import TYPE_CHECKING, Final, Protocol
 
+from tidelog.cli.extras import needs_extra
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tidelog.arrow.decode import ArrowDecoder
+    from tidelog.arrow.file_bytes import FileBytes
     from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.json.json_record import Encoding
     from tidelog.records.record import Record
 
     Write = Callable[[Record], bytes]
 
-FORMS: Final = ("json", "text", "raw", "csv")
+FORMS: Final = ("json", "text", "raw", "csv", "arrow", "parquet")
+BINARY_FORMS: Final = frozenset({"arrow", "parquet"})
 CSV_COLUMNS: Final = (
     *("topic", "partition", "offset", "timestamp", "key", "value", "headers"),
     *("keyEncoding", "valueEncoding"),
@@ -35,6 +40,19 @@ class Printer(Protocol):
         """Yield the records as bytes; a piece is valid until the next is requested."""
 
 
+class Form(Protocol):
+    """All that one command prints, in the order of the methods."""
+
+    def head(self) -> bytes:
+        """Return what is printed before all records."""
+
+    def printer(self, topic: str, partition: int) -> Printer:
+        """Return what writes the records of a partition."""
+
+    def end(self) -> bytes:
+        """Return what is printed after all records; without it they are not all there."""
+
+
 def check_form(text: str) -> str:
     """Return a form, or a text with directives, as it is; raise ValueError for any other."""
     if text in FORMS:
@@ -45,23 +63,71 @@ def check_form(text: str) -> str:
     return text
 
 
-def head_of(form: str) -> bytes:
-    """Return what is printed before all records."""
-    return (",".join(CSV_COLUMNS) + "\n").encode() if form == "csv" else b""
+def open_form(form: str, encoding: Encoding) -> Form:
+    """Return what writes records in a form that ``check_form`` has accepted.
+
+    Raises:
+        InvalidArgument: pyarrow is not installed, and the form needs it.
+    """
+    return _TableForm(form) if form in BINARY_FORMS else _LinesForm(form, encoding)
 
 
-def make_printer(form: str, topic: str, partition: int, encoding: Encoding) -> Printer:
-    """Return what writes a partition's records in a form that ``check_form`` has accepted."""
-    if form == "json":
-        from tidelog.records.json.json_lines import JsonLines
+class _LinesForm:
+    """Text, of which each record is a part by itself."""
 
-        return JsonLines(topic, partition, encoding)
-    fields = _Fields(topic, partition, encoding)
-    if form == "csv":
-        return _Plain(fields.csv_line)
-    if form == "raw":
-        return _Plain(fields.value)
-    return _Plain(fields.formatted("%v" if form == "text" else form))
+    def __init__(self, form: str, encoding: Encoding) -> None:
+        self._form = form
+        self._encoding = encoding
+
+    def head(self) -> bytes:
+        return (",".join(CSV_COLUMNS) + "\n").encode() if self._form == "csv" else b""
+
+    def printer(self, topic: str, partition: int) -> Printer:
+        form = self._form
+        if form == "json":
+            from tidelog.records.json.json_lines import JsonLines
+
+            return JsonLines(topic, partition, self._encoding)
+        fields = _Fields(topic, partition, self._encoding)
+        if form == "csv":
+            return _Plain(fields.csv_line)
+        if form == "raw":
+            return _Plain(fields.value)
+        return _Plain(fields.formatted("%v" if form == "text" else form))
+
+    def end(self) -> bytes:
+        return b""
+
+
+class _TableForm:
+    """Arrow record batches, or a Parquet file: keys and values are the bytes that they are."""
+
+    def __init__(self, form: str) -> None:
+        with needs_extra("arrow"):
+            from tidelog.arrow.file_bytes import FORMS as OPENED
+            from tidelog.arrow.schema import SCHEMA_WITH_HEADERS
+
+        self._schema = SCHEMA_WITH_HEADERS
+        self._file = OPENED[form](self._schema)
+        self.head = self._file.head
+        self.end = self._file.end
+
+    def printer(self, topic: str, partition: int) -> Printer:
+        from tidelog.arrow.decode import ArrowDecoder
+
+        return _Table(ArrowDecoder(self._schema, topic, partition), self._file)
+
+
+class _Table:
+    """Writes the records of one partition as rows of all columns."""
+
+    def __init__(self, decoder: ArrowDecoder, file: FileBytes) -> None:
+        self._decoder = decoder
+        self._file = file
+
+    def pieces(self, columns: RecordColumns) -> Iterator[bytes]:
+        for batch in self._decoder.tables(columns):
+            yield self._file.rows(batch)
 
 
 class _Plain:

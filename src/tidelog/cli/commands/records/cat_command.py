@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.cli.arguments import byte_pattern, not_negative, record_form
 from tidelog.cli.cat.record_selection import Filter, Selection
 from tidelog.cli.options import (
     ENCODING,
     OPTIONAL_TOPIC,
+    OUTPUT,
     PARTITION,
     PLACES,
     READ_COMMITTED,
@@ -25,6 +25,8 @@ from tidelog.errors import InvalidArgument
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from tidelog.cli.cat.record_forms import Form
+    from tidelog.cli.output_file import Write
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.readonly.damaged_range import DamagedRange, OnDamage
     from tidelog.readonly.read_only_log import ReadOnlyLog
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 _FORMS: Final = r"""FORMAT: text prints each value and a line end; raw only the values;
 csv a line of names, then a line a record: null is empty, empty text is quoted, and
 the last columns say how key and value are written if they are not text.
+arrow is an Arrow IPC stream and parquet a Parquet file, both with all columns and
+with keys and values as bytes; they need the extra tidelog[arrow]. A stream that ends
+early ends with an error for its reader, and such a Parquet file has no footer.
 In a text, these stand for parts of a record:
   %t topic   %p partition   %o offset   %T timestamp in ms   %k key   %v value
   %h headers as JSON   %K and %V size of key and value in bytes, -1: null
@@ -93,8 +98,9 @@ COMMAND: Final = Command(
             type=record_form,
             default="json",
             metavar="FORMAT",
-            help="json (the default), text, raw, csv, or a text such as '%%k %%v'",
+            help="json (the default), text, raw, csv, arrow, parquet, or a text such as '%%k %%v'",
         ),
+        *OUTPUT,
         ENCODING,
     ),
     epilog=_FORMS,
@@ -107,8 +113,10 @@ def run(args: Namespace) -> int:
     Partitions that the catalogue lists and whose directories are missing are named on stderr;
     returns 1 then, if a segment is missing, or if ``--skip-damage`` has skipped something.
     """
-    from tidelog.cli.cat.record_forms import head_of
+    from tidelog.cli.cat.record_forms import open_form
+    from tidelog.cli.output_file import opened_output
     from tidelog.cli.partition_choice import chosen_by
+    from tidelog.records.json.json_record import Encoding
 
     _check(args)
     topics = [] if args.topic is None else [args.topic]
@@ -118,39 +126,56 @@ def run(args: Namespace) -> int:
         raise InvalidArgument(f"{chosen.directory.name} holds several topics; name one")
     has_loss = chosen.report_missing(args.command)
     selection = _selection(args)
+    form = open_form(args.format, Encoding(args.encoding))
     sys.stdout.flush()
-    sys.stdout.buffer.write(head_of(args.format))
-    if args.follow and places:
-        from tidelog.cli.cat.follow import follow
-
-        sys.stdout.flush()
-        show = partial(_print, args=args, selection=selection)
-        rounds = follow(
-            places,
-            lambda place, log, start: show(place, log, next_offset=start),
-            moved=chosen.moved,
-        )
-        for _ in rounds:
-            sys.stdout.flush()
-            if selection.is_complete:
-                return int(has_loss)
-    for place in places:
-        if selection.is_complete:
-            break
-        has_loss |= _print_place(chosen, place, args, selection)
+    opened = opened_output(args.command, args.output, may_replace=args.force, end=form.end)
+    with opened as write:
+        write(form.head())
+        printing = _Printing(args, selection, form, write)
+        if args.follow and places:
+            _follow(chosen, printing)
+        else:
+            for place in places:
+                if selection.is_complete:
+                    break
+                has_loss |= _print_place(chosen, place, printing)
     return int(has_loss)
 
 
-def _print_place(
-    chosen: ChosenPartitions, place: Place, args: Namespace, selection: Selection
-) -> bool:
+class _Printing(NamedTuple):
+    """What is printed of each partition, and how."""
+
+    args: Namespace
+    selection: Selection
+    form: Form
+    write: Write
+
+
+def _follow(chosen: ChosenPartitions, printing: _Printing) -> None:
+    """Print the records and those that come, until there are as many as are wanted."""
+    from tidelog.cli.cat.follow import follow
+
+    sys.stdout.flush()
+    rounds = follow(
+        chosen.places,
+        lambda place, log, start: _print(place, log, printing, next_offset=start),
+        moved=chosen.moved,
+    )
+    for _ in rounds:
+        sys.stdout.flush()
+        if printing.selection.is_complete:
+            return
+
+
+def _print_place(chosen: ChosenPartitions, place: Place, printing: _Printing) -> bool:
     """Print the records of one partition; return whether some were lost, skipped or left."""
     from tidelog.cli.cat.unread_records import report_unread
 
+    args = printing.args
     skipped: list[DamagedRange] = []
     on_damage = _reporting(skipped) if args.skip_damage else None
     with chosen.open(place, on_damage, below_start=args.below_start) as log:
-        end = _print(place, log, args, selection)
+        end = _print(place, log, printing)
         holes = chosen.directory.unexplained_holes(log, log.holes)
         has_loss = chosen.report_holes(args.command, place, holes) or bool(skipped)
         if _is_rescue(args):
@@ -166,6 +191,8 @@ def _is_rescue(args: Namespace) -> bool:
 
 def _check(args: Namespace) -> None:
     """Raise InvalidArgument for options that exclude each other."""
+    from tidelog.cli.cat.record_forms import BINARY_FORMS
+
     if args.follow and (args.skip_damage or args.below_start):
         option = "--skip-damage" if args.skip_damage else "--below-start"
         raise InvalidArgument(f"--follow and {option} cannot be combined: leave one of them out")
@@ -173,6 +200,13 @@ def _check(args: Namespace) -> None:
         raise InvalidArgument("--follow has no end, and --to sets one")
     if args.last is not None and args.start_offset == "end":
         raise InvalidArgument("--last N ends where --from end begins; give one of them")
+    if args.follow and (args.output is not None or args.format == "parquet"):
+        option = "--format parquet" if args.output is None else "--output"
+        raise InvalidArgument(f"--follow has no end, and {option} needs one: leave one of them out")
+    if args.format in BINARY_FORMS and args.output is None and sys.stdout.isatty():
+        raise InvalidArgument(
+            f"--format {args.format} is not for a terminal: name a file with --output"
+        )
 
 
 def _selection(args: Namespace) -> Selection:
@@ -197,18 +231,13 @@ def _reporting(skipped: list[DamagedRange]) -> OnDamage:
 
 
 def _print(
-    place: Place,
-    log: ReadOnlyLog,
-    args: Namespace,
-    selection: Selection,
-    next_offset: int | None = None,
+    place: Place, log: ReadOnlyLog, printing: _Printing, next_offset: int | None = None
 ) -> int:
     """Print records from ``next_offset`` (None: the options); return where to continue."""
-    from tidelog.cli.cat.record_forms import make_printer
     from tidelog.kernels.runtime.gate import expect
     from tidelog.readonly.read_only_log import ReadUpTo
-    from tidelog.records.json.json_record import Encoding
 
+    args, selection, form, write = printing
     end = log.end_offset(ReadUpTo(args.up_to))
     wanted = end if args.start_offset == "end" else args.start_offset
     if not (args.follow or _is_rescue(args)):
@@ -226,14 +255,14 @@ def _print(
     elif next_offset > log.log_end_offset and log.damage is None:
         _report_truncated(log, next_offset)
         first = log.log_end_offset
-    printer = make_printer(args.format, place.topic, place.partition, Encoding(args.encoding))
+    printer = form.printer(place.topic, place.partition)
     sys.stdout.flush()
     is_whole = next_offset is None and wanted is None and args.limit is None and args.last is None
     if is_whole and args.end_offset is None:
         expect(log.size_bytes)
     for columns in selection.records(log, max(first, log.log_start_offset), stop):
         for piece in printer.pieces(columns):
-            sys.stdout.buffer.write(piece)
+            write(piece)
     return max(first, end)
 
 

@@ -383,7 +383,7 @@ def test_records_can_be_chosen_by_key_and_pattern(
         (["--from", "start"], "not a whole number"),
         (["--last", 2, "--from", "end"], "give one of them"),
         (["--key", "xyz", "--encoding", "hex"], "the key is not valid hex"),
-        (["--format", "yaml"], "not one of json, text, raw, csv, nor a text such as '%k %v'"),
+        (["--format", "yaml"], "not one of json, text, raw, csv, arrow, parquet, nor a text"),
         (["--format", "%x"], "%x is not known"),
         (["--format", r"%v\x"], r"\x is not known"),
         (["--format", "%"], "'%' at the end stands for nothing"),
