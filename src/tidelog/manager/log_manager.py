@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar
 
 from tidelog.datadir.effective_config import NO_SETTINGS
@@ -187,28 +187,12 @@ class LogManager(OfOneProcess):
             watcher=watcher,
         )
         self._checkpointing = OffsetCheckpointing(log_dirs, registry)
-        self._unopened_moves = UnopenedMoves(
-            machine.fs,
-            log_dirs,
-            topics=self._topics,
-            registry=registry,
-            creator=self._creator,
-            deleter=self._deleter,
-        )
         self._reopener = LogReopener(log_dirs, registry, self._opener, self._cut_copy)
 
     def _make_upkeep(self, watcher: LoadWatcher) -> None:
-        """Make what keeps logs in order, by itself or when it is asked to."""
-        machine, log_dirs, registry = self.machine, self._log_dirs, self._registry
-        self.truncation = LogTruncation(
-            log_dirs,
-            registry,
-            current=self._reopener.current,
-            cleaning=self.cleaning,
-            checkpointing=self._checkpointing,
-        )
+        """Make what commits transactions, with the journals that a crash left behind."""
         self.staged_commits = StagedCommits(
-            *(machine, lambda: self._config, log_dirs, registry),
+            *(self.machine, lambda: self._config, self._log_dirs, self._registry),
             topics=self._topics,
             creator=self._creator,
             checkpointing=self._checkpointing,
@@ -219,13 +203,38 @@ class LogManager(OfOneProcess):
             watcher=watcher,
         )
         self.staged_commits.read_journals()
-        self.on_demand = OnDemand(
-            machine,
-            lambda: self._config,
+
+    # What a commit does without
+
+    @cached_property
+    def truncation(self) -> LogTruncation:
+        """Truncates logs, and recovers those that take no appends."""
+        return LogTruncation(
+            *(self._log_dirs, self._registry),
+            current=self._reopener.current,
+            cleaning=self.cleaning,
+            checkpointing=self._checkpointing,
+        )
+
+    @cached_property
+    def on_demand(self) -> OnDemand:
+        """Retains and compacts logs when it is asked to."""
+        return OnDemand(
+            *(self.machine, lambda: self._config),
             cleaning=self.cleaning,
             topics=self._topics,
             partition_of=self._online,
             check_open=self._check_open,
+        )
+
+    @cached_property
+    def _unopened_moves(self) -> UnopenedMoves:
+        return UnopenedMoves(
+            *(self.machine.fs, self._log_dirs),
+            topics=self._topics,
+            registry=self._registry,
+            creator=self._creator,
+            deleter=self._deleter,
         )
 
     def __enter__(self) -> Self:

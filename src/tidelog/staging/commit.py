@@ -208,7 +208,7 @@ def commit(target: StagingDirectory, transaction: Transaction) -> CommittedTrans
         _write_first(target, journal)
         try:
             target.reached(CommitPoint.COMMITTED)
-            return finish(target, journal, is_found=False)
+            return finish(target, journal, known)
         except (TidelogError, OSError) as error:
             raise CommitUnfinished(
                 f"transaction {journal.txn!r} is committed, do not repeat it under another id; its"
@@ -363,20 +363,24 @@ def _write_first(target: StagingDirectory, journal: Journal) -> None:
 
 
 def finish(
-    target: StagingDirectory, journal: Journal, *, is_found: bool = True
+    target: StagingDirectory,
+    journal: Journal,
+    known: Mapping[str, CommittedTransaction] | None = None,
 ) -> CommittedTransaction:
     """Apply a journal, or the rest of it; return what the transaction wrote.
 
-    ``is_found``: an earlier try or process has left it, perhaps before it could sync the names of
-    the journal and of the table of finished transactions; else the directory was synced for it.
+    ``known``: the finished transactions, as the commit that has just written the journal read them.
+    None: an earlier try or process has left the journal, perhaps before it could sync the names of
+    the journal and of the table of finished transactions.
 
     Raises KafkaError or OSError if it cannot be applied, now or at all; the journal stays, and its
     partitions are held.
     """
     fs, path, done = target.fs, target.path, finished_of(journal)
-    if is_found:
+    is_found = known is None
+    if known is None:
         fs.sync_directory(path)
-    known = read_finished(fs, path)
+        known = read_finished(fs, path)
     if not is_finished(known, journal):
         target.hold(journal)
         target.create_topics(journal.topics)

@@ -211,8 +211,9 @@ class CommitWait(Wait[ReadyFiles, "CommittedTransaction"]):
 
     def _delete_claimed(self) -> None:
         """Delete the manifest of a transaction that is finished; else a later sweep deletes it."""
-        with suppress(OSError):
-            self.letter.delete(State.CLAIMED)
+        if self.is_left:
+            with suppress(OSError):
+                self.letter.delete(State.CLAIMED)
 
     def _may_be_committed(self) -> bool:
         """Return whether the staged files may be needed; True if in doubt."""

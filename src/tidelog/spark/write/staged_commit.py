@@ -29,9 +29,11 @@ from tidelog.staging.ready import is_waiting
 from tidelog.staging.staged_file import attempt_of, files_of_attempts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from uuid import UUID
 
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.readonly.read_only_topic import ReadOnlyTopic
     from tidelog.spark.options.source_options import WriteOptions
     from tidelog.spark.write.staged_rows import PlannedTopic
     from tidelog.staging.finished import CommittedTransaction
@@ -121,7 +123,7 @@ def commit_write(write: StagedWrite) -> CommittedTransaction:
     The process that holds the directory commits it, or this one once the directory is free.
     """
     path, start_ns = write.options.path, SYSTEM_CLOCK.monotonic_ns()
-    done = _commit(write, existing_topics(path))
+    done = _commit(write, existing_topics(path, write.topics))
     commit_ms = (SYSTEM_CLOCK.monotonic_ns() - start_ns) // 1_000_000
     if done.is_repeat:
         # A warning, since Spark shows nothing below that level of what Python logs on the driver.
@@ -154,18 +156,16 @@ def _commit(write: StagedWrite, topics: Mapping[str, ExistingTopic]) -> Committe
     )
 
 
-def existing_topics(path: str) -> dict[str, ExistingTopic]:
-    """Return the topics of a data directory, from its files: another process may hold it."""
-    listed = read_catalogue_in_force(SYSTEM_FILES, path).topics
-    found = open_directory_read_only(path, fs=SYSTEM_FILES).topics
-    topics = {}
-    for name, topic in found.items():
-        entry = listed.get(name)
-        numbers = topic.partitions if entry is None else entry.partitions
-        topics[name] = ExistingTopic(
-            topic.topic_id if entry is None else entry.topic_id, max(numbers) + 1
-        )
-    return topics
+def existing_topics(path: str, names: Iterable[str]) -> dict[str, ExistingTopic]:
+    """Return those of the topics that exist, from files: another process may hold the directory."""
+    topics: Mapping[str, Topic | ReadOnlyTopic] = read_catalogue_in_force(SYSTEM_FILES, path).topics
+    wanted = set(names)
+    if not wanted <= topics.keys():  # those of a broker are not listed before we hold its directory
+        topics = {**open_directory_read_only(path, fs=SYSTEM_FILES).topics, **topics}
+    return {
+        name: ExistingTopic(topics[name].topic_id, max(topics[name].partitions) + 1)
+        for name in wanted & topics.keys()
+    }
 
 
 def abort_write(options: WriteOptions, txn: str, markers: Collection[str]) -> None:

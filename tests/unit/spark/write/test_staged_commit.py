@@ -148,7 +148,7 @@ def test_partitions_that_are_added_while_the_driver_commits_refuse_the_commit(
     given = options(tmp_path)
     commit_write(staged(given, "a"))
     write = staged(given, "b")
-    transaction = write.transaction(staged_commit.existing_topics(str(tmp_path)))
+    transaction = write.transaction(staged_commit.existing_topics(str(tmp_path), write.topics))
     with tidelog.open(tmp_path) as logs:
         logs.create_partitions("t", 2)
         with pytest.raises(InvalidArgument, match=r"t has 2 partitions now.* for 1: run it again"):
