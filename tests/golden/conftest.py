@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
 from tidelog.config.log_config import LogConfig
+from tidelog.env.system_files import SYSTEM_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,6 +156,37 @@ def as_printed(record: Row) -> Row:
 def in_base64(data: bytes | None) -> str | None:
     """Return bytes as the listings have them."""
     return None if data is None else base64.b64encode(data).decode()
+
+
+LATEST_MS = (2**63 - 1) // 1000
+"""Arrow and Spark count microseconds; Spark's own source too fails on a time beyond this."""
+
+
+def is_timely(records: list[Row]) -> bool:
+    """Say whether microseconds can hold all timestamps of records."""
+    return all(abs(record["timestamp"]) <= LATEST_MS for record in records)
+
+
+def topic_of(partition: Partition) -> str:
+    """Return a topic name that no other partition has."""
+    return f"{partition}".replace("/", ".")
+
+
+def link_all(partitions: list[Partition], directory: Path) -> None:
+    """Link all partitions into a data directory.
+
+    A query of Spark starts Python processes to plan it, so one for all is much faster.
+    """
+    for name in ("log-start-offset-checkpoint", "replication-offset-checkpoint"):
+        lines = {}
+        for found in partitions:
+            path = found.directory.parent / name
+            offsets = read_checkpoint(SYSTEM_FILES, str(path))
+            if (found.topic, found.number) in offsets:
+                lines[topic_of(found), 0] = offsets[found.topic, found.number]
+        write_checkpoint(SYSTEM_FILES, str(directory / name), lines)
+    for found in partitions:
+        (directory / f"{topic_of(found)}-0").symlink_to(found.directory, target_is_directory=True)
 
 
 def find_partitions() -> list[Partition]:

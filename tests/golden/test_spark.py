@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.golden.conftest import LATEST_MS, in_base64, is_timely, link_all, topic_of
 
-from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
 from tidelog.embedded.doors import open_logs
 from tidelog.env.clock import ClockAt
 from tidelog.env.system_files import SYSTEM_FILES
@@ -29,19 +28,11 @@ pytestmark = pytest.mark.spark
 
 TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 NOW_MS = 1_795_260_000_000
-LATEST_MS = (2**63 - 1) // 1000
-"""Spark counts microseconds; Kafka's source too fails on a time beyond this."""
-
 TIMELESS = (
     "topic string, partition int, offset bigint, timestampType int, key binary, value binary,"
     " headers array<struct<key: string, value: binary>>"
 )
 COLUMNS = ("topic", "partition", "offset", "timestampType", "key", "value", "headers")
-
-
-def is_timely(partition: Partition) -> bool:
-    """Say whether Spark can hold all timestamps of the partition."""
-    return all(abs(record["timestamp"]) <= LATEST_MS for record in partition.records)
 
 
 # Not of the module: cases of one partition run together, whatever file they are in, and the next
@@ -63,8 +54,8 @@ def rows_by_partition(
     spark: SparkSession, partitions: list[Partition], data_dir: str
 ) -> dict[str, Rows]:
     """Read every partition and return the rows by topic; those without fitting times separately."""
-    timely = [found for found in partitions if is_timely(found)]
-    timeless = [found for found in partitions if not is_timely(found)]
+    timely = [found for found in partitions if is_timely(found.records)]
+    timeless = [found for found in partitions if not is_timely(found.records)]
     frames = [
         reader_of(spark, timely)
         .option("includeHeaders", "true")
@@ -108,28 +99,6 @@ def by_topic(frame: DataFrame) -> dict[str, Rows]:
     return rows
 
 
-def topic_of(partition: Partition) -> str:
-    """Return a topic name that no other partition has."""
-    return f"{partition}".replace("/", ".")
-
-
-def link_all(partitions: list[Partition], directory: Path) -> None:
-    """Link all partitions into a data directory.
-
-    Each query starts Python processes to plan it, so one for all is much faster than one a case.
-    """
-    for name in ("log-start-offset-checkpoint", "replication-offset-checkpoint"):
-        lines = {}
-        for found in partitions:
-            path = found.directory.parent / name
-            offsets = read_checkpoint(SYSTEM_FILES, str(path))
-            if (found.topic, found.number) in offsets:
-                lines[topic_of(found), 0] = offsets[found.topic, found.number]
-        write_checkpoint(SYSTEM_FILES, str(directory / name), lines)
-    for found in partitions:
-        (directory / f"{topic_of(found)}-0").symlink_to(found.directory, target_is_directory=True)
-
-
 def listed(row: Any) -> dict[str, Any]:
     """Return a row in the form of Kafka's listing; Spark's source knows no leader epoch."""
     return {
@@ -142,11 +111,6 @@ def listed(row: Any) -> dict[str, Any]:
     }
 
 
-def in_base64(data: bytes | bytearray | None) -> str | None:
-    """Return bytes as the listing has them."""
-    return None if data is None else base64.b64encode(data).decode()
-
-
 def without(records: Iterable[dict[str, Any]], *names: str) -> Rows:
     """Return records without some of their members."""
     return [{name: record[name] for name in record if name not in names} for record in records]
@@ -157,7 +121,7 @@ def test_spark_gives_the_records_that_kafka_gives(
 ) -> None:
     """Every record that a Java consumer received is a row, and nothing else is."""
     rows = sorted(rows_by_partition.get(topic_of(partition), []), key=lambda row: row["offset"])
-    if is_timely(partition):
+    if is_timely(partition.records):
         assert without(partition.records, "leaderEpoch") == rows
     else:
         unheld = ("leaderEpoch", "timestamp")

@@ -20,7 +20,8 @@ from tidelog.kernels.rows import STATUS_TEXT
 from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.batch import TimestampType
 from tidelog.records.decoding.bounded_decode import decode_bounded
-from tidelog.records.decoding.record_columns import RecordColumns
+from tidelog.records.decoding.decoded import located
+from tidelog.records.decoding.record_columns import DECODE_ERRORS, RecordColumns
 from tidelog.records.record import read_headers
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from tidelog.arrow.buffers import Bytes, Gathered, Ints
     from tidelog.records.batch_columns import BatchColumns
+    from tidelog.records.file_records import Piece
 
 MAX_ROWS: Final = 1 << 16
 """Maximum number of rows of a table; larger tables gain nothing in Spark."""
@@ -73,6 +75,20 @@ class ArrowDecoder:
             "timestampType": self._timestamp_types,
             "headers": self._headers,
         }
+
+    def tables_of_piece(
+        self, piece: Piece, start_offset: int, end_offset: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a log's piece with offsets ``[start, end)``, as ``tables`` does.
+
+        Raises:
+            CorruptMessage: a batch does not decode; with file and byte, after what is before it.
+            InvalidTimestamp: a timestamp does not fit in microseconds.
+        """
+        try:
+            yield from self.tables_of(piece.data, piece.batches_in_data, start_offset, end_offset)
+        except DECODE_ERRORS as error:
+            raise located(piece, error) from error
 
     def tables_of(
         self, data: Bytes, batches: BatchColumns, start_offset: int, end_offset: int

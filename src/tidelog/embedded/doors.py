@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
@@ -20,6 +20,7 @@ from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.descriptors import raise_descriptor_limit
 from tidelog.env.machine import Machine
+from tidelog.env.paths import absolute_path, absolute_paths
 from tidelog.env.scheduler import InlineScheduler, ThreadScheduler, start_threads
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
@@ -34,19 +35,17 @@ from tidelog.readonly.read_only_log import open_read_only
 from tidelog.service.log_service import LogService
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
     from tidelog.config.sources import SettingValue
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.machine import ControlledClock
+    from tidelog.env.paths import Paths
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.manager.mirror import MirroredPartition
     from tidelog.manager.mirror_ranges import StageRanges
     from tidelog.readonly.read_only_log import ReadOnlyLog
-
-    Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-    """A data directory, or several."""
 
 
 def open_logs(
@@ -91,32 +90,12 @@ def open_logs(
         KafkaStorageError: a disk failed, or a file that says what is there cannot be read.
         UnsupportedPlatform: this platform lacks the locks that writing needs.
     """
-    paths = [_absolute(one) for one in (path, *more)]
+    paths = [absolute_path(one) for one in (path, *more)]
     broker = broker_config({**from_mapping(config), **from_keywords(settings)}, paths)
     if server_properties is not None:
         properties = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
         broker = broker.with_server_properties(properties)
     return start_logs(broker, overrides=from_mapping(overrides), clock=clock, files=files)
-
-
-def _absolute(path: str | os.PathLike[str]) -> str:
-    try:
-        given = os.fspath(path)
-    except TypeError:
-        raise InvalidArgument(
-            f"{path!r} is not a path; settings are given by name, or as config={{...}}"
-        ) from None
-    if not given or not isinstance(given, str):
-        raise InvalidArgument(f"{path!r} is not a path")
-    return os.path.abspath(given)
-
-
-def absolute_paths(given: Paths) -> list[str]:
-    """Return the absolute paths of one directory, or of a list; InvalidArgument for none."""
-    several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
-    if not several:
-        raise InvalidArgument("no data directory is named")
-    return [_absolute(one) for one in several]
 
 
 def start_logs(
@@ -237,7 +216,7 @@ def mirror_directory(
         Other errors as ``Mirror.run``.
     """
     opened = open_source(source, server_properties, allow_partial=allow_partial)
-    return mirror_topics(opened, _absolute(target), topics)
+    return mirror_topics(opened, absolute_path(target), topics)
 
 
 def open_source(

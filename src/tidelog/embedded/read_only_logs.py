@@ -19,7 +19,7 @@ from tidelog.embedded.topic_reads import (
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.log_follower import POLL_MS, LogFollower
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.readonly.read_only_log import Offsets, ReadUpTo
+from tidelog.readonly.read_only_log import Offsets, reach
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
@@ -143,12 +143,12 @@ class ReadOnlyLogs:
         CorruptMessage after the records before the damage, InvalidArgument for a ``start_offset``
         where there are several partitions to begin in, and for an unknown word.
         """
-        is_committed, up_to = _range(isolation)
+        is_committed, up_to = reach(isolation)
         for number in self._chosen(topic, partition, start_offset):
             with self.open(topic, number) as log:
                 if start_offset is not None and start_offset > log.log_end_offset:
                     raise log.out_of_range(start_offset)
-                end = log.last_stable_offset(up_to) if is_committed else log.end_offset(up_to)
+                end = log.visible_end(up_to, committed=is_committed)
                 columns = log.columns(start_offset, end, committed=is_committed)
                 yield from all_consumed(topic, number, columns)
 
@@ -181,7 +181,7 @@ class ReadOnlyLogs:
     ) -> LogFollower:
         """Return what follows one partition, for a program that waits in its own way."""
         check_partition(partition)
-        is_committed, up_to = _range(isolation)
+        is_committed, up_to = reach(isolation)
         directory = self._look()
         directory.check_present({topic: [partition]}, asks_metadata=False)
         path = directory.partition_path(topic, partition)
@@ -223,11 +223,9 @@ class ReadOnlyLogs:
 
     def _numbers(self, topic: str) -> list[int]:
         """Return the numbers of a topic's partitions, missing ones too, as reading them fails."""
-        looked = self._look()
-        looked.check_present({topic: None}, asks_metadata=topic not in self._asked_metadata)
+        numbers = self._look().numbers_of(topic, asks_metadata=topic not in self._asked_metadata)
         self._asked_metadata.add(topic)
-        missing = (gone.partition for gone in looked.missing if gone.topic == topic)
-        return sorted({*looked.topic(topic).partitions, *missing})
+        return numbers
 
     def _look(self) -> ReadOnlyDirectory:
         return open_directory_read_only(
@@ -236,10 +234,3 @@ class ReadOnlyLogs:
             server_properties=self._server_properties,
             accept=self._accept,
         )
-
-
-def _range(isolation: Isolation | str) -> tuple[bool, ReadUpTo]:
-    """Return whether only committed records are read, and how far a reader of this level goes."""
-    level = Isolation.of(isolation)
-    up_to = ReadUpTo.LOG_END if level is Isolation.LOG_END else ReadUpTo.HIGH_WATERMARK
-    return level is Isolation.READ_COMMITTED, up_to

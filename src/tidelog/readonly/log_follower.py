@@ -106,9 +106,7 @@ class LogFollower:
             start = log.log_start_offset if self.next_offset is None else self.next_offset
             if not log.log_start_offset <= start <= log.log_end_offset:
                 raise log.out_of_range(start)
-            end = log.end_offset(self._up_to)
-            if self._committed:
-                end = log.last_stable_offset(self._up_to)
+            end = log.visible_end(self._up_to, committed=self._committed)
             for found in log.columns(start, max(start, end), committed=self._committed):
                 yield found
                 self.next_offset = int(found.offset[-1]) + 1

@@ -214,6 +214,15 @@ class ReadOnlyDirectory:
             known = self._known_to_cluster(topic)
         return list(self._placed.absent(topic, known))
 
+    def numbers_of(self, topic: str, *, asks_metadata: bool = True) -> list[int]:
+        """Return the partitions of a topic, in order; lost ones too, as reading them fails.
+
+        Raises UnknownTopicOrPartition, and PartitionsElsewhere as ``check_present``.
+        """
+        self.check_present({topic: None}, asks_metadata=asks_metadata)
+        missing = (gone.partition for gone in self.missing if gone.topic == topic)
+        return sorted({*self.topic(topic).partitions, *missing})
+
     def look_again(self) -> None:
         """Forget what was looked up: a partition that is gone may have been moved meanwhile."""
         for part in self.parts:

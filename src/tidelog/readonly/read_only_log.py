@@ -39,6 +39,7 @@ from tidelog.readonly.replayed_transactions import (
     replay_transactions,
 )
 from tidelog.records.batch import INT64_MAX
+from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import (
     log_directory_name,
     offset_from_file_name,
@@ -70,6 +71,16 @@ class ReadUpTo(StrEnum):
 
     HIGH_WATERMARK = "highWatermark"
     LOG_END = "logEnd"
+
+
+def reach(isolation: Isolation | str) -> tuple[bool, ReadUpTo]:
+    """Return whether only committed records are read, and how far a reader of this level goes.
+
+    Raises InvalidArgument for an unknown word.
+    """
+    level = Isolation.of(isolation)
+    up_to = ReadUpTo.LOG_END if level is Isolation.LOG_END else ReadUpTo.HIGH_WATERMARK
+    return level is Isolation.READ_COMMITTED, up_to
 
 
 class Offsets(NamedTuple):
@@ -302,6 +313,12 @@ class ReadOnlyLog:
     def end_offset(self, up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK) -> int:
         """Return the exclusive end for a reader that goes ``up_to`` there."""
         return self.high_watermark if up_to is ReadUpTo.HIGH_WATERMARK else self.log_end_offset
+
+    def visible_end(
+        self, up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK, *, committed: bool = False
+    ) -> int:
+        """Return the exclusive end for a reader, maybe of committed records only."""
+        return self.last_stable_offset(up_to) if committed else self.end_offset(up_to)
 
     def last_stable_offset(self, up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK) -> int:
         """Return the exclusive end for a reader of committed records that goes ``up_to`` there.

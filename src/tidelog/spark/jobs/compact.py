@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidelog.config.sources import SettingValue
-    from tidelog.embedded.doors import Paths
     from tidelog.embedded.spread_compaction import (
         CompactedLog,
         CompactionProgress,
         FileEvents,
         RewrittenGroup,
     )
+    from tidelog.env.paths import Paths
 
     Plan = Any
     Progress = Callable[[CompactionProgress], None]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidelog.config.sources import SettingValue
-    from tidelog.embedded.doors import Paths
+    from tidelog.env.paths import Paths
     from tidelog.staging.finished import CommittedTransaction
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidelog import MirroredPartition
-    from tidelog.embedded.doors import Paths
     from tidelog.embedded.spread_mirror import CopiedParts, MirrorJob, OffsetsOfLog
+    from tidelog.env.paths import Paths
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.spark.read.read_plan import Task
 

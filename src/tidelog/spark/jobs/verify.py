@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidelog.embedded.doors import Paths
+    from tidelog.env.paths import Paths
 
 
 def verify(

@@ -21,7 +21,7 @@ from tidelog.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tidelog.embedded.doors import Paths
+    from tidelog.env.paths import Paths
 
 _SPARK_OPTIONS: Final = (
     "path",

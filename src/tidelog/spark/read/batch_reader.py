@@ -128,8 +128,6 @@ def _record_batches(
 
     from tidelog.arrow.decode import ArrowDecoder
     from tidelog.arrow.schema import select
-    from tidelog.records.decoding.decoded import located
-    from tidelog.records.decoding.record_columns import DECODE_ERRORS
     from tidelog.spark.read.live_batches import RangeReader
 
     if not ranges:
@@ -141,9 +139,5 @@ def _record_batches(
     for part in ranges:
         decoder = ArrowDecoder(schema, part.topic, part.partition)
         for piece in reader.read(part):
-            batches = piece.batches_in_data
-            rows = decoder.tables_of(piece.data, batches, part.start_offset, part.end_offset)
-            try:
-                yield from (each.rename_columns(aliases) for each in rows)
-            except DECODE_ERRORS as error:
-                raise located(piece, error) from error
+            rows = decoder.tables_of_piece(piece, part.start_offset, part.end_offset)
+            yield from (each.rename_columns(aliases) for each in rows)

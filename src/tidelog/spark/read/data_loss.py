@@ -19,7 +19,7 @@ from tidelog.spark.options.option_values import absolute_paths
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tidelog.embedded.doors import Paths
+    from tidelog.env.paths import Paths
     from tidelog.readonly.gaps import Gap
     from tidelog.readonly.holes import Hole
     from tidelog.readonly.read_only_log import ReadOnlyLog

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 def visible_end(log: ReadOnlyLog, options: ReadOptions) -> int:
     """Return the end (exclusive) of the offsets that a reader with these options may read."""
-    if options.committed:
-        return log.last_stable_offset(options.up_to)
-    return log.end_offset(options.up_to)
+    return log.visible_end(options.up_to, committed=options.committed)
 
 
 def resolve(choice: OffsetChoice, log: ReadOnlyLog, visible: int) -> int:

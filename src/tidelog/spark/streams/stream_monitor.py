@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
-    from tidelog.embedded.doors import Paths
+    from tidelog.env.paths import Paths
     from tidelog.segment.filenames import TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -1,0 +1,157 @@
+"""The records of log ranges as a stream of Arrow record batches, decoded on threads ahead of it.
+
+Memory is bounded by the pieces and tables that are ahead, whatever the size of the logs.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tidelog.arrow.decode import ArrowDecoder
+from tidelog.arrow.schema import select
+from tidelog.arrow.topic_read import EVERY_TIME
+from tidelog.errors import TidelogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+
+    from tidelog.arrow.topic_read import LogRange, Times
+    from tidelog.env.scheduler import Scheduler
+    from tidelog.records.file_records import Piece
+
+DEFAULT_THREADS: Final = 2
+
+AHEAD_BYTES: Final = 32 << 20
+"""Bytes of tables of one piece that are decoded ahead; compressed pieces may hold far more."""
+
+_TIMESTAMP: Final = "timestamp"
+_MICROS: Final = 1000
+
+
+class Decoded(NamedTuple):
+    """Tables of a piece, and the ones that are decoded once these are taken."""
+
+    tables: Sequence[pa.RecordBatch]
+    rest: Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class TableStream:
+    """Reads the columns ``names`` of records with certain ``times``.
+
+    ``scheduler`` runs the decoding ahead on ``threads`` threads; with one, the thread that reads
+    decodes as well, when a table is asked for.
+    """
+
+    names: Sequence[str]
+    times: Times
+    committed: bool
+    scheduler: Scheduler
+    threads: int = DEFAULT_THREADS
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the tables."""
+        return select(self.names)
+
+    def tables(self, ranges: Iterable[LogRange]) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the records of ranges, one after the other, in order of offsets.
+
+        Raises:
+            CorruptMessage: damage, after all records before it.
+            OffsetOutOfRange: retention was faster than the reader.
+            KafkaStorageError: the disk failed, or a log was deleted or truncated meanwhile.
+            InvalidTimestamp: a timestamp does not fit in microseconds, where times are looked at.
+        """
+        if self.threads <= 1:
+            yield from self._on_this_thread(ranges)
+            return
+        ahead = self.scheduler.run_ahead("tidelog-arrow", self._tasks(ranges), self.threads)
+        with closing(ahead):
+            for decoded in ahead:
+                yield from chain(decoded.tables, decoded.rest)
+
+    def _on_this_thread(self, ranges: Iterable[LogRange]) -> Iterator[pa.RecordBatch]:
+        for part in ranges:
+            decoder = self._decoder(part)
+            for piece in self._pieces(part):
+                yield from self._tables(decoder, piece, part)
+
+    def _tasks(self, ranges: Iterable[LogRange]) -> Iterator[Callable[[], Decoded]]:
+        """Yield what decodes each piece; the last one raises the error that ends the stream."""
+        try:
+            for part in ranges:
+                decoders: list[ArrowDecoder] = []
+                for piece in self._pieces(part):
+                    # The next piece overwrites its buffer.
+                    kept = piece._replace(buffer=piece.data.copy())
+                    yield partial(self._ahead, decoders, kept, part)
+        except Exception as error:  # noqa: BLE001 - raised in its turn, after what was read before it
+            yield partial(Decoded, (), _failing(error))
+
+    def _pieces(self, part: LogRange) -> Iterator[Piece]:
+        """Yield the pieces of a range, without the batches in which nothing is late enough."""
+        log, start, end = part
+        since_ms = self.times.since_ms
+        with log:
+            for piece in log.pieces(start, end, committed=self.committed):
+                if self.times.is_all:
+                    yield piece
+                    continue
+                # Only the largest timestamp of a batch says something of all of its records.
+                late = piece.batches.max_timestamp >= since_ms
+                if late.any():
+                    yield piece._replace(batches=piece.batches.select(late))
+
+    def _ahead(self, decoders: list[ArrowDecoder], piece: Piece, part: LogRange) -> Decoded:
+        """Decode a piece, of one with very many records only the first ones."""
+        decoder = decoders.pop() if decoders else self._decoder(part)
+        rest = self._tables(decoder, piece, part)
+        made: list[pa.RecordBatch] = []
+        size = 0
+        try:
+            for table in rest:
+                made.append(table)
+                size += table.nbytes
+                if size >= AHEAD_BYTES:
+                    return Decoded(made, rest)
+        except TidelogError as error:
+            return Decoded(made, _failing(error))
+        decoders.append(decoder)
+        return Decoded(made, iter(()))
+
+    def _decoder(self, part: LogRange) -> ArrowDecoder:
+        names = [*self.names]
+        if self.times != EVERY_TIME and _TIMESTAMP not in names:
+            names.append(_TIMESTAMP)
+        return ArrowDecoder(select(names), part.log.topic, part.log.partition)
+
+    def _tables(
+        self, decoder: ArrowDecoder, piece: Piece, part: LogRange
+    ) -> Iterator[pa.RecordBatch]:
+        tables = decoder.tables_of_piece(piece, part.start_offset, part.end_offset)
+        if self.times.is_all:
+            return tables
+        return self._timely(tables)
+
+    def _timely(self, tables: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        since_ms, until_ms = self.times
+        for table in tables:
+            micros = np.frombuffer(table[_TIMESTAMP].buffers()[1], np.int64, len(table))
+            millis = micros // _MICROS
+            wanted = (millis >= since_ms) & (millis < until_ms)
+            found = table if wanted.all() else table.filter(pa.array(wanted))
+            if len(found):
+                yield found.select(self.names)
+
+
+def _failing(error: Exception) -> Iterator[pa.RecordBatch]:
+    raise error
+    yield  # a generator: the error is raised once the tables before it are taken

@@ -1,0 +1,226 @@
+"""A topic as a dataset of PyArrow: queries push columns and filters down to the log.
+
+DuckDB and Polars query such an object as they query Parquet files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from tidelog.arrow.filter_bounds import bounds_in, columns_in, partitions_in
+from tidelog.arrow.schema import SCHEMA_WITH_HEADERS, select
+from tidelog.arrow.topic_read import Times, narrowed
+from tidelog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator, Sequence
+
+    import polars as pl
+
+    from tidelog.arrow.table_stream import TableStream
+    from tidelog.arrow.topic_read import LogRange, TopicRead
+
+    Columns = Sequence[str] | Mapping[str, ds.Expression] | None
+
+_MICROS: Final = 1000
+_ONE_FRAGMENT: Final = frozenset({"fragment_readahead", "fragment_scan_options"})
+"""Options of scanners that are about several fragments."""
+
+
+class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
+    """The records of one topic, with the columns of ``SCHEMA_WITH_HEADERS``.
+
+    Each scan reads the records that are there then, partition by partition in order of offsets.
+    Of a ``filter``, the ranges of offset and partition choose what is read, and batches whose
+    largest timestamp is too early are not decoded; all of it is then applied to what was read.
+
+    Any thread may use it. Scans raise what ``tidelog.arrow.read`` raises, and its reader; a program
+    that takes Arrow's streams, as DuckDB, raises an error of its own with the same text.
+    """
+
+    def __init__(
+        self, read: TopicRead, stream: TableStream, only: ds.Expression | None = None
+    ) -> None:
+        self._read = read
+        self._stream = stream
+        self._only = only
+
+    def __repr__(self) -> str:
+        return f"<TopicDataset {self._read.topic} in {', '.join(self._read.paths)}>"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of records, headers included."""
+        return SCHEMA_WITH_HEADERS
+
+    @property
+    def partition_expression(self) -> ds.Expression:
+        """What holds for every row, as far as it is known: nothing."""
+        return ds.scalar(True)
+
+    # What PyArrow's datasets offer; the arguments are named as there.
+
+    def scanner(
+        self,
+        columns: Columns = None,
+        filter: ds.Expression | None = None,  # noqa: A002 - PyArrow's name
+        **options: object,
+    ) -> ds.Scanner:
+        """Return a scanner, for one scan, of the rows that match.
+
+        ``columns`` are names, or expressions by name; ``options`` are those of PyArrow's scanners.
+        """
+        given = {name: value for name, value in options.items() if name not in _ONE_FRAGMENT}
+        names = self._names(columns)
+        rows = self._reader(names, filter)
+        return ds.Scanner.from_batches(rows, columns=names if columns is None else columns, **given)
+
+    def to_reader(
+        self,
+        columns: Columns = None,
+        filter: ds.Expression | None = None,  # noqa: A002 - as above
+        **options: object,
+    ) -> pa.RecordBatchReader:
+        """Return a stream of the rows that match; arguments as for ``scanner``."""
+        if isinstance(columns, Mapping) or options:
+            return self.scanner(columns, filter, **options).to_reader()
+        return self._reader(self._names(columns), filter)
+
+    def to_batches(
+        self,
+        columns: Columns = None,
+        filter: ds.Expression | None = None,  # noqa: A002 - as above
+        **options: object,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that match; arguments as for ``scanner``."""
+        yield from self.to_reader(columns, filter, **options)
+
+    def to_table(
+        self,
+        columns: Columns = None,
+        filter: ds.Expression | None = None,  # noqa: A002 - as above
+        **options: object,
+    ) -> pa.Table:
+        """Return the rows that match as one table; arguments as for ``scanner``."""
+        return self.to_reader(columns, filter, **options).read_all()
+
+    def head(
+        self,
+        num_rows: int,
+        columns: Columns = None,
+        filter: ds.Expression | None = None,  # noqa: A002 - as above
+        **options: object,
+    ) -> pa.Table:
+        """Return the first rows that match; the others are not read."""
+        found, left = [], num_rows
+        with self.to_reader(columns, filter, **options) as rows:
+            while left > 0 and (batch := next(rows, None)) is not None:
+                found.append(batch.slice(0, left))
+                left -= len(found[-1])
+            return pa.Table.from_batches(found, rows.schema)
+
+    def count_rows(self, filter: ds.Expression | None = None, **options: object) -> int:  # noqa: A002 - as above
+        """Return the number of rows that match."""
+        return sum(len(batch) for batch in self.to_batches(["offset"], filter, **options))
+
+    def filter(self, expression: ds.Expression) -> TopicDataset:
+        """Return a dataset of the rows that match."""
+        both = expression if self._only is None else self._only & expression
+        return TopicDataset(self._read, self._stream, both)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def scan(self) -> pl.LazyFrame:
+        """Return a lazy frame of Polars, which has to be installed.
+
+        What it selects and filters is pushed down, and rows come in bounded memory.
+        """
+        import polars as pl  # noqa: PLC0415 - no dependency of ours
+
+        return pl.scan_pyarrow_dataset(self)
+
+    def take(self, *_: object, **__: object) -> NoReturn:
+        """Raise InvalidArgument: rows have no numbers; filter by offset and partition."""
+        raise _refused("take", "filter by offset and partition")
+
+    def sort_by(self, *_: object, **__: object) -> NoReturn:
+        """Raise InvalidArgument, as do joins: a table is for that."""
+        raise _refused("sort_by", "use to_table().sort_by")
+
+    def join(self, *_: object, **__: object) -> NoReturn:
+        """Raise InvalidArgument, as ``sort_by``."""
+        raise _refused("join", "use to_table().join")
+
+    def join_asof(self, *_: object, **__: object) -> NoReturn:
+        """Raise InvalidArgument, as ``sort_by``."""
+        raise _refused("join_asof", "use to_table().join_asof")
+
+    def replace_schema(self, *_: object, **__: object) -> NoReturn:
+        """Raise InvalidArgument: records have the columns that they have."""
+        raise _refused("replace_schema", "cast the columns of a table")
+
+    def get_fragments(self, *_: object, **__: object) -> NoReturn:
+        """Raise InvalidArgument: a topic has no files that a scan could read one by one."""
+        raise _refused("get_fragments", "use scanner or to_batches")
+
+    # How it reads
+
+    def _reader(self, names: Sequence[str], wanted: ds.Expression | None) -> pa.RecordBatchReader:
+        if self._only is not None:
+            wanted = self._only if wanted is None else self._only & wanted
+        stream, ranges = replace(self._stream, names=tuple(names)), self._read.plan()
+        schema = stream.schema
+        if wanted is None:
+            return pa.RecordBatchReader.from_batches(schema, stream.tables(ranges))
+        stream, ranges = self._pushed_down(stream, ranges, wanted)
+        return pa.RecordBatchReader.from_batches(
+            schema, _matching(stream.tables(ranges), wanted, names)
+        )
+
+    def _pushed_down(
+        self, stream: TableStream, ranges: list[LogRange], wanted: ds.Expression
+    ) -> tuple[TableStream, list[LogRange]]:
+        """Return what to read of the ranges so that the filter can be applied to it."""
+        named = columns_in(wanted, self.schema)
+        read = replace(stream, names=tuple(dict.fromkeys([*stream.names, *named])))
+        bounds = bounds_in(wanted, self.schema, named)
+        if bounds is None:
+            return read, []
+        if "partition" in named:
+            numbers = partitions_in(wanted, self.schema, [one.log.partition for one in ranges])
+            ranges = [one for one in ranges if one.log.partition in numbers]
+        ranges = list(narrowed(ranges, bounds.start_offset, bounds.end_offset))
+        if bounds.since is not None:
+            since_ms = max(read.times.since_ms, -(-bounds.since // _MICROS))
+            read = replace(read, times=Times(since_ms, read.times.until_ms))
+        return read, ranges
+
+    def _names(self, columns: Columns) -> list[str]:
+        """Return the columns of records that a projection needs."""
+        if columns is None:
+            return list(self.schema.names)
+        if isinstance(columns, Mapping):
+            needed = (columns_in(one, self.schema) for one in columns.values())
+            return list(dict.fromkeys(chain.from_iterable(needed)))
+        return list(select(columns).names)
+
+
+def _matching(
+    tables: Generator[pa.RecordBatch, None, None], wanted: ds.Expression, names: Iterable[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that match, with the columns ``names``."""
+    for table in tables:
+        found = table.filter(wanted)
+        if len(found):
+            yield found.select(list(names))
+
+
+def _refused(method: str, instead: str) -> InvalidArgument:
+    return InvalidArgument(f"a topic's dataset has no {method}: {instead}")

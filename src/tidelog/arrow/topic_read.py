@@ -1,0 +1,240 @@
+"""What a read of one topic covers: directories, partitions, offsets, times and isolation.
+
+Spark: the options of its Kafka source, under the names of ``tidelog``'s Python functions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.moments import time_ms
+from tidelog.env.paths import absolute_paths
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InvalidArgument, UnknownTopicOrPartition
+from tidelog.readonly.absent_partitions import BY_ARGUMENT
+from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.readonly.read_only_log import ReadUpTo, reach
+from tidelog.records.batch import INT64_MAX
+from tidelog.records.isolation import Isolation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import TypedDict
+
+    from tidelog.env.files import FileSystem
+    from tidelog.env.moments import Moment
+    from tidelog.env.paths import Paths
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+
+    class ReadArguments(TypedDict, total=False):
+        """What narrows a read; see ``tidelog.arrow.read``."""
+
+        partitions: int | Iterable[int] | None
+        since: Moment | None
+        until: Moment | None
+        start_offsets: int | Mapping[int, int] | None
+        end_offsets: int | Mapping[int, int] | None
+        isolation: Isolation | str
+        read_up_to: ReadUpTo | str
+        allow_partial: bool
+
+
+class Times(NamedTuple):
+    """The times ``[since_ms, until_ms)`` of the records that are wanted."""
+
+    since_ms: int = -INT64_MAX
+    until_ms: int = INT64_MAX
+
+    @property
+    def is_all(self) -> bool:
+        """Whether every record is wanted."""
+        return self == EVERY_TIME
+
+
+EVERY_TIME: Final = Times()
+
+
+class LogRange(NamedTuple):
+    """Offsets ``[start_offset, end_offset)`` of one log, which is closed until it is read."""
+
+    log: ReadOnlyLog
+    start_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRead:
+    """A read of one topic, checked as far as it can be without a look at the files.
+
+    ``partitions`` None: all. ``starts`` and ``ends`` are offsets by partition.
+    """
+
+    paths: tuple[str, ...]
+    topic: str
+    partitions: tuple[int, ...] | None
+    starts: int | Mapping[int, int]
+    ends: int | Mapping[int, int]
+    times: Times
+    committed: bool
+    up_to: ReadUpTo
+    allow_partial: bool
+    fs: FileSystem = SYSTEM_FILES
+
+    @classmethod
+    def of(
+        cls,
+        directory: Paths,
+        topic: str,
+        *,
+        partitions: int | Iterable[int] | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        start_offsets: int | Mapping[int, int] | None = None,
+        end_offsets: int | Mapping[int, int] | None = None,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        read_up_to: ReadUpTo | str = ReadUpTo.HIGH_WATERMARK,
+        allow_partial: bool = False,
+    ) -> TopicRead:
+        """Return a read; arguments as ``tidelog.arrow.read``, InvalidArgument for a bad one."""
+        committed, up_to = reach(isolation)
+        return cls(
+            paths=tuple(absolute_paths(directory)),
+            topic=topic,
+            partitions=_numbers(partitions),
+            starts=_offsets("start_offsets", start_offsets),
+            ends=_offsets("end_offsets", end_offsets),
+            times=Times(
+                -INT64_MAX if since is None else time_ms(since, SYSTEM_CLOCK.now_ms),
+                INT64_MAX if until is None else time_ms(until, SYSTEM_CLOCK.now_ms),
+            ),
+            committed=committed,
+            up_to=up_to if up_to is ReadUpTo.LOG_END else _up_to(read_up_to),
+            allow_partial=allow_partial,
+        )
+
+    def opened(self) -> ReadOnlyDirectory:
+        """Open the directories as they are now."""
+        accept = None if self.allow_partial else BY_ARGUMENT
+        return open_directory_read_only(*self.paths, fs=self.fs, accept=accept)
+
+    def plan(self) -> list[LogRange]:
+        """Return what to read of each partition now, in order of their numbers.
+
+        Raises:
+            UnknownTopicOrPartition: there is no such topic or partition.
+            PartitionsElsewhere: partitions are in directories that are not named.
+            OffsetOutOfRange: a log does not hold the offsets at which to start or to end.
+            InvalidArgument: offsets are given for partitions that are not read, or may not be read
+                yet, or end before they start.
+            KafkaStorageError: the disk failed, or the files change faster than they can be read.
+        """
+        directory = self.opened()
+        numbers = self.numbers_in(directory)
+        starts = _by_partition("start_offsets", self.starts, numbers)
+        ends = _by_partition("end_offsets", self.ends, numbers)
+        return [
+            self._range(directory, number, starts.get(number), ends.get(number))
+            for number in numbers
+        ]
+
+    def numbers_in(self, directory: ReadOnlyDirectory) -> list[int]:
+        """Return the partitions that are read, in order."""
+        if self.partitions is None:
+            return directory.numbers_of(self.topic)
+        directory.check_present({self.topic: self.partitions})
+        topic = directory.topic(self.topic)
+        absent = set(self.partitions) - {*topic.partitions, *topic.missing}
+        if absent:
+            raise UnknownTopicOrPartition(
+                f"topic {self.topic} in {directory.name} has no partition {min(absent)}"
+            )
+        return sorted(self.partitions)
+
+    def _range(
+        self, directory: ReadOnlyDirectory, number: int, start: int | None, end: int | None
+    ) -> LogRange:
+        with directory.open(self.topic, number) as log:
+            visible = log.visible_end(self.up_to, committed=self.committed)
+            first = log.log_start_offset if start is None else start
+            last = visible if end is None else end
+            if not log.log_start_offset <= first <= log.log_end_offset:
+                raise log.out_of_range(first)
+            if last > log.log_end_offset and log.damage is None:
+                raise log.out_of_range(last)
+            if end is not None and last > visible:
+                raise InvalidArgument(
+                    f"{self.topic}-{number} can be read up to offset {visible} now, not to {last}:"
+                    " later offsets are above the high watermark (read_up_to='logEnd' reads these"
+                    " too), or wait for open transactions"
+                )
+            if end is not None and last < first:
+                raise InvalidArgument(
+                    f"{self.topic}-{number}: the end offset {last} is below the start offset"
+                    f" {first}"
+                )
+            return LogRange(log, first, max(first, last))
+
+
+def _numbers(given: int | Iterable[int] | None) -> tuple[int, ...] | None:
+    if given is None:
+        return None
+    several = (given,) if isinstance(given, int) else tuple(given)
+    for number in several:
+        _check_int("partitions", number)
+    return tuple(dict.fromkeys(several))
+
+
+def _offsets(name: str, given: int | Mapping[int, int] | None) -> int | Mapping[int, int]:
+    if given is None:
+        return {}
+    if isinstance(given, int):
+        _check_int(name, given)
+        return given
+    for offset in given.values():
+        _check_int(name, offset)
+    return dict(given)
+
+
+def _check_int(name: str, given: object) -> None:
+    if not isinstance(given, int) or isinstance(given, bool) or given < 0:
+        raise InvalidArgument(f"{name}: {given!r} is not a number from 0 on")
+
+
+def _up_to(word: ReadUpTo | str) -> ReadUpTo:
+    try:
+        return ReadUpTo(word)
+    except ValueError:
+        known = ", ".join(ReadUpTo)
+        raise InvalidArgument(f"read_up_to {word!r} is not one of {known}") from None
+
+
+def _by_partition(
+    name: str, given: int | Mapping[int, int], numbers: list[int]
+) -> Mapping[int, int]:
+    """Return offsets by partition; one offset alone is that of the only partition."""
+    if isinstance(given, int):
+        if len(numbers) != 1:
+            raise InvalidArgument(
+                f"{len(numbers)} partitions are read, and offset {given} belongs to one of them:"
+                f" say which, as {name}={{0: {given}}}"
+            )
+        return {numbers[0]: given}
+    others = sorted(set(given) - set(numbers))
+    if others:
+        raise InvalidArgument(f"{name} names partition {others[0]}, which is not read")
+    return given
+
+
+def narrowed(ranges: Iterable[LogRange], start: int, end: int) -> Iterator[LogRange]:
+    """Yield the parts of ranges that lie in offsets ``[start, end)``.
+
+    One that lies there as a whole is kept even if it is empty: to read it reports damage.
+    """
+    for whole in ranges:
+        log, first, last = whole
+        part = LogRange(log, max(first, start), min(last, end))
+        if part == whole or part.start_offset < part.end_offset:
+            yield part

@@ -1,0 +1,216 @@
+"""Topics as streams of Arrow record batches, and as datasets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import tidelog
+from tidelog.arrow import SCHEMA_WITH_HEADERS, TopicDataset, dataset, read
+from tidelog.errors import (
+    CorruptMessage,
+    InvalidArgument,
+    OffsetOutOfRange,
+    PartitionsElsewhere,
+    UnknownTopicOrPartition,
+)
+from tidelog.testing import damage_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+START_MS = 1_750_000_000_000
+
+
+@pytest.fixture
+def two_partitions(tmp_path: Path) -> Path:
+    """Return a directory with records 0 to 99 of a topic, the even ones in partition 0."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t", 2)
+        for numbers in (range(50), range(50, 100)):
+            logs.append_all(
+                "t",
+                [
+                    {"value": b"%d" % n, "key": b"k", "timestamp": START_MS + n, "partition": n % 2}
+                    for n in numbers
+                ],
+            )
+    return tmp_path
+
+
+def values(table: pa.Table | pa.RecordBatchReader) -> list[int]:
+    """Return the values as numbers, in order."""
+    read_all = table if isinstance(table, pa.Table) else table.read_all()
+    return [int(value) for value in read_all["value"].to_pylist()]
+
+
+def test_all_partitions_come_one_after_the_other(two_partitions: Path) -> None:
+    """In order of their numbers; the columns are those of the schema unless some are named."""
+    whole = read(two_partitions, "t").read_all()
+
+    assert whole.schema == SCHEMA_WITH_HEADERS
+    assert values(whole) == [*range(0, 100, 2), *range(1, 100, 2)]
+    assert read(two_partitions, "t", columns=["offset", "key"]).schema.names == ["offset", "key"]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("narrow", "expected"),
+    [
+        ({"partitions": 1}, list(range(1, 100, 2))),
+        ({"partitions": [1, 0], "until": START_MS + 4}, [0, 2, 1, 3]),
+        ({"since": START_MS + 97}, [98, 97, 99]),
+        ({"since": "2025-06-15T15:06:40.098"}, [98, 99]),
+        ({"start_offsets": {0: 48}, "end_offsets": {1: 1}}, [96, 98, 1]),
+        ({"partitions": 0, "start_offsets": 47, "end_offsets": 49}, [94, 96]),
+        ({"since": START_MS + 200}, []),
+    ],
+)
+def test_reads_are_narrowed(
+    two_partitions: Path, narrow: dict[str, Any], expected: list[int], threads: int
+) -> None:
+    """By partition, time (from, inclusive, to, exclusive) and offset."""
+    assert values(read(two_partitions, "t", threads=threads, **narrow)) == expected
+    assert values(dataset(two_partitions, "t", **narrow).to_table()) == expected
+
+
+@pytest.mark.parametrize(
+    ("narrow", "error", "text"),
+    [
+        ({"columns": ["offsets"]}, InvalidArgument, "no column 'offsets'"),
+        ({"columns": "offset"}, InvalidArgument, "a list of names"),
+        ({"partitions": 2}, UnknownTopicOrPartition, "no partition 2"),
+        ({"partitions": "0"}, InvalidArgument, "'0' is not a number"),
+        ({"start_offsets": 3}, InvalidArgument, "say which, as start_offsets={0: 3}"),
+        ({"start_offsets": {7: 3}}, InvalidArgument, "partition 7, which is not read"),
+        ({"start_offsets": {0: 51}}, OffsetOutOfRange, "51"),
+        ({"end_offsets": {0: 51}}, OffsetOutOfRange, "51"),
+        ({"start_offsets": {0: 5}, "end_offsets": {0: 4}}, InvalidArgument, "below the start"),
+        ({"isolation": "all"}, InvalidArgument, "isolation 'all'"),
+        ({"read_up_to": "end"}, InvalidArgument, "read_up_to 'end'"),
+        ({"since": "yesterday"}, InvalidArgument, "not a valid time"),
+        ({"threads": 0}, InvalidArgument, "threads"),
+    ],
+)
+def test_a_bad_argument_is_an_error_of_the_call(
+    two_partitions: Path, narrow: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    """Not of the stream that it returns."""
+    with pytest.raises(error, match=text):
+        read(two_partitions, "t", **narrow)
+
+
+@pytest.mark.parametrize("door", [read, dataset])
+def test_an_unknown_topic_or_directory_is_an_error_of_the_call(
+    two_partitions: Path, door: Callable[..., object]
+) -> None:
+    """Of a stream as of a dataset."""
+    with pytest.raises(UnknownTopicOrPartition, match="no topic u"):
+        door(two_partitions, "u")
+    with pytest.raises(InvalidArgument):
+        door(two_partitions / "missing", "t")
+    with pytest.raises(InvalidArgument, match="no data directory"):
+        door([], "t")
+
+
+def test_a_topic_of_several_directories_is_read_whole_or_on_request_in_part(
+    tmp_path: Path,
+) -> None:
+    """Its partitions come from all of them; what is elsewhere is an error that names it."""
+    disks = [tmp_path / "one", tmp_path / "two"]
+    with tidelog.open(*disks) as logs:
+        logs.create_topic("t", 2, is_spread=True)
+        logs.append_all("t", [{"value": b"0", "partition": 0}, {"value": b"1", "partition": 1}])
+
+    assert values(read(disks, "t")) == [0, 1]
+    with pytest.raises(PartitionsElsewhere, match="allow_partial=True"):
+        read(disks[0], "t")
+    assert len(values(read(disks[0], "t", allow_partial=True))) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_damage_is_a_typed_error_after_all_records_before_it(
+    two_partitions: Path, threads: int
+) -> None:
+    """Of the stream, also in the second partition; the first one is there as a whole."""
+    damage_batch(two_partitions, "t", 30, partition=1)
+    found = []
+
+    def read_all() -> None:
+        for batch in read(two_partitions, "t", threads=threads):
+            found.extend(batch["offset"].to_pylist())
+
+    with pytest.raises(CorruptMessage, match=r"offsets 25 to 49, below .* are missing .*t-1/0"):
+        read_all()
+
+    assert found == [*range(50), *range(25)]
+    with pytest.raises(CorruptMessage):
+        dataset(two_partitions, "t").to_table()
+    with pytest.raises(CorruptMessage):
+        list(dataset(two_partitions, "t").to_batches(filter=ds.field("offset") >= 10))
+
+
+def test_a_dataset_sees_what_was_appended_since(two_partitions: Path) -> None:
+    """Each scan looks at the logs as they are then."""
+    found = dataset(two_partitions, "t")
+    before = found.count_rows()
+    with tidelog.open(two_partitions) as logs:
+        logs.append("t", b"100", partition=0)
+
+    assert (before, found.count_rows()) == (100, 101)
+    assert found.head(3).num_rows == 3
+    assert found.head(1000).num_rows == 101
+
+
+def test_a_dataset_computes_columns_and_narrows_itself(two_partitions: Path) -> None:
+    """Columns may be expressions, filters add up, and PyArrow writes it as files."""
+    found = dataset(two_partitions, "t").filter(ds.field("offset") < 10)
+    twice = {"twice": ds.field("offset") + ds.field("offset")}
+
+    table = found.to_table(columns=twice, filter=ds.field("partition") == 1)
+
+    assert table["twice"].to_pylist() == list(range(0, 20, 2))
+    assert found.filter(ds.field("offset") >= 5).count_rows() == 10
+    ds.write_dataset(found, two_partitions / "lake", format="parquet")
+    assert ds.dataset(two_partitions / "lake").count_rows() == 20
+    assert pa.table(found).num_rows == 20
+
+
+def test_a_dataset_refuses_what_it_does_not_offer(two_partitions: Path) -> None:
+    """With an error that says what to do instead; PyArrow's own methods know files only."""
+    found = dataset(two_partitions, "t")
+    own = {name for name in vars(ds.Dataset) if not name.startswith("_")}
+    assert own <= set(vars(TopicDataset)), "a method of PyArrow that would crash the process"
+    refused = ("take", "sort_by", "join", "join_asof", "replace_schema", "get_fragments")
+    for name in refused:
+        with pytest.raises(InvalidArgument, match=f"no {name}: "):
+            getattr(found, name)()
+
+
+def test_a_filter_chooses_what_is_read(two_partitions: Path) -> None:
+    """Damage outside of the offsets and partitions that a filter leaves is not read."""
+    damage_batch(two_partitions, "t", 30, partition=1)
+    found = dataset(two_partitions, "t")
+
+    assert found.count_rows(filter=ds.field("partition") == 0) == 50
+    assert found.count_rows(filter=ds.field("partition").isin([0, 5])) == 50
+    assert found.count_rows(filter=ds.field("offset") < 20) == 40
+    with pytest.raises(CorruptMessage):
+        found.count_rows(filter=ds.field("partition") >= 0)
+
+
+@pytest.mark.parametrize("codec", ["uncompressed", "zstd", "gzip"])
+def test_threads_change_nothing(tmp_path: Path, codec: str) -> None:
+    """Order and records are the same, though batches decompress to more than is kept ahead."""
+    with tidelog.open(tmp_path, compression_type=codec) as logs:
+        logs.create_topic("t")
+        logs.append_all("t", (b"%d" % n + bytes(200_000) for n in range(600)))
+
+    one, two = (read(tmp_path, "t", threads=threads, columns=["offset"]) for threads in (1, 2))
+
+    assert one.read_all().to_pylist() == two.read_all().to_pylist()
+    assert sum(len(batch) for batch in read(tmp_path, "t")) == 600
