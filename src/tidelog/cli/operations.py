@@ -6,7 +6,6 @@ matter.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from contextlib import contextmanager
@@ -31,7 +30,7 @@ from tidelog.readonly.read_only_directory import open_directory_read_only
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tidelog.cli.partition_choice import Place
     from tidelog.env.clock import Clock
@@ -140,14 +139,17 @@ def changes_in(fs: FileSystem, directory: str) -> list[FileChange]:
     return [change for change in fs.changes() if change.file.startswith(directory + "/")]
 
 
-def print_shrunk(log: Mapping[str, Any], verb: str) -> None:
+def print_shrunk(args: Namespace, verb: str, log: Mapping[str, Any]) -> None:
     """Print what was (``verb`` "deleted") or would be deleted of a log, one line per segment.
 
-    ``log`` is a ``ShrunkLog`` as JSON.
+    ``log`` is a ``ShrunkLog`` as JSON, as it is printed with ``--json``.
     """
+    from tidelog.cli.terminal import print_row
+    from tidelog.explain.picture import format_bytes
+
     deleted, kept = log["deleted"], log["kept"]
     freed = f"{counted(len(deleted), 'segment')}, {format_bytes(log['freedBytes'])}"
-    print(
+    title = (
         f"{log['topic']}-{log['partition']}: {verb} {freed if deleted else 'no segments'};"
         f" left [{log['logStartOffset']:,}, {log['logEndOffset']:,}),"
         f" {format_bytes(log['sizeBytes'])}"
@@ -155,10 +157,18 @@ def print_shrunk(log: Mapping[str, Any], verb: str) -> None:
     rows = [(*_place(segment), segment["reason"]) for segment in deleted]
     rows += [(*_place(segment), f"kept{_outlook_text(segment)}") for segment in kept]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
-    for offsets, size, reason in rows:
-        print(f"  {offsets:<{widths[0]}}  {size:>{widths[1]}}  {reason}")
+    lines = [
+        f"  {offsets:<{widths[0]}}  {size:>{widths[1]}}  {reason}" for offsets, size, reason in rows
+    ]
     if log.get("late") is not None:  # a service of an older version does not report it
-        print(_late_text(log["late"]))
+        lines.append(_late_text(log["late"]))
+    print_row(args, log, "\n".join([title, *lines]))
+
+
+def print_shrunk_logs(args: Namespace, logs: Iterable[Mapping[str, Any]], verb: str) -> None:
+    """Print what was or would be deleted of each log, as ``print_shrunk``."""
+    for log in logs:
+        print_shrunk(args, verb, log)
 
 
 def _late_text(late: Mapping[str, Any]) -> str:
@@ -178,21 +188,10 @@ def _late_text(late: Mapping[str, Any]) -> str:
     )
 
 
-def shrunk_printer(args: Namespace, verb: str) -> Callable[[Mapping[str, Any]], None]:
-    """Return what prints each ``ShrunkLog``, with ``--json`` as one line."""
-
-    def show(log: Mapping[str, Any]) -> None:
-        if args.json:
-            print(json.dumps(log))
-        else:
-            print_shrunk(log, verb)
-
-    return show
-
-
-def print_shrunk_counts(logs: Sequence[Mapping[str, Any]], **others: int) -> None:
+def print_shrunk_counts(args: Namespace, logs: Sequence[Mapping[str, Any]], **others: int) -> None:
     """Print the counts that end the JSON of logs, each a ``ShrunkLog``."""
     print_counts(
+        args,
         partitions=len(logs),
         deletedSegments=sum(len(log["deleted"]) for log in logs),
         freedBytes=sum(log["freedBytes"] for log in logs),

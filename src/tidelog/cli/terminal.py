@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Callable, Sequence
     from json import JSONEncoder
 
@@ -51,14 +52,24 @@ def _json_encoder() -> JSONEncoder:
     return JSONEncoder(ensure_ascii=False)
 
 
-def print_counts(**counts: int) -> None:
-    """Print the last line of JSON: how many rows precede it, and how many have a problem.
+def print_row(args: Namespace, row: object, text: str) -> None:
+    """Print a part of the answer: ``row`` with ``--json``, else ``text``, which is printable."""
+    import json
+
+    for erase in before_messages:
+        erase()
+    print(json.dumps(row) if args.json else text)
+
+
+def print_counts(args: Namespace, **counts: int) -> None:
+    """Print the last line of ``--json``: how many rows precede it, and how many have a problem.
 
     It is printed also where there are none. Rows without this line were cut short by an error.
     """
     import json
 
-    print(json.dumps({"counts": counts}))
+    if args.json:
+        print(json.dumps({"counts": counts}))
 
 
 def print_line(text: str) -> None:

@@ -6,6 +6,7 @@ It may be a running service, which is then asked to; the result is the same.
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.progress import current_line
@@ -50,6 +51,16 @@ def perform(
         return perform_here(command, data_dir, arguments, opened, report)
 
     return asked(command, data_dir, arguments, here)
+
+
+def perform_change(command: str, data_dir: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Carry out a command that changes topics or a log, as ``perform``; return its row."""
+    from tidelog.cli.progress import ShownWork
+    from tidelog.embedded.doors import open_to_change
+
+    opened = partial(open_to_change, data_dir, watcher=ShownWork())
+    row: dict[str, Any] = perform(command, data_dir, arguments, opened)
+    return row
 
 
 def perform_printing(

@@ -43,7 +43,7 @@ def run(args: Namespace) -> int:
     from tidelog.cli.operations import clock_of
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.terminal import print_line
+    from tidelog.cli.terminal import print_line, print_row
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
 
@@ -62,7 +62,7 @@ def run(args: Namespace) -> int:
     for _, facts in chosen._replace(places=compacted).look(args.command, status):
         listed += 1
         failed += facts.failure is not None
-        print(json.dumps(as_json(facts)) if args.json else _line(facts))
+        print_row(args, as_json(facts), _line(facts))
     found = (_service(path) for path in chosen.directory.paths)
     service = next((one for one in found if one is not None), None)
     if args.json:

@@ -122,8 +122,7 @@ def _print(args: Namespace, chosen: ChosenPartitions) -> bool:
             print(json.dumps(as_json(picture.facts) | as_json(picture)))
         else:
             print(("\n" if drawn > 1 else "") + draw_text(picture, style), end="", flush=True)
-    if args.json:
-        print_counts(partitions=drawn, damaged=damaged, missing=len(chosen.missing))
+    print_counts(args, partitions=drawn, damaged=damaged, missing=len(chosen.missing))
     return bool(damaged)
 
 

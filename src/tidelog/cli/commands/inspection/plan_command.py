@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -69,7 +68,7 @@ def run(args: Namespace) -> int:
 
 def _plan_retention(args: Namespace) -> int:
     """Print what ``tidelog retain`` would delete; the logs are only read."""
-    from tidelog.cli.operations import clock_of, print_shrunk, print_shrunk_counts
+    from tidelog.cli.operations import clock_of, print_shrunk_counts, print_shrunk_logs
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
     from tidelog.config.log_config import LogConfig
@@ -83,13 +82,8 @@ def _plan_retention(args: Namespace) -> int:
     _apply_unknown(configs, overrides)
 
     logs = [as_json(log) for log in _plans(args, chosen, configs, clock)]
-    for log in logs:
-        if args.json:
-            print(json.dumps(log))
-        else:
-            print_shrunk(log, "would delete")
-    if args.json:
-        print_shrunk_counts(logs, missing=len(chosen.missing))
+    print_shrunk_logs(args, logs, "would delete")
+    print_shrunk_counts(args, logs, missing=len(chosen.missing))
     return int(has_loss)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -54,8 +53,8 @@ def run(args: Namespace) -> int:
             code = max(code, _print_records(cut, args, SYSTEM_FILES))
         else:
             _print_summary(cut, args, SYSTEM_FILES)
-    if args.json and not args.records:
-        print_counts(files=len(files), unreadable=sum(cut.error is not None for cut in files))
+    if not args.records:
+        print_counts(args, files=len(files), unreadable=sum(cut.error is not None for cut in files))
     if not files:
         where = ", ".join(args.directories)
         print_message("salvage", f"nothing that was cut off is kept in {where}")
@@ -84,10 +83,11 @@ def _chosen(args: Namespace, fs: FileSystem) -> list[CutFile]:
 
 
 def _print_summary(cut: CutFile, args: Namespace, fs: FileSystem) -> None:
+    from tidelog.cli.terminal import print_row
     from tidelog.log.loading.lost_records import ReadableContent
 
     content = ReadableContent.of(cut.batches(fs))
-    print(json.dumps(_as_json(cut, content)) if args.json else _as_text(cut, content))
+    print_row(args, _as_json(cut, content), _as_text(cut, content))
 
 
 def _as_text(cut: CutFile, content: ReadableContent) -> str:

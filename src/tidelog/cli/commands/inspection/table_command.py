@@ -84,24 +84,24 @@ def run(args: Namespace) -> int:
     rows = table.rows(source, None if is_whole else keys)
     has_loss = chosen.report_missing(args.command)
     try:
-        _print(table, rows, as_json=args.json)
+        _print(args, table, rows)
     except (CorruptMessage, InvalidArgument, InvalidRecord) as error:
         print_message(args.command, str(error))
         has_loss = True
     return int(has_loss)
 
 
-def _print(table: SystemTable, rows: Iterator[Row], *, as_json: bool) -> None:
+def _print(args: Namespace, table: SystemTable, rows: Iterator[Row]) -> None:
     from tidelog.cli.terminal import print_counts
     from tidelog.cli.terminal import table as aligned
 
-    if as_json:
+    if args.json:
         names = [column.name for column in table.columns]
         count = 0
         for row in rows:
             print(json.dumps(dict(zip(names, row, strict=True))))
             count += 1
-        print_counts(rows=count)
+        print_counts(args, rows=count)
         return
     from itertools import islice
 

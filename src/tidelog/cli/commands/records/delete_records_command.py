@@ -63,14 +63,13 @@ def run(args: Namespace) -> int:
         logs = _print_plan(args, chosen)
     elif chosen.places:
         logs = _deleted(args, chosen.places)
-    if args.json:
-        print_shrunk_counts(logs, missing=len(chosen.missing))
+    print_shrunk_counts(args, logs, missing=len(chosen.missing))
     return int(has_loss)
 
 
 def _deleted(args: Namespace, places: list[Place]) -> list[dict[str, Any]]:
     """Delete the records, and print what was done to each log; return that."""
-    from tidelog.cli.operations import manager_of, shrunk_printer
+    from tidelog.cli.operations import manager_of, print_shrunk
     from tidelog.cli.serving.service_requests import numbers_by_topic, perform, perform_printing
 
     arguments = {
@@ -81,13 +80,14 @@ def _deleted(args: Namespace, places: list[Place]) -> list[dict[str, Any]]:
     }
     path = os.path.dirname(places[0].path)
     request = (args.command, path, arguments, lambda: manager_of(args, places))
-    done: list[dict[str, Any]] = perform_printing(perform, request, shrunk_printer(args, "deleted"))
+    show = partial(print_shrunk, args, "deleted")
+    done: list[dict[str, Any]] = perform_printing(perform, request, show)
     return done
 
 
 def _print_plan(args: Namespace, chosen: ChosenPartitions) -> list[dict[str, Any]]:
     """Print what would be done to each log, and return that; the logs are only read."""
-    from tidelog.cli.operations import clock_of, shrunk_printer
+    from tidelog.cli.operations import clock_of, print_shrunk_logs
     from tidelog.config.log_config import LogConfig
     from tidelog.errors import InvalidArgument, OffsetOutOfRange
     from tidelog.explain.plans.retention_plan import plan_deletion
@@ -108,7 +108,5 @@ def _print_plan(args: Namespace, chosen: ChosenPartitions) -> list[dict[str, Any
         return as_json(shrunk)
 
     logs = [log for _, log in chosen.look(args.command, plan)]
-    show = shrunk_printer(args, "would delete")
-    for log in logs:
-        show(log)
+    print_shrunk_logs(args, logs, "would delete")
     return logs

@@ -45,7 +45,7 @@ def run(args: Namespace) -> int:
     if args.json:
         for one in found:
             print(json.dumps(as_json(one)))
-        print_counts(groups=len({one.group for one in found}), positions=len(found))
+        print_counts(args, groups=len({one.group for one in found}), positions=len(found))
     elif found:
         print(table([_COLUMNS, *map(_row, found)], names=2), end="")
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,21 +42,18 @@ def run(args: Namespace) -> int:
 
 
 def _list(args: Namespace) -> int:
-    from tidelog.cli.terminal import print_counts, print_line
+    from tidelog.cli.terminal import print_counts, print_row, printable
 
     counts = {"committed": 0, "waiting": 0, "files": 0}
     for row in _rows(os.path.abspath(args.directory)):
         counts["files"] += len(row["files"])
         if row["state"] in counts:
             counts[row["state"]] += 1
-        if args.json:
-            print(json.dumps(row))
-            continue
         by_topic = (f"{topic}: {count:,}" for topic, count in row["records"].items())
         what = ", ".join(by_topic) or ", ".join(row["files"])
-        print_line(f"{row['state']}  {row['txn'] or '(no journal)'}  {what}")
-    if args.json:
-        print_counts(**counts)
+        text = f"{row['state']}  {row['txn'] or '(no journal)'}  {what}"
+        print_row(args, row, printable(text))
+    print_counts(args, **counts)
     return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import not_negative
@@ -76,6 +75,7 @@ def run(args: Namespace) -> int:
 def _list(args: Namespace) -> int:
     """List them; the logs are only read, up to their ends, so a writer may be at work."""
     from tidelog.cli.partition_choice import chosen_by
+    from tidelog.cli.terminal import print_row
     from tidelog.readonly.read_only_log import ReadUpTo
 
     chosen = chosen_by(args)
@@ -89,15 +89,12 @@ def _list(args: Namespace) -> int:
     listed = damaged = 0
     for place, (offsets, found) in chosen.look(args.command, look):
         listed += 1
-        if args.json:
-            print(json.dumps(_as_json(place, offsets, found, only_open=args.only_open)))
-        else:
-            print("\n".join(_lines(place, offsets, found)))
+        row = _as_json(place, offsets, found, only_open=args.only_open)
+        print_row(args, row, "\n".join(_lines(place, offsets, found)))
         if found.damage is not None:
             damaged += 1
             print_message(args.command, str(found.damage))
-    if args.json:
-        print_counts(partitions=listed, damaged=damaged, missing=len(chosen.missing))
+    print_counts(args, partitions=listed, damaged=damaged, missing=len(chosen.missing))
     return int(has_loss or bool(damaged))
 
 

@@ -68,7 +68,6 @@ def run(args: Namespace, spark: SparkSession) -> int:
     """
     from tidelog.cli.commands.upkeep.compact_command import CompactionPrinter, showing
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.cli.terminal import print_counts
     from tidelog.embedded.spread_compaction import SpreadTerms
     from tidelog.readonly.absent_partitions import BY_FLAG
     from tidelog.spark.jobs.compact import DEFAULT_MIN_BYTES, compact_each
@@ -76,7 +75,7 @@ def run(args: Namespace, spark: SparkSession) -> int:
     chosen = chosen_by(args, only_named=True)
     has_loss = chosen.report_missing(args.command)
     verb = "would drop" if args.dry_run else "dropped"
-    printer = CompactionPrinter(verb, is_json=args.json)
+    printer = CompactionPrinter(args, verb)
     min_bytes = DEFAULT_MIN_BYTES if args.local_below is None else args.local_below
     terms = SpreadTerms(args.now, dict(args.options), min_bytes, args.exact_keys)
     with showing("planning to clean" if args.dry_run else "cleaning") as show:
@@ -93,9 +92,7 @@ def run(args: Namespace, spark: SparkSession) -> int:
                 printer.print(one.as_json())
                 if one.facts.is_due and not args.json:
                     print(f"  {_how(one.why_local)}")
-    if args.json:
-        missing, freed = len(chosen.missing), printer.freed_bytes
-        print_counts(partitions=printer.printed, freedBytes=freed, missing=missing)
+    printer.print_counts(len(chosen.missing))
     return int(has_loss)
 
 

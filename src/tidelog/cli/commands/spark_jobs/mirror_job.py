@@ -38,5 +38,5 @@ def run(args: Namespace, spark: SparkSession) -> int:
     ):
         workers = SparkMirrorWorkers(spark, source)
         done = mirror_spread(source, target, args.topics, workers, is_plan=args.dry_run)
-    print_mirrored(done, is_plan=args.dry_run, is_json=args.json)
+    print_mirrored(args, done)
     return 0

@@ -89,19 +89,19 @@ def run(args: Namespace, spark: SparkSession) -> int:
             dry_run=args.dry_run,
             on_progress=lambda ended, tasks: task.show(ended, total=tasks or None),
         )
-    _print(done, is_json=args.json)
+    _print(args, done)
     return 0
 
 
-def _print(done: Repartitioned, *, is_json: bool) -> None:
+def _print(args: Namespace, done: Repartitioned) -> None:
     import json
 
     from tidelog.cli.terminal import counted, print_counts, print_line
     from tidelog.explain.picture import format_bytes
 
-    if is_json:
+    if args.json:
         print(json.dumps(as_json(done)))
-        print_counts(records=done.records)
+        print_counts(args, records=done.records)
         return
     partitions = counted(done.from_partitions, "partition"), counted(done.partitions, "partition")
     route = f"{done.topic} ({partitions[0]}) to {done.to} ({partitions[1]})"

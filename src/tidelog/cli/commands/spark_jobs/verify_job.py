@@ -38,9 +38,8 @@ def run(args: Namespace, spark: SparkSession) -> int:
         finding = Finding(severity, row["file"], row["byte"], row["what"], row["remedy"])
         print_finding(key, finding, is_json=args.json)
     damaged = sum(row["severity"] == Severity.DAMAGE.value for row in found)
-    if args.json:
-        print_counts(findings=len(found), damage=damaged)
-    else:
+    print_counts(args, findings=len(found), damage=damaged)
+    if not args.json:
         checked = counted(len(chosen.places), "partition")
         print(f"{checked} checked: {counted(len(found), 'finding')}, {damaged:,} of damage")
     return int(damaged > 0)

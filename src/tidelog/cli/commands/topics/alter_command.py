@@ -61,10 +61,8 @@ def run(args: Namespace) -> int:
     if not has_settings and args.partitions is None:
         ways = "-o KEY=VALUE, --unset KEY, --follow KEY or --partitions N"
         raise InvalidArgument(f"nothing to change: use {ways}")
-    from tidelog.cli.progress import ShownWork
-    from tidelog.cli.serving.service_requests import perform
+    from tidelog.cli.serving.service_requests import perform_change
     from tidelog.cli.terminal import counted, print_line
-    from tidelog.embedded.doors import open_to_change
 
     path = os.path.abspath(args.directory)
     arguments = {
@@ -75,17 +73,13 @@ def run(args: Namespace) -> int:
     }
     row = {"topic": args.topic, "settings": None, "unknown": None, "partitions": None}
     if has_settings:
-        topic = perform(
-            args.command, path, arguments, lambda: open_to_change(path, watcher=ShownWork())
-        )
+        topic = perform_change(args.command, path, arguments)
         row |= topic
         if not args.json:
-            _print_settings(topic)
+            print_line(_settings(topic))
     if args.partitions is not None:
         wanted = {"topic": args.topic, "partitions": args.partitions}
-        topic = perform(
-            "create-partitions", path, wanted, lambda: open_to_change(path, watcher=ShownWork())
-        )
+        topic = perform_change("create-partitions", path, wanted)
         row |= topic
         if not args.json:
             print_line(f"{topic['topic']}: {counted(topic['partitions'], 'partition')}")
@@ -94,10 +88,8 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _print_settings(topic: Mapping[str, Any]) -> None:
-    from tidelog.cli.terminal import print_line
-
+def _settings(topic: Mapping[str, Any]) -> str:
     settings = ", ".join(f"{name}={value}" for name, value in sorted(topic["settings"].items()))
     unknown = ", ".join(topic["unknown"])
     known = settings or "no settings of its own"
-    print_line(f"{topic['topic']}: {known}{f'; unknown: {unknown}' if unknown else ''}")
+    return f"{topic['topic']}: {known}{f'; unknown: {unknown}' if unknown else ''}"

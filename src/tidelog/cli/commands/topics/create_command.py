@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -27,12 +26,10 @@ COMMAND: Final = Command(
 
 def run(args: Namespace) -> int:
     """Create the topic and print its name, number of partitions and id."""
-    from tidelog.cli.progress import ShownWork
-    from tidelog.cli.serving.service_requests import perform
-    from tidelog.cli.terminal import counted
+    from tidelog.cli.serving.service_requests import perform_change
+    from tidelog.cli.terminal import counted, print_row
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.birth import birth_values
-    from tidelog.embedded.doors import open_to_change
 
     path = os.path.abspath(args.directory)
     arguments = {
@@ -41,11 +38,7 @@ def run(args: Namespace) -> int:
         "settings": dict(args.options),
         "birth": birth_values(LogConfig()),
     }
-    topic = perform(
-        args.command, path, arguments, lambda: open_to_change(path, watcher=ShownWork())
-    )
-    if args.json:
-        print(json.dumps(topic))
-        return 0
-    print(f"{topic['topic']}: {counted(topic['partitions'], 'partition')}, id {topic['id']}")
+    topic = perform_change(args.command, path, arguments)
+    partitions = counted(topic["partitions"], "partition")
+    print_row(args, topic, f"{topic['topic']}: {partitions}, id {topic['id']}")
     return 0

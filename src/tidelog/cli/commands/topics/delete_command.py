@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +25,7 @@ def run(args: Namespace) -> int:
     from tidelog.cli.operations import files_of
     from tidelog.cli.progress import ShownWork
     from tidelog.cli.serving.service_requests import perform, perform_here, perform_printing
-    from tidelog.cli.terminal import counted, print_counts
+    from tidelog.cli.terminal import counted, print_counts, print_row
     from tidelog.embedded.doors import open_to_change
     from tidelog.explain.picture import format_bytes
 
@@ -36,14 +35,11 @@ def run(args: Namespace) -> int:
     verb = "would be deleted" if args.dry_run else "deleted"
 
     def show(topic: Mapping[str, Any]) -> None:
-        if args.json:
-            print(json.dumps(topic))
-            return
-        partitions = counted(topic["partitions"], "partition")
-        print(f"{topic['topic']}: {partitions}, {format_bytes(topic['sizeBytes'])} {verb}")
+        size = f"{counted(topic['partitions'], 'partition')}, {format_bytes(topic['sizeBytes'])}"
+        print_row(args, topic, f"{topic['topic']}: {size} {verb}")
 
     opened = partial(open_to_change, path, fs=fs, watcher=ShownWork())
     topics = perform_printing(act, (args.command, path, {"topics": args.topics}, opened), show)
-    if args.json:
-        print_counts(topics=len(topics), freedBytes=sum(topic["sizeBytes"] for topic in topics))
+    freed = sum(topic["sizeBytes"] for topic in topics)
+    print_counts(args, topics=len(topics), freedBytes=freed)
     return 0

@@ -87,8 +87,7 @@ def run(args: Namespace) -> int:
     chosen.report_pending(args.command)
     report_offline(args.command, offline_directories(chosen.directory))
     is_missing = chosen.report_missing(args.command)
-    if args.json:
-        print_counts(partitions=described, damaged=damaged, missing=len(chosen.missing))
+    print_counts(args, partitions=described, damaged=damaged, missing=len(chosen.missing))
     return int(is_missing or bool(damaged))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import Command, broker_options
@@ -24,18 +23,15 @@ COMMAND: Final = Command(
 def run(args: Namespace) -> int:
     """Take the directories over, or print what that would change."""
     from tidelog.cli.operations import broker_directories
-    from tidelog.cli.terminal import print_counts
+    from tidelog.cli.terminal import print_counts, print_row
 
     with broker_directories(args) as (paths, fs):
         found = _take_over(args, paths, fs)
     for one in found:
         row = _row(one)
-        if args.json:
-            print(json.dumps(row))
-        else:
-            _print(row)
-    if args.json:
-        print_counts(topics=len(found), changed=sum(one.topic != one.before for one in found))
+        print_row(args, row, _as_text(row))
+    changed = sum(one.topic != one.before for one in found)
+    print_counts(args, topics=len(found), changed=changed)
     return 0
 
 
@@ -74,10 +70,10 @@ def _row(one: TakenOver) -> dict[str, Any]:
     }
 
 
-def _print(row: dict[str, Any]) -> None:
-    from tidelog.cli.terminal import counted, print_line
+def _as_text(row: dict[str, Any]) -> str:
+    from tidelog.cli.terminal import counted, printable
 
     settings = "".join(f", {key}={value}" for key, value in row["settings"].items())
     unknown = f"; unknown: {', '.join(row['unknown'])}" if row["unknown"] else ""
     partitions = counted(row["partitions"], "partition")
-    print_line(f"{row['topic']}: {row['change']}, {partitions}{settings}{unknown}")
+    return printable(f"{row['topic']}: {row['change']}, {partitions}{settings}{unknown}")

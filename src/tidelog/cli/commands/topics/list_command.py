@@ -55,8 +55,7 @@ def run(args: Namespace) -> int:
             continue
         numbers, size = facts[2:7], format_bytes(facts.size_bytes)
         rows.append((printable(str(place.key)), *(f"{one:,}" for one in numbers), size))
-    if args.json:
-        print_counts(partitions=listed, damaged=damaged, missing=len(chosen.missing))
-    else:
+    print_counts(args, partitions=listed, damaged=damaged, missing=len(chosen.missing))
+    if not args.json:
         print(table(rows, names=1), end="")
     return int(has_loss or bool(damaged))

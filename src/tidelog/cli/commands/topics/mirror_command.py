@@ -47,22 +47,23 @@ def run(args: Namespace) -> int:
 
     with quiet(args.dry_run):
         done = _mirror(args, files_of(args))
-    print_mirrored(done, is_plan=args.dry_run, is_json=args.json)
+    print_mirrored(args, done)
     return 0
 
 
-def print_mirrored(done: Sequence[MirroredPartition], *, is_plan: bool, is_json: bool) -> None:
+def print_mirrored(args: Namespace, done: Sequence[MirroredPartition]) -> None:
     """Print what was copied of each partition, or would be."""
     from tidelog.cli.terminal import print_counts
 
-    if not is_json:
-        _print(done, *(("would copy", "would leave out") if is_plan else ("copied", "left out")))
+    if not args.json:
+        verbs = ("would copy", "would leave out") if args.dry_run else ("copied", "left out")
+        _print(done, *verbs)
         return
     for one in done:
         print(json.dumps(as_json(one)))
     size_bytes = sum(one.size_bytes for one in done)
     batches = sum(one.batches for one in done)
-    print_counts(partitions=len(done), batches=batches, sizeBytes=size_bytes)
+    print_counts(args, partitions=len(done), batches=batches, sizeBytes=size_bytes)
 
 
 def _mirror(args: Namespace, fs: FileSystem) -> list[MirroredPartition]:

@@ -5,7 +5,6 @@ Also: list the moves in flight, cancel them, and limit how fast they copy.
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -90,7 +89,7 @@ def _move(args: Namespace) -> int:
     """Move the partitions, one after another; a running service is asked to do it."""
     from tidelog.cli.partition_choice import find_places
     from tidelog.cli.serving.service_requests import asked, numbers_by_topic
-    from tidelog.cli.terminal import print_counts, print_line
+    from tidelog.cli.terminal import print_counts, print_row, printable
     from tidelog.env.system_files import SYSTEM_FILES
 
     source, target = os.path.abspath(args.directory), os.path.abspath(args.target)
@@ -109,13 +108,9 @@ def _move(args: Namespace) -> int:
 
     asked(args.command, source, arguments, here, _looking(places, source, target))
     for place in places:
-        if args.json:
-            row = {"topic": place.topic, "partition": place.partition, "directory": target}
-            print(json.dumps(row))
-        else:
-            print_line(f"{place.topic}-{place.partition}: moved to {target}")
-    if args.json:
-        print_counts(partitions=len(places))
+        row = {"topic": place.topic, "partition": place.partition, "directory": target}
+        print_row(args, row, printable(f"{place.key}: moved to {target}"))
+    print_counts(args, partitions=len(places))
     return 0
 
 
@@ -192,7 +187,7 @@ def _looking(places: Sequence[Place], source: str, target: str) -> Callable[[Tas
 def _list(args: Namespace) -> int:
     """List the moves of a service, or those that wait for one; 0 also if there are none."""
     from tidelog.cli.serving.service_requests import asked
-    from tidelog.cli.terminal import print_counts, print_line
+    from tidelog.cli.terminal import print_counts, print_row, printable
 
     source = os.path.abspath(args.directory)
 
@@ -206,9 +201,8 @@ def _list(args: Namespace) -> int:
         if args.topic in {None, row["topic"]} and args.partition in {None, row["partition"]}
     ]
     for row in rows:
-        print_line(json.dumps(row) if args.json else _as_text(row))
-    if args.json:
-        print_counts(moves=len(rows))
+        print_row(args, row, printable(_as_text(row)))
+    print_counts(args, moves=len(rows))
     return 0
 
 
@@ -254,7 +248,7 @@ def _as_text(row: Mapping[str, Any]) -> str:
 def _cancel(args: Namespace) -> int:
     """Cancel the moves of a topic, or of one partition."""
     from tidelog.cli.serving.service_requests import asked
-    from tidelog.cli.terminal import print_counts, print_line
+    from tidelog.cli.terminal import print_counts, print_row, printable
 
     if args.topic is None:
         raise InvalidArgument("name the TOPIC whose moves are to be cancelled")
@@ -272,10 +266,9 @@ def _cancel(args: Namespace) -> int:
     arguments = {"partitions": {args.topic: numbers}}
     rows = asked("cancel-moves", source, arguments, lambda: _cancel_here(args, source, arguments))
     for row in rows:
-        name = f"{row['topic']}-{row['partition']}"
-        print_line(json.dumps(row) if args.json else f"{name}: the move was cancelled")
-    if args.json:
-        print_counts(partitions=len(rows))
+        name = printable(f"{row['topic']}-{row['partition']}")
+        print_row(args, row, f"{name}: the move was cancelled")
+    print_counts(args, partitions=len(rows))
     return 0
 
 
@@ -299,7 +292,7 @@ def _cancel_here(args: Namespace, source: str, arguments: Mapping[str, Any]) -> 
 def _throttle(args: Namespace) -> int:
     """Limit the moves of the running service."""
     from tidelog.cli.serving.service_requests import asked
-    from tidelog.cli.terminal import print_line
+    from tidelog.cli.terminal import print_row
     from tidelog.explain.picture import format_bytes
 
     source = os.path.abspath(args.directory)
@@ -309,9 +302,6 @@ def _throttle(args: Namespace) -> int:
 
     arguments = {"bytes_per_second": args.throttle or None}
     row = asked("throttle-moves", source, arguments, lambda: _unless_held(source, refuse))
-    if args.json:
-        print_line(json.dumps(row))
-        return 0
     limit = f"at most {format_bytes(args.throttle)}/s" if args.throttle else "as the settings say"
-    print_line(f"moves together copy {limit}")
+    print_row(args, row, f"moves together copy {limit}")
     return 0

@@ -28,7 +28,7 @@ def run(args: Namespace) -> int:
     with broker_directories(args) as (paths, fs):
         plan = _hand_over(args, paths, fs)
     if args.json:
-        _print_json(plan)
+        _print_json(args, plan)
     else:
         _print_text(plan, is_plan=args.dry_run)
     return 0
@@ -61,7 +61,7 @@ def _rows(plan: HandOver) -> list[dict[str, Any]]:
     ]
 
 
-def _print_json(plan: HandOver) -> None:
+def _print_json(args: Namespace, plan: HandOver) -> None:
     from tidelog.cli.terminal import print_counts
 
     for row in _rows(plan):
@@ -76,7 +76,7 @@ def _print_json(plan: HandOver) -> None:
     }
     print(json.dumps(broker))
     partitions = sum(len(topic.partitions) for topic in plan.topics)
-    print_counts(topics=len(plan.topics), partitions=partitions)
+    print_counts(args, topics=len(plan.topics), partitions=partitions)
 
 
 def _print_text(plan: HandOver, *, is_plan: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import closing, contextmanager
 from functools import partial
@@ -37,12 +36,11 @@ def run(args: Namespace) -> int:
     from tidelog.cli.partition_choice import chosen_to_change
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.serving.service_requests import numbers_by_topic, perform, perform_printing
-    from tidelog.cli.terminal import print_counts
 
     chosen = chosen_to_change(args)
     has_loss = chosen.report_missing(args.command)
-    places, missing = chosen.places, len(chosen.missing)
-    printer = CompactionPrinter("dropped", is_json=args.json)
+    places = chosen.places
+    printer = CompactionPrinter(args, "dropped")
     if places:
         arguments = {
             "partitions": numbers_by_topic(places),
@@ -53,9 +51,7 @@ def run(args: Namespace) -> int:
         path = os.path.dirname(places[0].path)
         request = (args.command, path, arguments, lambda: _opened(args, places))
         perform_printing(perform, request, printer.print)
-    if args.json:
-        freed = printer.freed_bytes
-        print_counts(partitions=printer.printed, freedBytes=freed, missing=missing)
+    printer.print_counts(len(chosen.missing))
     return int(has_loss)
 
 
@@ -85,47 +81,50 @@ def print_plan(args: Namespace) -> int:
     """
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.terminal import print_counts
     from tidelog.config.log_config import LogConfig
 
     LogConfig().with_overrides(dict(args.options))
     chosen = chosen_by(args, server_properties=broker_properties(args))
     has_loss = chosen.report_missing(args.command)
-    printer = CompactionPrinter("would drop", is_json=args.json)
+    printer = CompactionPrinter(args, "would drop")
     with showing("planning to clean") as show:
         for facts in _planned(args, chosen, show):
             printer.print(as_json(facts))
-    if args.json:
-        missing, freed = len(chosen.missing), printer.freed_bytes
-        print_counts(partitions=printer.printed, freedBytes=freed, missing=missing)
+    printer.print_counts(len(chosen.missing))
     return int(has_loss)
 
 
 class CompactionPrinter:
     """Prints what was done to each log, or would be; rows are ``CompactionFacts`` as JSON."""
 
-    def __init__(self, verb: str, *, is_json: bool) -> None:
-        self.printed = 0
-        """How many rows were printed."""
-        self.freed_bytes = 0
+    def __init__(self, args: Namespace, verb: str) -> None:
+        self._args = args
         self._verb = verb
-        self._is_json = is_json
+        self._printed = 0
+        self._freed_bytes = 0
         self._not_compacted: set[str] = set()
 
     def print(self, row: Mapping[str, Any]) -> None:
-        """Print one row; of a topic that is not compacted, only the first."""
-        from tidelog.cli.progress import current_line
+        """Print one row; as text, of a topic that is not compacted, only the first."""
+        from tidelog.cli.terminal import print_row
 
-        self.printed += 1
-        self.freed_bytes += (row.get("bytesRead") or 0) - (row.get("bytesKept") or 0)
-        current_line().erase()
-        if self._is_json:
-            print(json.dumps(row))
-        elif row["isCompacted"]:
-            _print(row, self._verb)
-        elif row["topic"] not in self._not_compacted:
+        self._printed += 1
+        self._freed_bytes += (row.get("bytesRead") or 0) - (row.get("bytesKept") or 0)
+        is_repeated = row["topic"] in self._not_compacted
+        text = f"{row['topic']}: {_NOT_COMPACTED}"
+        if row["isCompacted"]:
+            text = _as_text(row, self._verb)
+        else:
             self._not_compacted.add(row["topic"])
-            print(f"{row['topic']}: {_NOT_COMPACTED}")
+        if self._args.json or not is_repeated:
+            print_row(self._args, row, text)
+
+    def print_counts(self, missing: int) -> None:
+        """Print the counts that end the JSON; so many partitions are missing."""
+        from tidelog.cli.terminal import print_counts
+
+        printed, freed = self._printed, self._freed_bytes
+        print_counts(self._args, partitions=printed, freedBytes=freed, missing=missing)
 
 
 def _planned(
@@ -178,17 +177,16 @@ def _print_unmatched(command: str, place: Place, names: list[str]) -> None:
     print_message(command, f"{text}; {rebuilt}")
 
 
-def _print(row: Mapping[str, Any], verb: str) -> None:
+def _as_text(row: Mapping[str, Any], verb: str) -> str:
     from tidelog.explain.picture import format_bytes
 
     name = f"{row['topic']}-{row['partition']}"
     if row.get("endOffset") is None:
         start = row["firstDirtyOffset"]
-        print(f"{name}: nothing to clean from offset {start:,} on, limited by {row['heldBy']}")
-        return
+        return f"{name}: nothing to clean from offset {start:,} on, limited by {row['heldBy']}"
     causes = ", ".join(f"{count:,} {cause}" for cause, count in row["dropped"].items())
     records, bytes_read = row["recordsRead"], row["bytesRead"]
-    print(
+    text = (
         f"{name}: {verb} {records - row['recordsKept']:,} of {records:,} records,"
         f" {format_bytes(bytes_read - row['bytesKept'])} of {format_bytes(bytes_read)}"
         f"{f' ({causes})' if causes else ''};"
@@ -196,4 +194,5 @@ def _print(row: Mapping[str, Any], verb: str) -> None:
     )
     end = row["firstUncleanableOffset"]
     if row["endOffset"] < end:
-        print(f"  the offset map was full: run the command again to clean up to {end:,}")
+        text += f"\n  the offset map was full: run the command again to clean up to {end:,}"
+    return text

@@ -46,7 +46,7 @@ def run(args: Namespace) -> int:
     for name, tags, value in parse_prometheus(text):
         print(json.dumps({"name": name, "tags": tags, "value": _number(value)}))
         count += 1
-    print_counts(metrics=count)
+    print_counts(args, metrics=count)
     return int(has_loss)
 
 

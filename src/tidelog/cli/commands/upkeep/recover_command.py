@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -25,10 +24,11 @@ from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.env.files import FileSystem
+    from tidelog.env.overlay_files import FileChange
     from tidelog.log.loading.lost_records import LostBytes
     from tidelog.manager.recovered_log import RecoveredLog
 
@@ -196,25 +196,24 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
 def _print_all(chosen: ChosenPartitions, found: _Found, fs: FileSystem, args: Namespace) -> int:
     """Print what was found; return the exit code."""
     from tidelog.cli.operations import changes_in
-    from tidelog.cli.terminal import print_counts, print_message
+    from tidelog.cli.terminal import print_counts, print_message, print_row, printable
 
     for text in found.refused:
         print_message("recover", text)
     for log in found.logs:
         path = found.paths[TopicPartition(log.topic, log.partition)]
-        if args.json:
-            files = list_as_json(changes_in(fs, path))
-            print(json.dumps({**as_json(log), "files": files}))
-        else:
-            _print(log, fs, path, is_plan=args.dry_run)
+        changes = changes_in(fs, path)
+        row = {**as_json(log), "files": list_as_json(changes)}
+        lines = _lines(log, changes, "would be " if args.dry_run else "")
+        print_row(args, row, "\n".join(map(printable, lines)))
     damaged = sum(log.is_damaged for log in found.logs)
-    if args.json:
-        print_counts(
-            partitions=len(found.logs),
-            damaged=damaged,
-            refused=len(found.refused),
-            missing=len(chosen.missing),
-        )
+    print_counts(
+        args,
+        partitions=len(found.logs),
+        damaged=damaged,
+        refused=len(found.refused),
+        missing=len(chosen.missing),
+    )
     return max(found.code, int(bool(damaged)))
 
 
@@ -260,12 +259,10 @@ def _refusal(key: TopicPartition, error: TidelogError) -> str:
     return text
 
 
-def _print(log: RecoveredLog, fs: FileSystem, path: str, *, is_plan: bool) -> None:
-    from tidelog.cli.operations import changes_in
-    from tidelog.cli.terminal import print_line
+def _lines(log: RecoveredLog, changes: list[FileChange], would: str) -> Iterator[str]:
+    """Yield what is cut off a log and which files change; ``would`` is "would be " in a plan."""
     from tidelog.explain.picture import format_bytes
 
-    would = "would be " if is_plan else ""
     line = (
         f"{log.topic}-{log.partition}: [{log.log_start_offset:,}, {log.log_end_offset:,}),"
         f" {format_bytes(log.checked_bytes)} checked,"
@@ -274,37 +271,35 @@ def _print(log: RecoveredLog, fs: FileSystem, path: str, *, is_plan: bool) -> No
     if log.unchecked_bytes:
         size = format_bytes(log.unchecked_bytes)
         line += f"; {size} below the recovery point not checked (--full checks them)"
-    print(line)
-    _print_lost_offsets(log, would)
+    yield line
+    if log.lost_offsets is not None:
+        yield _lost_offsets(log, *log.lost_offsets, would)
     for start, end in log.holes:
-        print(f"  no segment holds offsets {start:,} to {end - 1:,}: a file seems to be lost")
+        yield f"  no segment holds offsets {start:,} to {end - 1:,}: a file seems to be lost"
     for loss in log.losses:
         what = "segment removed" if loss.is_segment else f"cut at byte {loss.position:,}"
         kept = f"; {would}kept in {os.path.basename(loss.kept_in)}" if loss.kept_in else ""
         name = os.path.basename(loss.path)
-        print_line(f"  {name}: {what}, {_contents(loss)}: {loss.reason}{kept}")
-    for change in changes_in(fs, path):
+        yield f"  {name}: {what}, {_contents(loss)}: {loss.reason}{kept}"
+    for change in changes:
         name = os.path.basename(change.file)
         if change.moved_from is not None:
-            print_line(f"  {os.path.basename(change.moved_from)}: {would}renamed to {name}")
+            yield f"  {os.path.basename(change.moved_from)}: {would}renamed to {name}"
         elif change.bytes_after is None:
-            print_line(f"  {name}: {would}deleted")
+            yield f"  {name}: {would}deleted"
         elif change.bytes_before is None:
-            print_line(f"  {name}: {would}created, {change.bytes_after:,} bytes")
+            yield f"  {name}: {would}created, {change.bytes_after:,} bytes"
         else:
             sizes = f"{change.bytes_before:,} to {change.bytes_after:,} bytes"
-            print_line(f"  {name}: {would}changed, {sizes}")
+            yield f"  {name}: {would}changed, {sizes}"
 
 
-def _print_lost_offsets(log: RecoveredLog, would: str) -> None:
-    if log.lost_offsets is None:
-        return
-    first, last = log.lost_offsets
+def _lost_offsets(log: RecoveredLog, first: int, last: int, would: str) -> str:
     seen = log.high_watermark
     text = f"  offsets {first:,} to {last:,} {would}lost: {log.lost_records:,} readable records"
     if seen is not None and seen > log.log_end_offset:
         text += f"; readers have seen offsets up to {seen - 1:,}"
-    print(text)
+    return text
 
 
 def _contents(loss: LostBytes) -> str:

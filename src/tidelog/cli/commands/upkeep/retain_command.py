@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import JSON, LOGS, NOW, SERVER_PROPERTIES, SETTINGS, Command
 
@@ -23,7 +24,7 @@ def run(args: Namespace) -> int:
 
     Returns 1 if a partition of the catalogue is missing.
     """
-    from tidelog.cli.operations import manager_of, print_shrunk_counts, shrunk_printer
+    from tidelog.cli.operations import manager_of, print_shrunk, print_shrunk_counts
     from tidelog.cli.partition_choice import chosen_to_change
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.serving.service_requests import numbers_by_topic, perform, perform_printing
@@ -31,24 +32,21 @@ def run(args: Namespace) -> int:
 
     chosen = chosen_to_change(args)
     has_loss = chosen.report_missing(args.command)
-    places, missing = chosen.places, len(chosen.missing)
-    if not places:
-        if args.json:
-            print_shrunk_counts([], missing=missing)
-        return int(has_loss)
-    arguments = {
-        "partitions": numbers_by_topic(places),
-        "are_named": bool(args.topics),
-        "settings": dict(args.options),
-        "now_ms": args.now,
-        "server_properties": broker_properties(args),
-    }
-    path = os.path.dirname(places[0].path)
-    request = (args.command, path, arguments, lambda: manager_of(args, places))
-    show = shrunk_printer(args, "deleted")
-    done = perform_printing(perform, request, show, lambda result: result["logs"])
+    places = chosen.places
+    done: dict[str, Any] = {"logs": [], "notes": []}
+    if places:
+        arguments = {
+            "partitions": numbers_by_topic(places),
+            "are_named": bool(args.topics),
+            "settings": dict(args.options),
+            "now_ms": args.now,
+            "server_properties": broker_properties(args),
+        }
+        path = os.path.dirname(places[0].path)
+        request = (args.command, path, arguments, lambda: manager_of(args, places))
+        show = partial(print_shrunk, args, "deleted")
+        done = perform_printing(perform, request, show, lambda result: result["logs"])
     for note in done["notes"]:
         print_message(args.command, note)
-    if args.json:
-        print_shrunk_counts(done["logs"], missing=missing)
+    print_shrunk_counts(args, done["logs"], missing=len(chosen.missing))
     return int(has_loss)
