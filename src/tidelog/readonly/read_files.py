@@ -8,23 +8,21 @@ beside a writer a missing file is an answer, which each look treats where it hap
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NoReturn
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
+from tidelog.env.files import FileSystem, OpenFile
 from tidelog.env.read_only_file import ReadOnlyFile
 from tidelog.errors import InvariantError, KafkaStorageError, text_or_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterator  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from collections.abc import Callable, Iterator
 
     from tidelog.env.descriptors import DescriptorBudget
-    from tidelog.env.files import (
-        FileLock,
-        FileStat,
-        FileSystem,
-        NativeReads,
-        OpenFile,
-        OpenMode,
-    )
+    from tidelog.env.files import NativeReads, OpenMode
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @contextmanager
@@ -47,6 +45,32 @@ def reading(fs: FileSystem) -> ReadFiles:
     return fs if isinstance(fs, ReadFiles) else ReadFiles(fs)
 
 
+def _passed_on(
+    method: Callable[Concatenate[Any, P], R],
+) -> Callable[Concatenate[Any, P], R]:
+    """Return a method that does what the same one of ``_below`` does, with the errors of here."""
+
+    @wraps(method)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: ANN401 - one of these
+        with storage_errors(self.path if isinstance(self, ReadFile) else str(args[0])):
+            found: R = getattr(self._below, method.__name__)(*args, **kwargs)
+            return found
+
+    return call
+
+
+def _refused(
+    method: Callable[Concatenate[Any, str, P], R],
+) -> Callable[Concatenate[Any, str, P], R]:
+    """Return what stands for a method that would change something."""
+
+    @wraps(method)
+    def refuse(_self: Any, path: str, /, *_args: P.args, **_: P.kwargs) -> R:  # noqa: ANN401 - as above
+        raise InvariantError(f"{path} was opened to be read only")
+
+    return refuse
+
+
 class ReadFiles:
     """Reads ``below``; whatever would change it raises InvariantError."""
 
@@ -61,88 +85,28 @@ class ReadFiles:
     def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
         """Open a file, with the caller as its first holder."""
         if mode != "r":
-            self._refuse(path)
+            raise InvariantError(f"{path} was opened to be read only")
         with storage_errors(path):
             return ReadFile(self._below.open(path))
 
-    def read(self, path: str) -> bytes:
-        """Return all bytes of a file."""
-        with storage_errors(path):
-            return self._below.read(path)
+    read = _passed_on(FileSystem.read)
+    list = _passed_on(FileSystem.list)
+    stat = _passed_on(FileSystem.stat)
+    exists = _passed_on(FileSystem.exists)
+    is_link = _passed_on(FileSystem.is_link)
+    real_path = _passed_on(FileSystem.real_path)
+    free_bytes = _passed_on(FileSystem.free_bytes)
+    total_bytes = _passed_on(FileSystem.total_bytes)
 
-    def list(self, path: str) -> list[str]:
-        """Return the names in a directory, in no order."""
-        with storage_errors(path):
-            return self._below.list(path)
-
-    def stat(self, path: str) -> FileStat:
-        """Return size, time and kind; FileNotFoundError if there is no such entry."""
-        with storage_errors(path):
-            return self._below.stat(path)
-
-    def exists(self, path: str) -> bool:
-        """Say whether there is a file or directory of this name."""
-        with storage_errors(path):
-            return self._below.exists(path)
-
-    def is_link(self, path: str) -> bool:
-        """Say whether this is the name of a symbolic link."""
-        with storage_errors(path):
-            return self._below.is_link(path)
-
-    def real_path(self, path: str) -> str:
-        """Return the path without symbolic links, as far as its directories exist."""
-        with storage_errors(path):
-            return self._below.real_path(path)
-
-    def free_bytes(self, path: str) -> int:
-        """Return the bytes this user may still write on the disk of ``path``."""
-        with storage_errors(path):
-            return self._below.free_bytes(path)
-
-    def total_bytes(self, path: str) -> int:
-        """Return the bytes that the disk of ``path`` can hold, used or free."""
-        with storage_errors(path):
-            return self._below.total_bytes(path)
-
-    def write(self, path: str, data: Buffer) -> None:
-        """Refuse."""
-        self._refuse(path, data)
-
-    def rename(self, source: str, target: str) -> None:
-        """Refuse."""
-        self._refuse(source, target)
-
-    def link(self, source: str, target: str) -> None:
-        """Refuse."""
-        self._refuse(source, target)
-
-    def delete(self, path: str) -> None:
-        """Refuse."""
-        self._refuse(path)
-
-    def delete_directory(self, path: str) -> None:
-        """Refuse."""
-        self._refuse(path)
-
-    def make_directory(self, path: str) -> None:
-        """Refuse."""
-        self._refuse(path)
-
-    def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        """Refuse."""
-        self._refuse(path, mtime_ms)
-
-    def lock(self, path: str) -> FileLock:
-        """Refuse."""
-        self._refuse(path)
-
-    def sync_directory(self, path: str) -> None:
-        """Refuse."""
-        self._refuse(path)
-
-    def _refuse(self, path: str, *_: object) -> NoReturn:
-        raise InvariantError(f"{path} was opened to be read only")
+    write = _refused(FileSystem.write)
+    rename = _refused(FileSystem.rename)
+    link = _refused(FileSystem.link)
+    delete = _refused(FileSystem.delete)
+    delete_directory = _refused(FileSystem.delete_directory)
+    make_directory = _refused(FileSystem.make_directory)
+    set_mtime_ms = _refused(FileSystem.set_mtime_ms)
+    lock = _refused(FileSystem.lock)
+    sync_directory = _refused(FileSystem.sync_directory)
 
 
 class ReadFile(ReadOnlyFile):
@@ -167,33 +131,14 @@ class ReadFile(ReadOnlyFile):
             held = self._below.hold()
         return self if held is self._below else ReadFile(held)
 
-    def close(self) -> None:
-        """Take one holder away; the last one closes the descriptor."""
-        with storage_errors(self.path):
-            self._below.close()
-
-    def fileno(self) -> int:
-        """Return the descriptor."""
-        with storage_errors(self.path):
-            return self._below.fileno()
+    close = _passed_on(OpenFile.close)
+    fileno = _passed_on(OpenFile.fileno)
+    size = _passed_on(OpenFile.size)
+    pread = _passed_on(OpenFile.pread)
+    pread_into = _passed_on(OpenFile.pread_into)
 
     def native_reads(self) -> NativeReads | None:
         """Return None: reads by compiled code would pass by what is checked here."""
-
-    def size(self) -> int:
-        """Return the present size in bytes."""
-        with storage_errors(self.path):
-            return self._below.size()
-
-    def pread(self, size: int, position: int) -> bytes:
-        """Return ``size`` bytes from byte ``position`` on; fewer only at the end of the file."""
-        with storage_errors(self.path):
-            return self._below.pread(size, position)
-
-    def pread_into(self, buffer: Buffer, position: int) -> int:
-        """Fill ``buffer`` from byte ``position`` on; return the bytes read."""
-        with storage_errors(self.path):
-            return self._below.pread_into(buffer, position)
 
     def map(self) -> memoryview:
         """Return the bytes present now; not a map, since a writer may cut the file."""
