@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 from functools import partial
@@ -54,7 +53,7 @@ def run(args: Namespace) -> int:
         total.add(result.checked)
         found += [finding for about, finding in around if about == key]
         for finding in found:
-            print_finding(key, finding, is_json=args.json)
+            print_finding(args, key, finding)
         if any(finding.severity is Severity.DAMAGE for finding in found):
             damaged.add(key)
         if not args.json and not found:
@@ -62,10 +61,10 @@ def run(args: Namespace) -> int:
     checked = {place.key for place in chosen.places}
     for about, finding in around:
         if about not in checked:
-            print_finding(about, finding, is_json=args.json)
+            print_finding(args, about, finding)
             if finding.severity is Severity.DAMAGE:
                 damaged.add(about)
-    _print_total(len(chosen.places), len(damaged), total, is_json=args.json)
+    _print_total(args, len(chosen.places), len(damaged), total)
     chosen.report_pending("verify")
     return int(bool(damaged))
 
@@ -159,25 +158,22 @@ def _in_words(checked: Checked) -> str:
     )
 
 
-def _print_total(partitions: int, damaged: int, checked: Checked, *, is_json: bool) -> None:
+def _print_total(args: Namespace, partitions: int, damaged: int, checked: Checked) -> None:
     """Print how much was checked, and how much of it is damaged."""
     from tidelog.cli.terminal import counted, print_counts
 
-    if is_json:
-        print_counts(partitions=partitions, damaged=damaged, **as_json(checked))
-        return
-    print(f"{counted(partitions, 'partition')}, {damaged:,} damaged; checked {_in_words(checked)}")
+    print_counts(args, partitions=partitions, damaged=damaged, **as_json(checked))
+    if not args.json:
+        found = f"{counted(partitions, 'partition')}, {damaged:,} damaged"
+        print(f"{found}; checked {_in_words(checked)}")
 
 
-def print_finding(key: TopicPartition | None, finding: Finding, *, is_json: bool) -> None:
+def print_finding(args: Namespace, key: TopicPartition | None, finding: Finding) -> None:
     """Print one finding; ``key`` None: it is about the data directory."""
-    if is_json:
-        topic, partition = (None, None) if key is None else key
-        row = {"topic": topic, "partition": partition, **as_json(finding)}
-        print(json.dumps(row))
-        return
-    from tidelog.cli.terminal import printable
+    from tidelog.cli.terminal import print_row, printable
 
+    topic, partition = (None, None) if key is None else key
+    row = {"topic": topic, "partition": partition, **as_json(finding)}
     where = finding.path if finding.byte is None else f"{finding.path} byte {finding.byte:,}"
-    print(f"{finding.severity}: {printable(f'{where}: {finding.what}')}")
-    print(f"  remedy: {printable(finding.remedy)}")
+    what = f"{finding.severity}: {printable(f'{where}: {finding.what}')}"
+    print_row(args, row, f"{what}\n  remedy: {printable(finding.remedy)}")

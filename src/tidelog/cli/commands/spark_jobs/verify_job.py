@@ -36,7 +36,7 @@ def run(args: Namespace, spark: SparkSession) -> int:
         key = None if row["topic"] is None else TopicPartition(row["topic"], row["partition"])
         severity = Severity(row["severity"])
         finding = Finding(severity, row["file"], row["byte"], row["what"], row["remedy"])
-        print_finding(key, finding, is_json=args.json)
+        print_finding(args, key, finding)
     damaged = sum(row["severity"] == Severity.DAMAGE.value for row in found)
     print_counts(args, findings=len(found), damage=damaged)
     if not args.json:
