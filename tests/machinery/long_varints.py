@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.codec.layout import byte_view
-from tidelog.codec.varint import read_varint, size_of_varint, write_varint
+from tidelog.codec.varint import read_varint, write_varint
 from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.builder import pack_batch
 from tidelog.records.record import scan_record
@@ -16,7 +16,7 @@ def with_long_key_lengths(batch: bytes) -> bytes:
     for _ in range(header.records_count):
         span = scan_record(view, at, len(batch))
         _, body_at = read_varint(view, at)
-        length_at = span.key_at - size_of_varint(span.key_size)
+        length_at = span.key_at - 1
         length = bytes([batch[length_at] | 0x80, 0x80, 0])
         record = batch[body_at:length_at] + length + batch[span.key_at : span.next_position]
         write_varint(body, len(record))

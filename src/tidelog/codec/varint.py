@@ -53,12 +53,6 @@ def read_unsigned_varint(data: Bytes, at: int) -> tuple[int, int]:
     return raw & _UINT32_MAX, end
 
 
-def read_unsigned_varlong(data: Bytes, at: int) -> tuple[int, int]:
-    """Return the uint64 at byte ``at`` and the position after it; errors as ``read_varlong``."""
-    raw, end = _read(data, at, MAX_VARLONG_BYTES)
-    return raw & _UINT64_MAX, end
-
-
 def _read(data: Bytes, at: int, max_bytes: int) -> tuple[int, int]:
     raw = shift = 0
     for byte in data[at : at + max_bytes]:
@@ -89,12 +83,9 @@ def write_varlong(out: bytearray, value: int) -> None:
 
 def write_unsigned_varint(out: bytearray, value: int) -> None:
     """Append a uint32 to ``out``. Source: Kafka ByteUtils.writeUnsignedVarint."""
-    _write(out, _unsigned(value, _UINT32_MAX))
-
-
-def write_unsigned_varlong(out: bytearray, value: int) -> None:
-    """Append a uint64 to ``out``. Source: Kafka ByteUtils.writeUnsignedVarlong."""
-    _write(out, _unsigned(value, _UINT64_MAX))
+    if not 0 <= value <= _UINT32_MAX:
+        raise InvalidArgument(f"{value} is not between 0 and {_UINT32_MAX}")
+    _write(out, value)
 
 
 def _write(out: bytearray, raw: int) -> None:
@@ -104,38 +95,8 @@ def _write(out: bytearray, raw: int) -> None:
     out.append(raw)
 
 
-def size_of_varint(value: int) -> int:
-    """Return the number of bytes ``write_varint`` writes, 1 to 5."""
-    return _size(_zigzag(value, bits=32))
-
-
-def size_of_varlong(value: int) -> int:
-    """Return the number of bytes ``write_varlong`` writes, 1 to 10."""
-    return _size(_zigzag(value, bits=64))
-
-
-def size_of_unsigned_varint(value: int) -> int:
-    """Return the number of bytes ``write_unsigned_varint`` writes, 1 to 5."""
-    return _size(_unsigned(value, _UINT32_MAX))
-
-
-def size_of_unsigned_varlong(value: int) -> int:
-    """Return the number of bytes ``write_unsigned_varlong`` writes, 1 to 10."""
-    return _size(_unsigned(value, _UINT64_MAX))
-
-
-def _size(raw: int) -> int:
-    return (raw.bit_length() + 6) // 7 or 1
-
-
 def _zigzag(value: int, bits: int) -> int:
     limit = 1 << (bits - 1)
     if not -limit <= value < limit:
         raise InvalidArgument(f"{value} does not fit in {bits} bits")
     return (value << 1) ^ (value >> (bits - 1))
-
-
-def _unsigned(value: int, maximum: int) -> int:
-    if not 0 <= value <= maximum:
-        raise InvalidArgument(f"{value} is not between 0 and {maximum}")
-    return value

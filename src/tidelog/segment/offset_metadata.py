@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from tidelog.errors import InvalidArgument
 from tidelog.records.batch import UNKNOWN_OFFSET
 
 UNKNOWN_POSITION: Final = -1
@@ -34,12 +33,6 @@ class LogOffsetMetadata(NamedTuple):
         """Whether both are in the same segment; False if either segment is unknown."""
         known = not self.is_offset_only and not that.is_offset_only
         return known and self.segment_base_offset == that.segment_base_offset
-
-    def position_diff(self, that: LogOffsetMetadata) -> int:
-        """Bytes from ``that`` to this; InvalidArgument unless both are in the same segment."""
-        if not self.is_on_same_segment(that):
-            raise InvalidArgument(f"{self} and {that} are not in the same segment")
-        return self.position - that.position
 
 
 UNKNOWN_OFFSET_METADATA: Final = LogOffsetMetadata(UNKNOWN_OFFSET)

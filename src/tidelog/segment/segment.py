@@ -191,11 +191,6 @@ class LogSegment(SegmentReader):
                 self._largest = self.time_index.last_entry
             return self._largest
 
-    def largest_record_timestamp(self) -> int | None:
-        """Return the maximum timestamp in ms; None if there is none."""
-        timestamp = self.max_timestamp
-        return timestamp if timestamp >= 0 else None
-
     def first_batch_timestamp(self) -> int:
         """Return the first batch's maximum timestamp in ms; ``NO_FIRST_TIMESTAMP`` if none."""
         timestamp = self._load_first_timestamp()

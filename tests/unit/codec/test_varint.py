@@ -37,7 +37,7 @@ def test_a_varint_is_zigzag_in_groups_of_seven_bits(value: int, written: str) ->
 
     varint.write_varint(out, value)
 
-    assert (written, varint.size_of_varint(value)) == (out.hex(), len(out))
+    assert written == out.hex()
     assert (value, len(out)) == varint.read_varint(out, 0)
 
 
@@ -51,24 +51,18 @@ def test_a_varlong_takes_up_to_ten_bytes(value: int, written: str) -> None:
 
     varint.write_varlong(out, value)
 
-    assert (written, varint.size_of_varlong(value)) == (out.hex(), len(out))
+    assert written == out.hex()
     assert (value, len(out)) == varint.read_varlong(out, 0)
 
 
 def test_an_unsigned_varint_has_no_sign_bit() -> None:
-    """The unsigned forms cover the whole range of their width."""
-    narrow, wide = bytearray(), bytearray()
+    """The unsigned form covers the whole range of its width."""
+    out = bytearray()
 
-    varint.write_unsigned_varint(narrow, 2**32 - 1)
-    varint.write_unsigned_varlong(wide, 2**64 - 1)
+    varint.write_unsigned_varint(out, 2**32 - 1)
 
-    assert (narrow.hex(), wide.hex()) == ("ffffffff0f", "ffffffffffffffffff01")
-    assert varint.read_unsigned_varint(narrow, 0) == (2**32 - 1, 5)
-    assert varint.read_unsigned_varlong(wide, 0) == (2**64 - 1, 10)
-    assert (
-        varint.size_of_unsigned_varint(2**32 - 1),
-        varint.size_of_unsigned_varlong(2**64 - 1),
-    ) == (5, 10)
+    assert out.hex() == "ffffffff0f"
+    assert varint.read_unsigned_varint(out, 0) == (2**32 - 1, 5)
 
 
 def test_reading_starts_anywhere_and_returns_the_end() -> None:
@@ -97,7 +91,6 @@ def test_bits_beyond_the_width_are_dropped() -> None:
         (varint.read_varint, 5),
         (varint.read_unsigned_varint, 5),
         (varint.read_varlong, 10),
-        (varint.read_unsigned_varlong, 10),
     ],
 )
 def test_a_number_with_too_many_bytes_is_invalid(
@@ -124,7 +117,6 @@ def test_a_truncated_number_is_invalid(read: Callable[..., tuple[int, int]], dat
         (varint.write_varlong, 2**63),
         (varint.write_unsigned_varint, -1),
         (varint.write_unsigned_varint, 2**32),
-        (varint.write_unsigned_varlong, 2**64),
     ],
 )
 def test_a_value_that_does_not_fit_is_rejected(

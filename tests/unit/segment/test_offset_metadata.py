@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tidelog.errors import InvalidArgument
 from tidelog.segment.offset_metadata import UNKNOWN_OFFSET_METADATA, LogOffsetMetadata
 
 EARLY = LogOffsetMetadata(5, 0, 100)
@@ -28,10 +25,3 @@ def test_an_offset_without_a_location_compares_with_nothing() -> None:
     assert UNKNOWN_OFFSET_METADATA.is_offset_only
     assert not bare.is_on_same_segment(EARLY)
     assert not bare.is_on_older_segment(NEXT)
-
-
-def test_the_distance_is_measured_in_bytes_of_one_segment() -> None:
-    """Between segments there is none."""
-    assert LATE.position_diff(EARLY) == 150
-    with pytest.raises(InvalidArgument):
-        NEXT.position_diff(EARLY)

@@ -234,18 +234,17 @@ def test_a_reopened_segment_takes_the_maximum_from_the_time_index(room: Room) ->
     again = room.segment(0)
 
     assert again.largest_so_far() == (9, 1)
-    assert again.largest_timestamp() == again.largest_record_timestamp() == 9
+    assert again.largest_timestamp() == 9
 
 
 def test_without_timestamps_the_modification_time_counts(room: Room) -> None:
-    """It is used for retention; there is no record timestamp."""
+    """It is used for retention."""
     segment = room.segment(0)
     room.append(segment, [0])
 
     segment.set_modified_ms(12_345)
 
     assert segment.largest_timestamp() == segment.modified_ms == 12_345
-    assert segment.largest_record_timestamp() is None
 
 
 def test_the_first_batch_gives_its_maximum_timestamp(room: Room) -> None:
