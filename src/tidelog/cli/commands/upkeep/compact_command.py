@@ -120,7 +120,7 @@ class CompactionPrinter:
             print_row(self._args, row, text)
 
     def print_counts(self, missing: int) -> None:
-        """Print the counts that end the JSON; so many partitions are missing."""
+        """Print the counts that end the JSON, with the number of ``missing`` partitions."""
         from tidelog.cli.terminal import print_counts
 
         printed, freed = self._printed, self._freed_bytes
