@@ -125,11 +125,6 @@ def port_number(text: str) -> int:
     return port
 
 
-def positive(text: str) -> int:
-    """Return a whole number, at least 1."""
-    return _at_least(1, text)
-
-
 def percentage(text: str) -> int:
     """Return a whole number from 1 to 100."""
     number = _at_least(1, text)

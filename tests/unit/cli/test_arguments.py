@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.cli.arguments import (
+    at_least_one,
     columns,
     directory_name,
     key_value,
     not_negative,
     offset_target,
-    positive,
     time_ms,
 )
 
@@ -45,7 +45,7 @@ def test_an_offset_is_given_by_name_or_by_time() -> None:
         (not_negative, "-1"),
         (not_negative, "1.5"),
         (not_negative, str(2**63)),
-        (positive, "0"),
+        (at_least_one, "0"),
         (directory_name, ""),
     ],
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Final, Protocol
+from functools import partial
+from typing import IO, TYPE_CHECKING, Final
 
 from tidelog.cli.options import (
     DIRECTORY,
@@ -30,15 +31,14 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterable, Iterator
 
-    from tidelog.config.log_config import LogConfig
-    from tidelog.datadir.catalogue import Topic
-    from tidelog.embedded.busy_directory import BusyDirectory
+    from tidelog.embedded.busy_directory import BusyDirectory, BusyWriter
     from tidelog.embedded.logs import Logs
     from tidelog.embedded.topic_writer import TopicWriter
-    from tidelog.embedded.transaction import Transaction
     from tidelog.records.json.json_record import Encoding
     from tidelog.records.new_record import NewRecord
 
+    _Directory = Logs | BusyDirectory
+    """The topics of a directory, free or in use."""
 
 _BYTES_FOR_ONE: Final = 6
 _OTHER_LINE_BYTES: Final = 1 << 20
@@ -97,6 +97,7 @@ COMMAND: Final = Command(
 def run(args: Namespace) -> int:
     """Append every line of the input, up to the first bad one."""
     from tidelog.cli.progress import ShownWork
+    from tidelog.codec.compression import Codec
     from tidelog.embedded.doors import open_briefly
     from tidelog.env.system_files import SYSTEM_FILES
 
@@ -111,14 +112,15 @@ def run(args: Namespace) -> int:
         with logs:
             if args.txn is not None:
                 return _append_once(logs, lines, args)
-            writer = _writer(logs, args)
+            _check_partition(logs, args)
+            writer = logs.writer(args.topic, codec=Codec.named(args.compression))
             _checkpoint_new_partitions(logs, args)
             return _append_all(logs, writer, writer.flush, lines, args)
 
 
 def _append_all(
-    logs: _Topics,
-    writer: _Counting,
+    logs: _Directory,
+    writer: TopicWriter | BusyWriter,
     flush: Callable[[], object],
     lines: IO[bytes],
     args: Namespace,
@@ -136,7 +138,7 @@ def _append_all(
     is_sound = True
     try:
         arriving = LingeringLines(lines, flush, SYSTEM_CLOCK, limit_bytes=limit_bytes)
-        _append(writer, _bytes_of(arriving, args.file), args)
+        _append(writer.append, _bytes_of(arriving, args.file), args)
     except KafkaStorageError:
         is_sound = False
         raise
@@ -148,7 +150,7 @@ def _append_all(
     return 0
 
 
-def _check_keys(logs: _Topics, lines: IO[bytes], limit_bytes: int, args: Namespace) -> None:
+def _check_keys(logs: _Directory, lines: IO[bytes], limit_bytes: int, args: Namespace) -> None:
     """Raise BadLine for a record without a key, for a topic whose cleanup policy is unknown.
 
     So nothing of an input is appended that has to be repeated once the policy is set. A pipe, which
@@ -232,55 +234,17 @@ def _append_once(logs: Logs | BusyDirectory, lines: IO[bytes], args: Namespace) 
             return 0
         limit_bytes = _longest_line(logs, args)
         arriving = LingeringLines(lines, lambda: None, SYSTEM_CLOCK, limit_bytes=limit_bytes)
-        _append(_StagedTopic(txn, args.topic), _bytes_of(arriving, args.file), args)
+        _append(partial(txn.append_record, args.topic), _bytes_of(arriving, args.file), args)
     count = counted(txn.committed.total if txn.committed else 0, "record")
     print_line(f"{count} appended to {args.topic} as {args.txn}, each line as {_form(args)}")
     return 0
-
-
-class _Taker(Protocol):
-    """What takes the records of the input."""
-
-    def append(self, record: NewRecord) -> None:
-        """Take one record."""
-
-
-class _Counting(_Taker, Protocol):
-    """Takes records, makes them durable and counts them."""
-
-    records: int
-
-    def flush(self) -> None:
-        """Make what was taken durable and visible."""
-
-
-class _Topics(Protocol):
-    """The topics of a directory, free or in use."""
-
-    def topic(self, name: str) -> Topic:
-        """Return one topic; raise UnknownTopicOrPartition where there is none."""
-
-    def config_of(self, topic: str) -> LogConfig:
-        """Return the settings in force for a topic."""
-
-
-class _StagedTopic:
-    """Takes the records of one topic in a transaction."""
-
-    def __init__(self, txn: Transaction, topic: str) -> None:
-        self._txn = txn
-        self._topic = topic
-
-    def append(self, record: NewRecord) -> None:
-        """Take one record."""
-        self._txn.append_record(self._topic, record)
 
 
 def _form(args: Namespace) -> str:
     return "JSON" if args.format == "json" else "text"
 
 
-def _longest_line(logs: _Topics, args: Namespace) -> int:
+def _longest_line(logs: _Directory, args: Namespace) -> int:
     """Return the bytes that a line may have: beyond them no record fits ``max.message.bytes``.
 
     JSON and hexadecimal digits take at most six bytes for one; a codec may leave less.
@@ -294,14 +258,7 @@ def _longest_line(logs: _Topics, args: Namespace) -> int:
     return limit if is_plain else min(limit * _COMPRESSION, MAX_LINE_BYTES)
 
 
-def _writer(logs: Logs, args: Namespace) -> TopicWriter:
-    from tidelog.codec.compression import Codec
-
-    _check_partition(logs, args)
-    return logs.writer(args.topic, codec=Codec.named(args.compression))
-
-
-def _check_partition(logs: _Topics, args: Namespace) -> None:
+def _check_partition(logs: _Directory, args: Namespace) -> None:
     """Raise UnknownTopicOrPartition, with what to do, unless there is what is written to."""
     try:
         partitions = logs.topic(args.topic).partitions
@@ -334,7 +291,7 @@ def _hint(args: Namespace) -> str:
     return f"create it with: tidelog create {args.topic} -d {args.directory}"
 
 
-def _append(writer: _Taker, lines: Iterator[bytes], args: Namespace) -> None:
+def _append(take: Callable[[NewRecord], object], lines: Iterator[bytes], args: Namespace) -> None:
     from tidelog.cli.lingering_lines import LineTooLong
     from tidelog.records.json.json_record import Encoding, record_from_json
     from tidelog.records.new_record import NewRecord
@@ -355,7 +312,7 @@ def _append(writer: _Taker, lines: Iterator[bytes], args: Namespace) -> None:
                 record = NewRecord(None, _value_of(line, encoding))
             if args.partition is not None:
                 record = record._replace(partition=args.partition)
-            writer.append(record)
+            take(record)
     except KafkaStorageError:
         raise
     except LineTooLong:
