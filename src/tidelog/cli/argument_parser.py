@@ -5,8 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tidelog.cli.terminal import printable, screen_width
+from tidelog.cli.terminal import screen_width
 from tidelog.exit_codes import ExitCode
+from tidelog.explain.printable_text import printable
 
 if TYPE_CHECKING:
     from argparse import Action, Namespace

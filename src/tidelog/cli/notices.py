@@ -11,7 +11,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.terminal import before_messages, print_message, printable
+from tidelog.cli.terminal import before_messages, print_message
+from tidelog.explain.printable_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tidelog.cli.partition_choice import find_places
 from tidelog.cli.progress import ShownWork
 from tidelog.cli.server_properties import broker_properties
-from tidelog.cli.terminal import counted, format_time, print_counts
+from tidelog.cli.terminal import format_time, print_counts
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK, ClockAt
@@ -22,6 +22,7 @@ from tidelog.env.overlay_files import OverlayFiles
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 from tidelog.explain.picture import format_bytes
+from tidelog.explain.printable_text import counted
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.manager.lifecycle.log_opener import USUAL_RECOVERY, RecoveryRules
 from tidelog.manager.log_manager import LogManager

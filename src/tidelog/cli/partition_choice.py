@@ -8,12 +8,13 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tidelog.cli.progress import Unit, current_line
-from tidelog.cli.terminal import print_message, printable
+from tidelog.cli.terminal import print_message
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.partition_directories import is_partition_directory
 from tidelog.env.files import is_gone
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.explain.printable_text import printable
 from tidelog.readonly.absent_partitions import BY_FLAG
 from tidelog.readonly.read_again import MAY_PASS, read_again
 from tidelog.readonly.read_only_directory import open_directory_read_only

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tidelog.cli import terminal
 from tidelog.cli.shown import Shown
-from tidelog.cli.terminal import counted, printable
 from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.explain.printable_text import counted, printable
 from tidelog.log.loading.load_watch import LoadWatcher
 
 if TYPE_CHECKING:

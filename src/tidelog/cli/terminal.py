@@ -7,6 +7,8 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from tidelog.explain.printable_text import printable
+
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Sequence
@@ -19,20 +21,6 @@ MAX_COLUMNS: Final = 1_000
 DEFAULT_WIDTH: Final = 80
 before_messages: Final[list[Callable[[], None]]] = []
 """Called before a line is printed for people: what erases a line that shows progress."""
-
-
-def printable(text: str) -> str:
-    r"""Return ``text`` with every unprintable character escaped, as in ``a\nb`` or ``\x1b[2J``.
-
-    Names of topics, files and directories come from outside. Printed as they are, they could break
-    lines or send escape sequences to the terminal.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
-        for sign in text
-    )
 
 
 def json_line(row: object) -> str:
@@ -104,12 +92,6 @@ def has_colour() -> bool:
     return (
         not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and sys.stdout.isatty()
     )
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun: ``1 record``, ``2,000 records``, ``2 batches``."""
-    plural = noun + ("es" if noun.endswith("ch") else "s")
-    return f"{count:,} {noun if count == 1 else plural}"
 
 
 def table(rows: Sequence[Sequence[str]], *, names: int = 0) -> str:

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from tidelog.cli.terminal import counted, format_time, has_colour, printable, screen_width
+from tidelog.cli.terminal import format_time, has_colour, screen_width
+from tidelog.explain.printable_text import counted, printable
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.cli.terminal import counted, print_message
+from tidelog.cli.terminal import print_message
+from tidelog.explain.printable_text import counted
 
 if TYPE_CHECKING:
     from tidelog.cli.partition_choice import ChosenPartitions, Place

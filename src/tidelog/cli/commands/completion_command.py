@@ -115,7 +115,7 @@ def run(args: Namespace) -> int:
 def _print_candidates() -> int:
     """Print ``files``, ``directories`` or an empty line, then a line for each candidate."""
     from tidelog.cli.completion import complete
-    from tidelog.cli.terminal import printable
+    from tidelog.explain.printable_text import printable
 
     words = sys.stdin.buffer.read().decode(errors="surrogateescape").split("\n")[:-1]
     answer = complete(words)

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.explain.picture import format_bytes
 from tidelog.explain.pictures.picture_scale import PictureScale
-from tidelog.explain.pictures.picture_words import (
-    block_text,
-    checked_text,
-    counted,
-    losses,
-    one_line,
-    summary,
-)
+from tidelog.explain.pictures.picture_words import block_text, checked_text, losses, summary
 from tidelog.explain.pictures.svg_elements import (
     WIDTH,
     boxes,
@@ -26,6 +19,7 @@ from tidelog.explain.pictures.svg_elements import (
     text,
 )
 from tidelog.explain.pictures.text_picture import MIN_WIDTH, segment_cells
+from tidelog.explain.printable_text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +45,7 @@ def draw_text_overview(pictures: Sequence[LogPicture], style: TextStyle) -> str:
     """Return a line for each log, and one for each loss; no line exceeds the width."""
     width, signs = max(style.width, MIN_WIDTH), style.signs
     most = max((picture.total_bytes for picture in pictures), default=0)
-    names = [one_line(picture.name) for picture in pictures]
+    names = [printable(picture.name) for picture in pictures]
     gutter = min(max(map(len, names), default=0), _MAX_NAME, width // 3)
     room = width - gutter - 3 - _SIZE_COLUMNS
     lines = []
@@ -104,7 +98,7 @@ def draw_svg_overview(pictures: Sequence[LogPicture]) -> str:
 
 def _losses(pictures: Sequence[LogPicture]) -> list[str]:
     """Return what is lost, with the names of the logs; where it is much, the number of the rest."""
-    found = [f"{one_line(each.name)}: {line}" for each in pictures for line in losses(each)]
+    found = [f"{printable(each.name)}: {line}" for each in pictures for line in losses(each)]
     more = len(found) - _MAX_LOSSES
     return found[:_MAX_LOSSES] + ([f"and {more:,} more"] if more > 0 else [])
 
@@ -138,7 +132,7 @@ def _legend(pictures: Sequence[LogPicture], top: float) -> str:
 def _strip(picture: LogPicture, top: float, length: float) -> str:
     """Return the strip of one log: name, segments, offsets that differ, and numbers."""
     facts, scale = picture.facts, PictureScale(picture)
-    name = one_line(picture.name)
+    name = printable(picture.name)
     label = name if len(name) <= _MAX_NAME else "…" + name[1 - _MAX_NAME :]
     style = "mono loss end" if picture.has_loss else "mono ink end"
     parts = [text(_LEFT - 12, top + 11, label, style)]

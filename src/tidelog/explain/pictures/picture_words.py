@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.explain.picture import format_bytes
 from tidelog.explain.pictures.log_picture import OTHERS
+from tidelog.explain.printable_text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,22 +23,6 @@ if TYPE_CHECKING:
         SegmentBlock,
         TransactionSpan,
     )
-
-
-def one_line(text: str) -> str:
-    r"""Return ``text`` with every unprintable character escaped, as in ``a\nb``."""
-    if text.isprintable():
-        return text
-    return "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
-        for sign in text
-    )
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun: ``1 batch``, ``2,000 records``."""
-    ending = "" if count == 1 else "es" if noun.endswith("ch") else "s"
-    return f"{count:,} {noun}{ending}"
 
 
 def offsets_text(start: int, end: int) -> str:
@@ -151,14 +136,14 @@ def transaction_text(txn: TransactionSpan) -> str:
 
 def damage_text(span: DamagedSpan) -> str:
     """Return where damage lies, and what is lost with it."""
-    file = one_line("/".join(span.path.split("/")[-2:]))
+    file = printable("/".join(span.path.split("/")[-2:]))
     if not span.size_bytes:
-        return f"{one_line(span.reason)}: behind byte {span.byte:,} of {file}"
+        return f"{printable(span.reason)}: behind byte {span.byte:,} of {file}"
     lost = "no offsets"
     if span.start_offset < span.end_offset:
         lost = offsets_text(span.start_offset, span.end_offset)
     where = f"{span.size_bytes:,} bytes from byte {span.byte:,} of {file}"
-    return f"{lost} unreadable, {where}: {one_line(span.reason)}"
+    return f"{lost} unreadable, {where}: {printable(span.reason)}"
 
 
 def checked_text() -> str:
@@ -174,7 +159,7 @@ def losses(picture: LogPicture) -> Iterator[str]:
     for span in picture.damaged:
         yield f"DAMAGED: {damage_text(span)}"
     if picture.facts.damage is not None and not picture.damaged:
-        yield f"DAMAGED: {one_line(picture.facts.damage)}"
+        yield f"DAMAGED: {printable(picture.facts.damage)}"
     for hole in picture.facts.holes:
         yield f"LOST: {hole}"
     if picture.tail_bytes:
@@ -202,7 +187,7 @@ def open_transactions(picture: LogPicture) -> Iterator[str]:
 def retention_text(picture: LogPicture) -> str:
     """Return what retention would delete; empty where it was not asked."""
     if picture.retention_error:
-        return f"retention: unknown, {one_line(picture.retention_error)}"
+        return f"retention: unknown, {printable(picture.retention_error)}"
     plan = picture.retention
     if plan is None:
         return ""
@@ -219,7 +204,7 @@ def retention_text(picture: LogPicture) -> str:
 def compaction_text(picture: LogPicture) -> str:
     """Return what a compaction would drop; empty where it was not asked."""
     if picture.compaction_error:
-        return f"compaction: unknown, {one_line(picture.compaction_error)}"
+        return f"compaction: unknown, {printable(picture.compaction_error)}"
     plan = picture.compaction
     if plan is None:
         return "compaction: not compacted" if picture.is_planned else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape
 
-from tidelog.explain.pictures.picture_words import one_line
+from tidelog.explain.printable_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -131,7 +131,7 @@ def page(height: float, title: str, description: str, body: str) -> str:
 
 def safe(text: str) -> str:
     """Return text for an element or an attribute, without what XML does not allow."""
-    return escape(one_line(text), {'"': "&quot;", "'": "&#39;"})
+    return escape(printable(text), {'"': "&quot;", "'": "&#39;"})
 
 
 def number(value: float) -> str:

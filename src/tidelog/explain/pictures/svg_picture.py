@@ -15,7 +15,6 @@ from tidelog.explain.pictures.picture_words import (
     block_text,
     checked_text,
     compaction_text,
-    counted,
     damage_text,
     lane_name,
     losses,
@@ -39,6 +38,7 @@ from tidelog.explain.pictures.svg_elements import (
     text,
 )
 from tidelog.explain.pictures.svg_marks import ROW_HEIGHT, draw_marks
+from tidelog.explain.printable_text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -22,14 +22,13 @@ from tidelog.explain.pictures.picture_scale import PictureScale
 from tidelog.explain.pictures.picture_words import (
     checked_text,
     compaction_text,
-    counted,
     lane_name,
     losses,
-    one_line,
     open_transactions,
     retention_text,
     summary,
 )
+from tidelog.explain.printable_text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -172,7 +171,7 @@ class _Text:
         return "".join(parts) + ("\x1b[0m" if before else "")
 
     def _wrapped(self, sentence: str, meaning: str) -> Iterator[str]:
-        text = one_line(sentence)
+        text = printable(sentence)
         if self._style.is_ascii:
             text = text.encode("ascii", "backslashreplace").decode("ascii")
         found = wrap(text, self._style.width, subsequent_indent="  ", break_on_hyphens=False)

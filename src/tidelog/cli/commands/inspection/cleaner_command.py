@@ -94,7 +94,7 @@ def _service(directory: str) -> dict[str, int] | None:
 
 
 def _service_line(service: Mapping[str, int]) -> str:
-    from tidelog.cli.terminal import counted
+    from tidelog.explain.printable_text import counted
 
     ended = counted(service["deadThreads"], "thread")
     return (
@@ -106,8 +106,8 @@ def _service_line(service: Mapping[str, int]) -> str:
 
 
 def _line(facts: CompactionFacts) -> str:
-    from tidelog.cli.terminal import printable
     from tidelog.explain.picture import format_bytes
+    from tidelog.explain.printable_text import printable
 
     found = facts.to_clean
     line = (

@@ -129,11 +129,12 @@ def _print(args: Namespace, chosen: ChosenPartitions) -> bool:
 def _draw_svg(args: Namespace, chosen: ChosenPartitions) -> bool:
     """Write the SVG file; return whether something is lost."""
     from tidelog.cli.output_file import write_output_file
-    from tidelog.cli.terminal import counted, print_line
+    from tidelog.cli.terminal import print_line
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.picture import format_bytes
     from tidelog.explain.pictures.overview import draw_svg_overview
     from tidelog.explain.pictures.svg_picture import draw_svg
+    from tidelog.explain.printable_text import counted
 
     is_overview = args.overview or len(chosen.places) > _MAX_WHOLE
     pictures = list(_pictures(args, chosen, is_brief=args.brief or is_overview))

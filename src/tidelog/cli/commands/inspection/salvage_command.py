@@ -91,7 +91,8 @@ def _print_summary(cut: CutFile, args: Namespace, fs: FileSystem) -> None:
 
 
 def _as_text(cut: CutFile, content: ReadableContent) -> str:
-    from tidelog.cli.terminal import counted, format_time, printable
+    from tidelog.cli.terminal import format_time
+    from tidelog.explain.printable_text import counted, printable
 
     found = f"{counted(content.records, 'readable record')} in {cut.size_bytes:,} bytes"
     if content.first_offset is not None:
@@ -124,8 +125,9 @@ def _as_json(cut: CutFile, content: ReadableContent) -> dict[str, Any]:
 
 def _print_records(cut: CutFile, args: Namespace, fs: FileSystem) -> int:
     """Print the records of one file; return 1 if some of its bytes were skipped."""
-    from tidelog.cli.terminal import counted, print_message
+    from tidelog.cli.terminal import print_message
     from tidelog.errors import CorruptMessage
+    from tidelog.explain.printable_text import counted
     from tidelog.records.damage.past_damage import BadBytes
     from tidelog.records.json.json_lines import JsonLines
     from tidelog.records.json.json_record import Encoding

@@ -124,7 +124,8 @@ def _leading_texts(table: SystemTable) -> int:
 
 
 def _cell(column: Column, value: Any) -> str:  # noqa: ANN401 - any of the types of columns
-    from tidelog.cli.terminal import format_time, printable
+    from tidelog.cli.terminal import format_time
+    from tidelog.explain.printable_text import printable
     from tidelog.explain.tables.system_table import ColumnType
 
     if value is None:

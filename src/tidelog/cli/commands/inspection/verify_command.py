@@ -145,7 +145,7 @@ def _size_bytes(place: Place) -> int:
 
 def _in_words(checked: Checked) -> str:
     """Return how much was checked, as ``1 segment, 2 batches, ...``."""
-    from tidelog.cli.terminal import counted
+    from tidelog.explain.printable_text import counted
 
     return ", ".join(
         (
@@ -160,7 +160,8 @@ def _in_words(checked: Checked) -> str:
 
 def _print_total(args: Namespace, partitions: int, damaged: int, checked: Checked) -> None:
     """Print how much was checked, and how much of it is damaged."""
-    from tidelog.cli.terminal import counted, print_counts
+    from tidelog.cli.terminal import print_counts
+    from tidelog.explain.printable_text import counted
 
     print_counts(args, partitions=partitions, damaged=damaged, **as_json(checked))
     if not args.json:
@@ -170,7 +171,8 @@ def _print_total(args: Namespace, partitions: int, damaged: int, checked: Checke
 
 def print_finding(args: Namespace, key: TopicPartition | None, finding: Finding) -> None:
     """Print one finding; ``key`` None: it is about the data directory."""
-    from tidelog.cli.terminal import print_row, printable
+    from tidelog.cli.terminal import print_row
+    from tidelog.explain.printable_text import printable
 
     topic, partition = (None, None) if key is None else key
     row = {"topic": topic, "partition": partition, **as_json(finding)}

@@ -130,8 +130,8 @@ def _append_all(
     After an error of the disk, what was gathered is left out: it might follow a gap.
     """
     from tidelog.cli.lingering_lines import LingeringLines
-    from tidelog.cli.terminal import counted
     from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.explain.printable_text import counted
 
     limit_bytes = _longest_line(logs, args)
     _check_keys(logs, lines, limit_bytes, args)
@@ -220,9 +220,10 @@ def _nothing() -> None:
 def _append_once(logs: Logs | BusyDirectory, lines: IO[bytes], args: Namespace) -> int:
     """Append the whole input as a transaction, unless its id was committed before."""
     from tidelog.cli.lingering_lines import LingeringLines
-    from tidelog.cli.terminal import counted, format_time, print_line
+    from tidelog.cli.terminal import format_time, print_line
     from tidelog.codec.compression import Codec
     from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.explain.printable_text import counted
 
     _check_partition(logs, args)
     with logs.transaction(args.txn, codec=Codec.named(args.compression)) as txn:

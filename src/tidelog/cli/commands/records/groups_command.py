@@ -52,7 +52,8 @@ def run(args: Namespace) -> int:
 
 
 def _row(one: GroupPosition) -> tuple[str, ...]:
-    from tidelog.cli.terminal import format_time, printable
+    from tidelog.cli.terminal import format_time
+    from tidelog.explain.printable_text import printable
 
     numbers = (one.offset, one.high_watermark, one.lag)
     return (

@@ -42,7 +42,8 @@ def run(args: Namespace) -> int:
 
 
 def _list(args: Namespace) -> int:
-    from tidelog.cli.terminal import print_counts, print_row, printable
+    from tidelog.cli.terminal import print_counts, print_row
+    from tidelog.explain.printable_text import printable
 
     counts = {"committed": 0, "waiting": 0, "files": 0}
     for row in _rows(os.path.abspath(args.directory)):

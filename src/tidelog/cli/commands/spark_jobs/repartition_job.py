@@ -96,8 +96,9 @@ def run(args: Namespace, spark: SparkSession) -> int:
 def _print(args: Namespace, done: Repartitioned) -> None:
     import json
 
-    from tidelog.cli.terminal import counted, print_counts, print_line
+    from tidelog.cli.terminal import print_counts, print_line
     from tidelog.explain.picture import format_bytes
+    from tidelog.explain.printable_text import counted
 
     if args.json:
         print(json.dumps(as_json(done)))

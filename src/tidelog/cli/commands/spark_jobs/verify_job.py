@@ -24,7 +24,8 @@ def run(args: Namespace, spark: SparkSession) -> int:
     """Print every finding; return 1 if one of them is damage."""
     from tidelog.cli.commands.inspection.verify_command import print_finding
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.cli.terminal import counted, print_counts
+    from tidelog.cli.terminal import print_counts
+    from tidelog.explain.printable_text import counted
     from tidelog.explain.verify.findings import Finding, Severity
     from tidelog.segment.filenames import TopicPartition
     from tidelog.spark import verify

@@ -62,7 +62,8 @@ def run(args: Namespace) -> int:
         ways = "-o KEY=VALUE, --unset KEY, --follow KEY or --partitions N"
         raise InvalidArgument(f"nothing to change: use {ways}")
     from tidelog.cli.serving.service_requests import perform_change
-    from tidelog.cli.terminal import counted, print_line
+    from tidelog.cli.terminal import print_line
+    from tidelog.explain.printable_text import counted
 
     path = os.path.abspath(args.directory)
     arguments = {

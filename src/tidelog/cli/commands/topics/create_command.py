@@ -27,9 +27,10 @@ COMMAND: Final = Command(
 def run(args: Namespace) -> int:
     """Create the topic and print its name, number of partitions and id."""
     from tidelog.cli.serving.service_requests import perform_change
-    from tidelog.cli.terminal import counted, print_row
+    from tidelog.cli.terminal import print_row
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.birth import birth_values
+    from tidelog.explain.printable_text import counted
 
     path = os.path.abspath(args.directory)
     arguments = {

@@ -115,8 +115,9 @@ def _print_directories(args: Namespace) -> int:
 
 
 def _print_directory(command: str, found: LogDirDescription) -> None:
-    from tidelog.cli.terminal import counted, print_message, printable
+    from tidelog.cli.terminal import print_message
     from tidelog.explain.picture import format_bytes
+    from tidelog.explain.printable_text import counted, printable
 
     if found.error is not None:
         print_message(command, found.error)
@@ -134,7 +135,7 @@ def _print_directory(command: str, found: LogDirDescription) -> None:
 
 def _title(facts: LogFacts, partitions: int) -> str:
     """Return what all partitions of a topic share."""
-    from tidelog.cli.terminal import counted, printable
+    from tidelog.explain.printable_text import counted, printable
 
     known = [printable(f"{key}={value}") for key, value in sorted(facts.config.items())]
     inherited = _inherited_lines(facts)
@@ -157,9 +158,9 @@ def _inherited_lines(facts: LogFacts) -> list[str]:
 
     Those since its creation are left out where they are the defaults, as most are.
     """
-    from tidelog.cli.terminal import printable
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.birth import birth_values
+    from tidelog.explain.printable_text import printable
 
     usual = birth_values(LogConfig()).items()
     lines = []

@@ -71,7 +71,7 @@ def _row(one: TakenOver) -> dict[str, Any]:
 
 
 def _as_text(row: dict[str, Any]) -> str:
-    from tidelog.cli.terminal import counted, printable
+    from tidelog.explain.printable_text import counted, printable
 
     settings = "".join(f", {key}={value}" for key, value in row["settings"].items())
     unknown = f"; unknown: {', '.join(row['unknown'])}" if row["unknown"] else ""

@@ -32,9 +32,10 @@ def run(args: Namespace) -> int:
     A data directory without partitions has a line of titles only.
     """
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.cli.terminal import print_counts, print_message, printable, table
+    from tidelog.cli.terminal import print_counts, print_message, table
     from tidelog.explain.listed_partition import list_partition
     from tidelog.explain.picture import format_bytes
+    from tidelog.explain.printable_text import printable
 
     chosen = chosen_by(args)
     has_loss = chosen.report_missing(args.command)

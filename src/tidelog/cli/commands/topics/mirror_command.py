@@ -101,8 +101,9 @@ def source_of(args: Namespace) -> ReadOnlyDirectory:
 
 
 def _print(done: Sequence[MirroredPartition], copied: str, left_out: str) -> None:
-    from tidelog.cli.terminal import counted, print_line
+    from tidelog.cli.terminal import print_line
     from tidelog.explain.picture import format_bytes
+    from tidelog.explain.printable_text import counted
 
     for topic, settings in {one.topic: one.settings_left_out for one in done}.items():
         if settings:

@@ -89,8 +89,9 @@ def _move(args: Namespace) -> int:
     """Move the partitions, one after another; a running service is asked to do it."""
     from tidelog.cli.partition_choice import find_places
     from tidelog.cli.serving.service_requests import asked, numbers_by_topic
-    from tidelog.cli.terminal import print_counts, print_row, printable
+    from tidelog.cli.terminal import print_counts, print_row
     from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.printable_text import printable
 
     source, target = os.path.abspath(args.directory), os.path.abspath(args.target)
     if args.topic is None:
@@ -187,7 +188,8 @@ def _looking(places: Sequence[Place], source: str, target: str) -> Callable[[Tas
 def _list(args: Namespace) -> int:
     """List the moves of a service, or those that wait for one; 0 also if there are none."""
     from tidelog.cli.serving.service_requests import asked
-    from tidelog.cli.terminal import print_counts, print_row, printable
+    from tidelog.cli.terminal import print_counts, print_row
+    from tidelog.explain.printable_text import printable
 
     source = os.path.abspath(args.directory)
 
@@ -248,7 +250,8 @@ def _as_text(row: Mapping[str, Any]) -> str:
 def _cancel(args: Namespace) -> int:
     """Cancel the moves of a topic, or of one partition."""
     from tidelog.cli.serving.service_requests import asked
-    from tidelog.cli.terminal import print_counts, print_row, printable
+    from tidelog.cli.terminal import print_counts, print_row
+    from tidelog.explain.printable_text import printable
 
     if args.topic is None:
         raise InvalidArgument("name the TOPIC whose moves are to be cancelled")

@@ -81,8 +81,9 @@ def _print_json(args: Namespace, plan: HandOver) -> None:
 
 def _print_text(plan: HandOver, *, is_plan: bool) -> None:
     """Print the plan; settings that are Kafka's defaults are written down, and left out here."""
-    from tidelog.cli.terminal import counted, print_line
+    from tidelog.cli.terminal import print_line
     from tidelog.datadir.cluster_metadata.broker_settings import is_default
+    from tidelog.explain.printable_text import counted
 
     for row in _rows(plan):
         shown = {k: one for k, one in row["settings"].items() if not is_default(k, one)}

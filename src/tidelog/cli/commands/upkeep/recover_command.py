@@ -196,7 +196,8 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
 def _print_all(chosen: ChosenPartitions, found: _Found, fs: FileSystem, args: Namespace) -> int:
     """Print what was found; return the exit code."""
     from tidelog.cli.operations import changes_in
-    from tidelog.cli.terminal import print_counts, print_message, print_row, printable
+    from tidelog.cli.terminal import print_counts, print_message, print_row
+    from tidelog.explain.printable_text import printable
 
     for text in found.refused:
         print_message("recover", text)
