@@ -31,7 +31,11 @@ MAX_DATA: Final = 2**31 - 1
 
 
 class Gathered(NamedTuple):
-    """The three buffers of a binary or string array."""
+    """The three buffers of a binary or string array.
+
+    ``data`` ends where the values end: Arrow writes what follows them in a buffer, up to a multiple
+    of 64 bytes, to streams and files, and here that is memory that nobody has set.
+    """
 
     validity: pa.Buffer | None
     offsets: pa.Buffer
@@ -67,7 +71,7 @@ def gather(data: Bytes, at: Ints, size: Ints) -> Gathered:
     copy = _gather_by_kernel if use_kernels(total + 8 * len(at)) else gather_plain
     nulls = copy(data, at, size, out)
     validity = bitmap(out.valid) if nulls else None
-    return Gathered(validity, offsets_buffer, data_buffer, nulls, len(at))
+    return Gathered(validity, offsets_buffer, data_buffer.slice(0, total), nulls, len(at))
 
 
 class Slots(NamedTuple):

@@ -95,7 +95,8 @@ class _Pieces:
         valid = self.slots.valid[:count]
         nulls = count - int(np.count_nonzero(valid))
         validity = bitmap(valid) if nulls else None
-        made = Gathered(validity, self._ends, self._data, nulls, count)
+        data = self._data.slice(0, int(self.slots.offsets[count]))
+        made = Gathered(validity, self._ends, data, nulls, count)
         return made.array(pa.binary())
 
 

@@ -86,6 +86,20 @@ def test_tables_have_the_content_of_the_records(
     assert expected_rows(data) == rows(data)
 
 
+def test_no_buffer_goes_beyond_its_values() -> None:
+    """What follows them would be written to streams and files: other data of the process."""
+    data = build_batch([(1, b"k", b"value", (("name", b"x"),)), (2, None, b"", ())])
+    source = np.frombuffer(data + bytes(64), np.uint8)
+    decoder = ArrowDecoder(select(["key", "value"]), "flights", 3)
+    [direct] = decoder.tables_of(source, walk(data).batches, 0, 2)
+    [decoded] = tables(data)
+
+    for table in (direct, decoded):
+        assert [table[name].buffers()[2].size for name in ("key", "value")] == [1, 5]
+    names, values = decoded["headers"].values.flatten()
+    assert (names.buffers()[2].size, values.buffers()[2].size) == (4, 1)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     batches=st.lists(RECORDS, min_size=1, max_size=3),
