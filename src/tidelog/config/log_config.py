@@ -340,6 +340,16 @@ class LogConfig:
         return self.segment_ms
 
     @property
+    def max_batch_bytes(self) -> int:
+        """The largest batch in bytes that an append takes: a segment must hold it, too."""
+        return min(self.max_message_bytes, self.segment_size_bytes)
+
+    @property
+    def is_stamped(self) -> bool:
+        """Whether records get the time of their append (LogAppendTime)."""
+        return self.message_timestamp_type == "LogAppendTime"
+
+    @property
     def is_compacted(self) -> bool:
         """Whether the cleaner keeps only the last record of each key."""
         return COMPACT in self.cleanup_policy

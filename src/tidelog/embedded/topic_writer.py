@@ -129,7 +129,7 @@ class TopicWriter(OfOneProcess):
         self._clock = clock
         self._codec = codec
         self._policy = LeaderPolicy.of(config)
-        batch_bytes = min(BATCH_BYTES, config.max_message_bytes, config.segment_size_bytes)
+        batch_bytes = min(BATCH_BYTES, config.max_batch_bytes)
         self._room = batch_bytes - BATCH_HEADER.size
         self._segment_bytes = config.segment_size_bytes
         self._batches: dict[int, list[RecordFields]] = {n: [] for n in self._numbers}

@@ -21,7 +21,6 @@ from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     CommitUnfinished,
     InvalidArgument,
-    MessageTooLarge,
     TidelogError,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
@@ -33,11 +32,10 @@ from tidelog.readonly.group_positions import (
     partition_of_group,
     position_records,
 )
-from tidelog.records.builder import build_batch
 from tidelog.records.new_record import NewRecord, header_tuple
-from tidelog.records.validation.analyze import analyze
-from tidelog.records.validation.append_origin import AppendOrigin
-from tidelog.records.validation.validate import validate_for_leader
+from tidelog.records.validation.own_records import OwnRecords
+from tidelog.records.validation.policy import LeaderPolicy
+from tidelog.records.validation.rejection import ignore_rejections
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.commit import Transaction as Staged
 from tidelog.staging.finished import read_finished
@@ -63,8 +61,6 @@ if TYPE_CHECKING:
     from tidelog.segment.filenames import TopicPartition
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.group_step import CommittedAt, GroupPartition, GroupStep
-
-_NO_EPOCH: Final = -1
 
 
 class Commits(Protocol):
@@ -383,35 +379,20 @@ class _StagedPartition:
     def append_records(self, records: Iterable[RecordFields], *, codec: Codec = Codec.NONE) -> None:
         """Stage records as one batch; errors as ``Partition.append_records``."""
         try:
-            self._stage(records, codec)
+            config = self._transaction.config_of(self._topic)
+            batch = OwnRecords(records, codec).accept(
+                LeaderPolicy.of(config),
+                config.max_batch_bytes,
+                self._transaction.now_ms(),
+                ignore_rejections,
+            )
+            if batch is not None:
+                segment_bytes = config.segment_size_bytes
+                self._bundle.append(
+                    self._topic, self._partition, batch.data, segment_bytes=segment_bytes
+                )
         except TidelogError:
             raise
         except BaseException as error:  # such as an interrupt: the records may not be staged
             self._bundle.fail(error)
             raise
-
-    def _stage(self, records: Iterable[RecordFields], codec: Codec) -> None:
-        config = self._transaction.config_of(self._topic)
-        limit = min(config.max_message_bytes, config.segment_size_bytes)
-        batch = build_batch(records, codec=codec)
-        analyzed = analyze(
-            batch,
-            origin=AppendOrigin.CLIENT,
-            leader_epoch=_NO_EPOCH,
-            max_batch_bytes=limit,
-            require_offsets_monotonic=False,
-        )
-        valid = validate_for_leader(
-            batch,
-            analyzed,
-            config=config,
-            first_offset=0,
-            leader_epoch=_NO_EPOCH,
-            now_ms=self._transaction.now_ms(),
-        )
-        largest = int(valid.batches.size.max())
-        if largest > limit:
-            raise MessageTooLarge("a batch as it is stored", largest, limit, "max.message.bytes")
-        self._bundle.append(
-            self._topic, self._partition, valid.data, segment_bytes=config.segment_size_bytes
-        )

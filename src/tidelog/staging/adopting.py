@@ -53,7 +53,7 @@ def is_adoptable(
     the time of the commit are appended, as their checksums change.
     """
     limit = config.segment_size_bytes
-    is_stamped = config.message_timestamp_type == "LogAppendTime" and not run.keeps_offsets
+    is_stamped = config.is_stamped and not run.keeps_offsets
     if is_stamped or run.position or partition_bytes * _SHARE_ADOPTED < limit:
         return False
     if not adopted_from(limit) <= run.size_bytes <= limit:

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from uuid import UUID
 
-    from tidelog.config.log_config import LogConfig
     from tidelog.env.files import FileSystem
     from tidelog.staging.directory import Key, StagingDirectory
     from tidelog.staging.finished import CommittedTransaction
@@ -269,8 +268,7 @@ def _check(target: StagingDirectory, transaction: Transaction) -> list[_Checked]
             updates = producers.setdefault(key, FollowerUpdates(known))
             limits = RunLimits(config.segment_size_bytes, False, False, updates)
         else:
-            limit = min(config.max_message_bytes, config.segment_size_bytes)
-            limits = RunLimits(limit, config.needs_keys, is_stamped(config))
+            limits = RunLimits(config.max_batch_bytes, config.needs_keys, config.is_stamped)
         epochs = check_run(target.fs, target.path, run, limits)
         total = partition_bytes[run.topic, run.partition]
         is_adopted = is_adoptable(target.fs, target.path, run, config, total)
@@ -278,11 +276,6 @@ def _check(target: StagingDirectory, transaction: Transaction) -> list[_Checked]
         needed_bytes += 0 if is_adopted else run.size_bytes
     target.check_room(needed_bytes)
     return checked
-
-
-def is_stamped(config: LogConfig) -> bool:
-    """Return whether records of a topic get the time of their append."""
-    return config.message_timestamp_type == "LogAppendTime"
 
 
 def _journal(

@@ -172,6 +172,14 @@ def test_policies_are_independent(policy: str, expected: tuple[bool, bool]) -> N
     assert (config.is_compacted, config.is_deleted) == expected
 
 
+@pytest.mark.parametrize("smaller", ["max.message.bytes", "segment.bytes"])
+def test_a_batch_is_as_large_as_the_topic_and_a_segment_take(smaller: str) -> None:
+    """Whichever of the two limits is lower counts."""
+    limits = {"max.message.bytes": "3000000", "segment.bytes": "3000000", smaller: "2000000"}
+
+    assert LogConfig.parse(limits).max_batch_bytes == 2_000_000
+
+
 def test_the_internal_segment_size_takes_precedence() -> None:
     """Tests can use segments smaller than a topic's minimum."""
     config = LogConfig(segment_bytes=2**20, internal_segment_bytes=100)

@@ -16,8 +16,8 @@ from tidelog.embedded.busy_directory import BusyDirectory, BusyWriter
 from tidelog.env.machine import Machine
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import InvalidArgument, KafkaStorageError
-from tidelog.records.builder import build_batch
 from tidelog.records.new_record import NewRecord
+from tidelog.records.validation.own_records import OwnRecords
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.finished import read_finished
 from tidelog.staging.staged_file import list_staged
@@ -131,11 +131,11 @@ def test_records_that_were_taken_before_an_interrupt_are_not_left_out(
     """A program that catches Ctrl-C and commits what it has gets an error, not a gap."""
     home = home_with_topic(monkeypatch)
 
-    def interrupted(*_: object, **__: object) -> bytes:
-        monkeypatch.setattr(f"{MODULE}.build_batch", build_batch)
+    def interrupted(*_: object) -> OwnRecords:
+        monkeypatch.setattr(f"{MODULE}.OwnRecords", OwnRecords)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"{MODULE}.build_batch", interrupted)
+    monkeypatch.setattr(f"{MODULE}.OwnRecords", interrupted)
     with home.open() as logs:
         txn = logs.transaction()
         with suppress(KeyboardInterrupt):

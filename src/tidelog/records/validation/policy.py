@@ -41,7 +41,7 @@ class LeaderPolicy:
             Codec.LZ4: config.compression_lz4_level,
             Codec.ZSTD: config.compression_zstd_level,
         }
-        is_appended = config.message_timestamp_type == "LogAppendTime"
+        is_appended = config.is_stamped
         return cls(
             codec=codec,
             level=levels.get(codec) if codec is not None else None,

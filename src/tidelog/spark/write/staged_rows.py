@@ -42,7 +42,7 @@ class TopicPlan(NamedTuple):
     partitions: int
     form: BatchForm
     segment_bytes: int
-    max_message_bytes: int
+    max_batch_bytes: int
     policy: LeaderPolicy
     topic_id: UUID | None = None
     refusal: str | None = None
@@ -145,11 +145,11 @@ class TaskStaging:
             first = self._first_partition % plan.partitions
             encoder = TopicEncoder(plan.partitions, plan.form, first, plan.policy)
             self._encoders[topic] = encoder
-        limit = min(plan.max_message_bytes, plan.segment_bytes)
         for encoded in encoder.encode(rows, clock.now_ms()):
             largest = int(encoded.batches.size.max())
-            if largest > limit:
-                raise MessageTooLarge(f"a batch for {topic}-{encoded.partition}", largest, limit)
+            if largest > plan.max_batch_bytes:
+                what = f"a batch for {topic}-{encoded.partition}"
+                raise MessageTooLarge(what, largest, plan.max_batch_bytes)
             self._bundle.append(
                 topic, encoded.partition, encoded.data, segment_bytes=plan.segment_bytes
             )

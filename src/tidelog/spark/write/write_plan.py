@@ -215,6 +215,6 @@ def plan_topic(options: WriteOptions, partitions: int, config: LogConfig) -> Top
     if options.compression_level is not None:
         level = options.compression_level
         compress(codec, b"", level)  # raises InvalidArgument for a level that the codec lacks
-    limit = min(config.max_message_bytes, config.segment_size_bytes)
+    limit = config.max_batch_bytes
     form = BatchForm(codec, level, min(options.batch_bytes, limit))
-    return TopicPlan(partitions, form, config.segment_size_bytes, config.max_message_bytes, policy)
+    return TopicPlan(partitions, form, config.segment_size_bytes, limit, policy)

@@ -102,7 +102,7 @@ def test_a_task_makes_one_file_and_one_sync_whatever_the_number_of_partitions() 
 
 def test_a_partition_with_many_rows_gets_files_that_its_log_can_adopt() -> None:
     """From an eighth of a segment on, of at most a segment."""
-    task = Task(PLAN._replace(segment_bytes=150_000, max_message_bytes=100_000))
+    task = Task(PLAN._replace(segment_bytes=150_000, max_batch_bytes=100_000))
     for _ in range(6):
         task.append(value=["v" * 4_000] * 15, partition=[1] * 15)
     task.append(value=["small"], partition=[2])
@@ -188,11 +188,10 @@ def test_a_task_checks_what_a_leader_would() -> None:
     with pytest.raises(InvalidRecord, match="compacted"):
         compacted.finish()
 
-    for limited in (PLAN._replace(max_message_bytes=100), PLAN._replace(segment_bytes=100)):
-        small = Task(limited)
-        small.append(value=["v" * 100])
-        with pytest.raises(MessageTooLarge, match=r"a batch for t-1 of 17. bytes exceeds"):
-            small.finish()
+    small = Task(PLAN._replace(max_batch_bytes=100))
+    small.append(value=["v" * 100])
+    with pytest.raises(MessageTooLarge, match=r"a batch for t-1 of 17. bytes exceeds"):
+        small.finish()
 
     late = Task()
     late.append(value=["v"], timestamp=[datetime.fromtimestamp(CLOCK.now_ms() / 1000 + 7200, UTC)])
