@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
-    from tidelog.env.files import FileSystem
     from tidelog.env.machine import Machine
     from tidelog.log.loading.load_watch import LoadWatcher
     from tidelog.log.log import Log
@@ -60,7 +59,6 @@ if TYPE_CHECKING:
     from tidelog.staging.commit import Transaction
     from tidelog.staging.directory import CommitPoint, Key
     from tidelog.staging.finished import CommittedTransaction
-    from tidelog.staging.group_step import GroupPartition, GroupStep
     from tidelog.staging.journal import Journal, NewTopic
     from tidelog.staging.staged_run import StagedRun
 
@@ -274,7 +272,7 @@ class StagedCommits(OfOneProcess):
         with self.registry.change_lock:
             self.registry.check_open()
             self.finish_all()
-            log_dir = self.log_dirs.online(path)
+            self.log_dirs.online(path)
             if (path, txn) in self.pending:
                 raise InvalidArgument(f"transaction {txn!r} is committed and not applied yet")
             known = read_finished(fs, path)
@@ -285,13 +283,10 @@ class StagedCommits(OfOneProcess):
                 raise InvalidArgument(f"transaction {txn!r} is committed and not applied yet")
             if transaction_hash(txn) in waiting_hashes(fs.list(path)):
                 raise CommitPending(f"a process waits for the outcome of transaction {txn!r}")
-            try:
+            with self.log_dirs.failing(path, f"forgetting {txn!r}"):
                 # A journal whose deletion is not durable may come back, and would be applied again.
                 fs.sync_directory(path)
                 forget_finished(fs, path, known, txn)
-            except OSError as error:
-                self._check_disk(log_dir, error)
-                raise KafkaStorageError(f"forgetting {txn!r} in {path} failed: {error}") from error
             _log.warning("transaction-forgotten directory=%s txn=%s", path, txn)
 
     def drop(self, path: str, txn: str) -> None:
@@ -305,11 +300,8 @@ class StagedCommits(OfOneProcess):
             if found is None:
                 raise InvalidArgument(f"transaction {txn!r} is not pending in {path}")
             target = _Directory(self, log_dir)
-            try:
+            with self.log_dirs.failing(path, f"dropping {txn!r}"):
                 give_up(target, found[0])
-            except OSError as error:
-                self._check_disk(log_dir, error)
-                raise KafkaStorageError(f"dropping {txn!r} in {path} failed: {error}") from error
             target.release(found[0])
             self._forget(path, txn)
             _log.warning("transaction-dropped directory=%s txn=%s", path, txn)
@@ -456,29 +448,14 @@ class _Directory:
         self._log_dir = log_dir
         self._placed_bytes = 0
         self._placing_bytes: int | None = None
+        self.fs = commits.machine.fs
+        self.path = log_dir.path
+        self.retention_ms = commits.config().tidelog_staged_retention_ms
+        self.now_ms = commits.machine.clock.now_ms
+        self.reached = commits.on_point
+        self.check_steps = commits.groups.check
+        self.position_records = commits.groups.records_of
         self.written: Journal | None = None
-        """The journal that a commit writes; it may be there already."""
-
-    @property
-    def fs(self) -> FileSystem:
-        return self._commits.machine.fs
-
-    @property
-    def path(self) -> str:
-        return self._log_dir.path
-
-    @property
-    def retention_ms(self) -> int:
-        return self._commits.config().tidelog_staged_retention_ms
-
-    def now_ms(self) -> int:
-        return self._commits.machine.clock.now_ms()
-
-    def reached(self, point: CommitPoint) -> None:
-        self._commits.on_point(point)
-
-    def writes(self, journal: Journal) -> None:
-        self.written = journal
 
     def placed(self, journal: Journal, size_bytes: int) -> None:
         if self._placing_bytes is None:
@@ -525,12 +502,6 @@ class _Directory:
             settings = topic.config, topic.birth
             check_topic(topic.name, topic.partitions, *settings, defaults=known.defaults)
             self._commits.creator.check_free(topic.name, range(topic.partitions))
-
-    def check_steps(self, steps: Sequence[GroupStep]) -> None:
-        self._commits.groups.check(steps)
-
-    def position_records(self, keys: Sequence[GroupPartition]) -> Mapping[GroupPartition, int]:
-        return self._commits.groups.records_of(keys)
 
     def topic_ids(self) -> Mapping[str, UUID]:
         return {name: topic.topic_id for name, topic in self._commits.topics.all().items()}
@@ -611,13 +582,7 @@ class _Directory:
     def log(self, key: Key) -> Log:
         return self._commits.partition_of(*key).log
 
-    def hold(self, journal: Journal) -> None:
-        self._hold(journal, is_shown=False)
-
-    def show(self, journal: Journal) -> None:
-        self._hold(journal, is_shown=True)
-
-    def _hold(self, journal: Journal, *, is_shown: bool) -> None:
+    def hold(self, journal: Journal, *, is_shown: bool = False) -> None:
         for key in journal.keys:
             seen_offset = self._log_dir.checkpoints.high_watermark(key)
             hold = Hold(journal.txn, journal.base_offset(key), is_shown, seen_offset)

@@ -344,7 +344,7 @@ def _write_first(target: StagingDirectory, journal: Journal) -> None:
     try:
         # The names of the staged files first: a journal must not name files that a power cut took.
         fs.sync_directory(target.path)
-        target.writes(journal)
+        target.written = journal
         write_journal(fs, target.path, journal)
     except OSError as error:
         if has_journal(fs, target.path, journal.txn):
@@ -374,7 +374,9 @@ def finish(
     if known is None:
         fs.sync_directory(path)
         known = read_finished(fs, path)
-    if not is_finished(known, journal):
+    if is_finished(known, journal):
+        target.release(journal)
+    else:
         target.hold(journal)
         target.create_topics(journal.topics)
         target.reached(CommitPoint.CREATED)
@@ -383,17 +385,16 @@ def finish(
             target.hold(journal)
             _place(target, journal, keys)
             target.reached(CommitPoint.PLACED)
-            target.show(journal)
+            target.hold(journal, is_shown=True)
             target.write_high_watermarks(journal)
             target.reached(CommitPoint.VISIBLE)
             done = replace(done, positions=target.position_records(journal.positions))
             awaited = _awaited(target, known, is_found=is_found)
             write_finished(fs, path, known, done, awaited=awaited, retention_ms=target.retention_ms)
-            target.release(journal)
+            target.release(journal)  # before the locks: the next append need not be refused
         text = "transaction-committed directory=%s txn=%s records=%d"
         _log.info(text, path, journal.txn, done.total)
     target.reached(CommitPoint.FINISHED)
-    target.release(journal)
     clean_up(target, journal)
     target.reached(CommitPoint.CLEANED)
     return done

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from uuid import UUID
 
@@ -35,26 +35,31 @@ class CommitPoint(Enum):
 class StagingDirectory(Protocol):
     """One data directory that this process writes, with all that holds its topics and logs."""
 
-    @property
-    def fs(self) -> FileSystem:
-        """The disk."""
+    fs: FileSystem
+    path: str
+    """The data directory."""
+    retention_ms: int
+    """Time in ms for which a transaction that a user named is known."""
+    written: Journal | None
+    """The journal that a commit writes; from then on it may be there."""
 
     @property
-    def path(self) -> str:
-        """The data directory."""
+    def now_ms(self) -> Callable[[], int]:
+        """Returns the time of day."""
 
     @property
-    def retention_ms(self) -> int:
-        """Time in ms for which a transaction that a user named is known."""
+    def reached(self) -> Callable[[CommitPoint], None]:
+        """Takes note of how far a commit is; tests cut the power here."""
 
-    def now_ms(self) -> int:
-        """Return the time of day."""
+    @property
+    def check_steps(self) -> Callable[[Sequence[GroupStep]], None]:
+        """Raises IllegalGeneration or NonEmptyGroup unless groups may take these steps."""
 
-    def reached(self, point: CommitPoint) -> None:
-        """Take note of how far a commit is; tests cut the power here."""
-
-    def writes(self, journal: Journal) -> None:
-        """Take note of a commit's journal; from now on it may be there."""
+    @property
+    def position_records(
+        self,
+    ) -> Callable[[Sequence[GroupPartition]], Mapping[GroupPartition, int]]:
+        """Returns the log offsets of the records that say where groups are."""
 
     def placed(self, journal: Journal, size_bytes: int) -> None:
         """Take note that this many more bytes of a journal are in their logs."""
@@ -77,12 +82,6 @@ class StagingDirectory(Protocol):
         And InvalidArgument unless it has this number of partitions; None: any.
         """
 
-    def check_steps(self, steps: Sequence[GroupStep]) -> None:
-        """Raise IllegalGeneration or NonEmptyGroup unless groups may take these steps."""
-
-    def position_records(self, keys: Sequence[GroupPartition]) -> Mapping[GroupPartition, int]:
-        """Return the log offsets of the records that say where groups are."""
-
     def topic_ids(self) -> Mapping[str, UUID]:
         """Return the id of every topic."""
 
@@ -98,11 +97,11 @@ class StagingDirectory(Protocol):
     def log(self, key: Key) -> Log:
         """Return the log of a partition; typed errors if it cannot be used."""
 
-    def hold(self, journal: Journal) -> None:
-        """Keep high watermarks, and all that deletes records, at the journal's base offsets."""
+    def hold(self, journal: Journal, *, is_shown: bool = False) -> None:
+        """Keep all that deletes records at the journal's base offsets, and high watermarks, too.
 
-    def show(self, journal: Journal) -> None:
-        """Raise the high watermarks of the journal's partitions to their log ends."""
+        ``is_shown``: all its records are there, and high watermarks rise to the log ends.
+        """
 
     def release(self, journal: Journal) -> None:
         """End ``hold``: the partitions take appends again."""
