@@ -1,4 +1,4 @@
-"""Draws the cleaning states of a partition in docs/architecture.md, from the transition table.
+"""Draws the life of a partition, and its cleaning, in docs/architecture.md, from their tables.
 
 ``--check`` writes nothing and fails if the picture is stale.
 """
@@ -14,6 +14,7 @@ from pages import between, write_or_check
 
 from tidelog.cleaner.states import IDLE, TRANSITIONS, CleaningState, Event, Phase
 from tidelog.errors import InvalidArgument
+from tidelog.manager import partition_states
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,8 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
 BEGIN = "<!-- written by tools/states_doc.py; `make docs` does it again -->\n"
 END = "<!-- end of what tools/states_doc.py wrote -->\n"
+BEGIN_LIFE = "<!-- a life, written by tools/states_doc.py; `make docs` does it again -->\n"
+END_LIFE = "<!-- end of the life that tools/states_doc.py wrote -->\n"
 MAX_PAUSES = 2
 
 
@@ -69,7 +72,7 @@ def try_event(state: CleaningState, event: Event) -> CleaningState | None:
 
 
 def render() -> str:
-    """Return the picture as a Mermaid diagram, between the two markers."""
+    """Return the states of a cleaning as a Mermaid diagram, between the two markers."""
     drawn = arrows()
     targets = Counter((arrow.source, arrow.event) for arrow in drawn)
     lines = [f"    {name(phase)} : {phase.value}" for phase in Phase]
@@ -79,7 +82,20 @@ def render() -> str:
         is_last = targets[arrow.source, arrow.event] > 1 and not arrow.pauses
         label = f"{arrow.event.value} (the last pause)" if is_last else arrow.event.value
         lines.append(f"    {name(arrow.source)} --> {name(arrow.target)} : {label}")
-    return "".join([BEGIN, "```mermaid\nstateDiagram-v2\n", "\n".join(lines), "\n```\n", END])
+    return diagram(BEGIN, lines, END)
+
+
+def render_life() -> str:
+    """Return the life of a partition as a Mermaid diagram, between the two markers."""
+    lines = ["    [*] --> absent"]
+    for (state, event), after in partition_states.TRANSITIONS.items():
+        lines.append(f"    {state.value} --> {after.value} : {event.value}")
+    return diagram(BEGIN_LIFE, lines, END_LIFE)
+
+
+def diagram(begin: str, lines: list[str], end: str) -> str:
+    """Return a diagram of states, of these lines, between two markers."""
+    return "".join([begin, "```mermaid\nstateDiagram-v2\n", "\n".join(lines), "\n```\n", end])
 
 
 def name(phase: Phase) -> str:
@@ -88,8 +104,8 @@ def name(phase: Phase) -> str:
 
 
 def with_picture(page: str) -> str:
-    """Return the page with a new picture."""
-    return between(page, BEGIN, END, render())
+    """Return the page with new pictures."""
+    return between(between(page, BEGIN, END, render()), BEGIN_LIFE, END_LIFE, render_life())
 
 
 def main() -> int:

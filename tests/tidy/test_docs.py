@@ -74,12 +74,13 @@ def test_the_json_page_is_what_the_schemas_declare(root: Path) -> None:
     assert page == tool(root, "json_doc").render()
 
 
-def test_the_picture_of_the_cleaners_states_is_drawn_from_their_table(root: Path) -> None:
+def test_the_pictures_of_states_are_drawn_from_their_tables(root: Path) -> None:
     """docs/architecture.md shows each transition that can happen, and no other."""
     page = (root / "docs" / "architecture.md").read_text("utf-8")
     states_doc = tool(root, "states_doc")
 
     assert states_doc.render() in page
+    assert states_doc.render_life() in page
     assert page == states_doc.with_picture(page)
     assert {(arrow.source, arrow.event) for arrow in states_doc.arrows()} == set(
         states_doc.TRANSITIONS

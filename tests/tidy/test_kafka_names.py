@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tests.tidy.conftest import Source
 
+RULES = "Where the rules of a log stand"
 CODE = re.compile(r"`([^`]+)`")
 LOOKED_FOR = [
     "LEO",
@@ -71,21 +72,34 @@ def rows(page: str, title: str) -> list[list[str]]:
     return [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
 
 
-def test_each_name_stands_in_the_file_beside_it(page: str, shipped: list[Source]) -> None:
-    """A name that was changed must be changed here, too."""
+def gone(cells: list[list[str]], shipped: list[Source]) -> list[tuple[str, str]]:
+    """Return names of the second column that are not in the file of the third."""
     texts = {one.name.removeprefix("src/tidelog/"): one.text for one in shipped}
-    titles = re.findall(r"## (.*)\n\n\| Kafka \| Here \| File", page)
-    cells = [row for title in titles for row in rows(page, title)]
-
-    gone = [
+    return [
         (name, file)
         for _, ours, (file,) in ((row[0], row[1], CODE.findall(row[2])) for row in cells)
         for name in CODE.findall(ours)
         if not re.search(rf"\b{name.rpartition('.')[2]}\b", texts.get(file, ""))
     ]
 
+
+def test_each_name_stands_in_the_file_beside_it(page: str, shipped: list[Source]) -> None:
+    """A name that was changed must be changed here, too."""
+    titles = re.findall(r"## (.*)\n\n\| Kafka \| Here \| File", page)
+    cells = [row for title in titles for row in rows(page, title)]
+
     assert (len(titles), len(cells) > 130) == (8, True)
-    assert gone == []
+    assert gone(cells, shipped) == []
+
+
+def test_each_rule_of_a_log_is_decided_where_the_map_says(
+    root: Path, shipped: list[Source]
+) -> None:
+    """docs/architecture.md leads from the rule to the function that decides it."""
+    cells = rows((root / "docs" / "architecture.md").read_text("utf-8"), RULES)
+
+    assert len(cells) > 11
+    assert gone(cells, shipped) == []
 
 
 def test_what_developers_of_kafka_look_for_is_there(page: str) -> None:

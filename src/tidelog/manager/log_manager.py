@@ -38,6 +38,7 @@ from tidelog.manager.lifecycle.log_opener import (
     RecoveryRules,
     producer_config_of,
 )
+from tidelog.manager.lifecycle.partition_loader import PartitionLoader
 from tidelog.manager.lifecycle.reopening import LogReopener
 from tidelog.manager.lifecycle.unopened_moves import UnopenedMoves
 from tidelog.manager.log_registry import LogRegistry
@@ -168,12 +169,14 @@ class LogManager(OfOneProcess):
             queue=self._queue,
             cleaning=self.cleaning,
         )
+        self._loader = PartitionLoader(registry)
         self._creator = LogCreator(
             machine,
             log_dirs,
             topics=self._topics,
             registry=registry,
             opener=self._opener,
+            loader=self._loader,
             cleaning=self.cleaning,
             deleter=self._deleter,
         )
@@ -183,6 +186,7 @@ class LogManager(OfOneProcess):
             topics=self._topics,
             registry=registry,
             opener=self._opener,
+            loader=self._loader,
             creator=self._creator,
             watcher=watcher,
         )
@@ -438,7 +442,7 @@ class LogManager(OfOneProcess):
             topic_id = random_id(self.machine.rng)
             self._topics.check_new({name: topic_id})
             self._creator.check_free(name, range(partitions))
-            self._registry.new.update(TopicPartition(name, number) for number in range(partitions))
+            self._registry.expect_new(TopicPartition(name, number) for number in range(partitions))
             # From here on the topic exists: directories that a crash leaves out are created later.
             topic = self._topics.create(name, topic_id, ids, config or {}, birth)
             with self._deleter.undoing_creation(topic):
@@ -464,7 +468,7 @@ class LogManager(OfOneProcess):
             )
             numbers = range(present, count)
             self._creator.check_free(name, numbers)
-            self._registry.new.update(TopicPartition(name, number) for number in numbers)
+            self._registry.expect_new(TopicPartition(name, number) for number in numbers)
             changed = self._topics.extend(name, [one.directory_id for one in log_dirs])
             with self._deleter.undoing_creation(changed, numbers):
                 self._create_logs(changed, numbers)

@@ -5,18 +5,22 @@ Kafka: ``LogManager.currentLogs`` and ``futureLogs``.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from threading import Lock, RLock
 from typing import TYPE_CHECKING
 
-from tidelog.errors import KafkaStorageError, TidelogError
+from tidelog.errors import KafkaStorageError
 from tidelog.log.listeners import LogListener
 from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.partition import Hold, Partition
+from tidelog.manager.partition_states import UNKNOWN, Life
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
     from tidelog.env.waiting import Bell
-    from tidelog.errors import KafkaError
+    from tidelog.errors import KafkaError, TidelogError
     from tidelog.log.log import Log
     from tidelog.manager.directories.disk_reserve import DiskReserve
     from tidelog.manager.metrics.counters import Counters
@@ -33,14 +37,13 @@ class _BellRinger(LogListener):
 
 
 class LogRegistry:
-    """Current logs, as partitions, and future logs: copies that will replace a current log.
+    """The lives of partitions; those that are served have a log, those that move a copy as well.
 
-    ``_lock`` guards both maps. A partition is at most once in each, in different directories.
-    ``change_lock`` is held while a log is created, deleted or replaced by another. ``copying`` is
-    held while a step of a move copies records, and while a current log is truncated: the future one
-    never keeps what the current one has dropped. The locks are taken in this order:
-    ``change_lock``, that of a partition, ``copying``. ``bell`` rings when readers may see more, or
-    less.
+    ``_lock`` guards ``_lives``. ``change_lock`` is held while a log is created, deleted or replaced
+    by another. ``copying`` is held while a step of a move copies records, and while a current log
+    is truncated: the future one never keeps what the current one has dropped. The locks are taken
+    in this order: ``change_lock``, that of a partition, ``copying``. ``bell`` rings when readers
+    may see more, or less.
     """
 
     def __init__(self, counters: Counters, reserve: DiskReserve, bell: Bell) -> None:
@@ -51,25 +54,12 @@ class LogRegistry:
         """Set under ``change_lock`` when the manager closes; no log is opened from then on."""
         self.lost: set[TopicPartition] = set()
         """Partitions that had, when they were loaded, less than readers once saw."""
-        self.failed: dict[TopicPartition, TidelogError] = {}
-        """Partitions whose log could not be loaded, or created, and why.
-
-        They are not served. Once all logs are loaded ``change_lock`` guards this.
-        """
-        self.new: set[TopicPartition] = set()
-        """New partitions that are not served yet: no log of theirs lies in another directory."""
-        self.uncut: set[TopicPartition] = set()
-        """Partitions whose future log, found after an unclean end, is not cut to what was flushed.
-
-        Any other part of it may be missing, also in the middle, however often it is flushed now.
-        """
         self.holds: dict[TopicPartition, Hold] = {}
         """Partitions that wait for a committed transaction, open or not."""
         self.counters = counters
         self._reserve = reserve
         self._lock = Lock()
-        self._current: dict[TopicPartition, Partition] = {}
-        self._future: dict[TopicPartition, Log] = {}
+        self._lives: dict[TopicPartition, Life] = {}
 
     def check_open(self) -> None:
         """Raise KafkaStorageError once the manager has been closed; with ``change_lock`` held."""
@@ -86,30 +76,35 @@ class LogRegistry:
 
     def check_loaded(self, key: TopicPartition) -> None:
         """Raise KafkaStorageError if the log of a partition could not be loaded, or created."""
-        if (error := self.failed.get(key)) is not None:
+        if (error := self.life(key).error) is not None:
             raise KafkaStorageError(f"{key} could not be loaded: {error}") from error
+
+    # Looking
+
+    def life(self, key: TopicPartition) -> Life:
+        """Return what is known of a partition, perhaps nothing."""
+        return self._lives.get(key, UNKNOWN)
 
     def partition(self, key: TopicPartition) -> Partition | None:
         """Return a partition."""
-        return self._current.get(key)
+        return self._lives.get(key, UNKNOWN).partition
 
     def current(self, key: TopicPartition) -> Log | None:
         """Return the log that a partition has."""
-        partition = self._current.get(key)
+        partition = self._lives.get(key, UNKNOWN).partition
         return None if partition is None else partition.log
 
     def future(self, key: TopicPartition) -> Log | None:
         """Return the log that a partition will have once it has moved."""
-        return self._future.get(key)
+        return self.life(key).copy
+
+    def failed(self) -> dict[TopicPartition, TidelogError]:
+        """Return the partitions whose log could not be loaded, or created, and why."""
+        return {key: life.error for key, life in self._all() if life.error is not None}
 
     def partitions(self, topic: str | None = None) -> dict[TopicPartition, Partition]:
         """Return all partitions, or those of one topic."""
-        with self._lock:
-            return {
-                key: partition
-                for key, partition in self._current.items()
-                if topic is None or key.topic == topic
-            }
+        return {key: life.partition for key, life in self._all(topic) if life.partition is not None}
 
     def logs(self, topic: str | None = None) -> dict[TopicPartition, Log]:
         """Return the current logs of all partitions, or of one topic's, that have not ended."""
@@ -121,34 +116,47 @@ class LogRegistry:
 
     def futures(self, topic: str | None = None) -> dict[TopicPartition, Log]:
         """Return all future logs, or those of one topic."""
-        with self._lock:
-            return {k: log for k, log in self._future.items() if topic is None or k.topic == topic}
+        return {key: life.copy for key, life in self._all(topic) if life.copy is not None}
 
     def all_logs(self) -> list[Log]:
         """Return current and future logs."""
+        return [log for _, log in self._open_logs()]
+
+    def _all(self, topic: str | None = None) -> list[tuple[TopicPartition, Life]]:
         with self._lock:
-            return [*(p.held_log for p in self._current.values()), *self._future.values()]
+            return [one for one in self._lives.items() if topic is None or one[0].topic == topic]
+
+    def _open_logs(self) -> Iterator[tuple[TopicPartition, Log]]:
+        lives = self._all()
+        yield from ((key, life.partition.held_log) for key, life in lives if life.partition)
+        yield from ((key, life.copy) for key, life in lives if life.copy)
 
     def in_directory(self, path: str) -> dict[tuple[str, int], Log]:
         """Return the logs that lie in a data directory; no partition has two there."""
-        with self._lock:
-            current = ((key, partition.held_log) for key, partition in self._current.items())
-            logs = (*current, *self._future.items())
-            return {key: log for key, log in logs if parent_of(log) == path}
+        return {key: log for key, log in self._open_logs() if parent_of(log) == path}
 
     def to_checkpoint(self, path: str) -> dict[tuple[str, int], Log]:
-        """Return the logs of a data directory whose offsets may be written down: not ``uncut``."""
+        """Return the logs of a data directory whose offsets may be written down: not uncut ones."""
         logs = self.in_directory(path)
-        for key in tuple(self.uncut):
-            if logs.get(key) is self.future(key):
-                logs.pop(key, None)
+        for key, life in self._all():
+            if life.is_uncut and logs.get(key) is life.copy:
+                del logs[key]
         return logs
 
-    def serve(self, key: TopicPartition, log: Log) -> Partition:
-        """Make ``log`` the partition's current one, all of it visible to readers.
+    # Changing
 
-        Raises KafkaStorageError if the partition has one elsewhere.
-        """
+    def expect_new(self, keys: Iterable[TopicPartition]) -> None:
+        """Note that partitions never existed before: no directory elsewhere has a log of theirs."""
+        for key in keys:
+            if self.life(key).partition is None:
+                self._change(key, lambda life: replace(life, is_new=True))
+
+    def begin_loading(self, key: TopicPartition) -> None:
+        """Note that the log of a partition is about to be opened, or created."""
+        self._change(key, Life.loading)
+
+    def serve(self, key: TopicPartition, log: Log) -> Partition:
+        """Make ``log``, which was being loaded, the partition's; readers see all of it."""
         reserve = self._reserve
         partition = Partition(
             *key,
@@ -159,22 +167,12 @@ class LogRegistry:
             hold=self.holds.get(key),
         )
         partition.add_listener(_BellRinger(self.bell))
-        self._add(partition)
-        self.failed.pop(key, None)
-        self.new.discard(key)
+        self._change(key, lambda life: life.served(partition))
         return partition
 
-    def _add(self, partition: Partition) -> None:
-        """Add a current log; raise KafkaStorageError if the partition has one elsewhere."""
-        key = TopicPartition(partition.topic, partition.partition)
-        with self._lock:
-            if (other := self._current.get(key)) is not None:
-                raise KafkaStorageError(
-                    f"partition {key.topic}-{key.partition} lies both in {other.log.directory} and"
-                    f" in {partition.log.directory}, as after a failure while the first was to be"
-                    " replaced by the second, or the reverse; delete one of them"
-                )
-            self._current[key] = partition
+    def fail(self, key: TopicPartition, error: TidelogError) -> None:
+        """Note why the log of a partition is not served."""
+        self._change(key, lambda life: life.failed(error))
 
     def hold(self, key: TopicPartition, hold: Hold | None) -> None:
         """Let a partition, open or not, wait for a committed transaction; None: no longer."""
@@ -186,19 +184,44 @@ class LogRegistry:
         if partition is not None:
             partition.hold(hold)
 
-    def add_future(self, key: TopicPartition, log: Log) -> None:
+    def add_future(self, key: TopicPartition, log: Log, *, is_uncut: bool = False) -> None:
         """Add a future log; raise KafkaStorageError if the partition has one."""
-        with self._lock:
-            if (other := self._future.get(key)) is not None:
-                raise KafkaStorageError(
-                    f"Duplicate log directories found: {other.directory}, {log.directory}"
-                )
-            self._future[key] = log
+        if (other := self.future(key)) is not None:
+            raise KafkaStorageError(
+                f"Duplicate log directories found: {other.directory}, {log.directory}"
+            )
+        self._change(key, lambda life: life.copied_to(log, is_uncut=is_uncut))
+
+    def note_cut(self, key: TopicPartition) -> None:
+        """Note that a future log holds nothing any more that may be missing in part."""
+        self._change(key, lambda life: replace(life, is_uncut=False))
 
     def remove(self, key: TopicPartition) -> Partition | None:
-        """Take a current log away."""
+        """Take a current log away; a future one stays."""
+        partition = self.partition(key)
+        if partition is not None:
+            self._change(key, Life.left)
+        return partition
+
+    def forget_failure(self, key: TopicPartition) -> None:
+        """Forget that a log could not be loaded, or created: its partition is deleted."""
+        if self.life(key).may_be_half_recovered:
+            self._change(key, Life.left)
+
+    def remove_future(self, key: TopicPartition) -> Log | None:
+        """Take a future log away."""
+        copy = self.future(key)
+        if copy is not None:
+            self._change(key, Life.without_copy)
+        return copy
+
+    def _change(self, key: TopicPartition, change: Callable[[Life], Life]) -> None:
         with self._lock:
-            return self._current.pop(key, None)
+            after = change(self._lives.get(key, UNKNOWN))
+            if after == UNKNOWN:
+                self._lives.pop(key, None)
+            else:
+                self._lives[key] = after
 
     def end_all(self, error: KafkaError) -> None:
         """Let every later use of a partition raise ``error``."""
@@ -219,9 +242,3 @@ class LogRegistry:
                 self.remove_future(key)
             log.close_handlers()
         return len(logs)
-
-    def remove_future(self, key: TopicPartition) -> Log | None:
-        """Take a future log away."""
-        self.uncut.discard(key)
-        with self._lock:
-            return self._future.pop(key, None)

@@ -535,7 +535,7 @@ class _Directory:
         if planned:
             # Before the catalogue names them: whatever looks for their logs then makes them, and
             # does not take them for logs that were lost.
-            commits.registry.new.update(
+            commits.registry.expect_new(
                 TopicPartition(one.name, number) for one in planned for number in one.partitions
             )
             commits.topics.add(planned)  # all at once: each write of the catalogue is a whole one
@@ -552,7 +552,7 @@ class _Directory:
             return
         # Those that are not there were not made yet: the journal keeps the others where they are.
         keys = [TopicPartition(topic.name, number) for number in topic.partitions]
-        commits.registry.new.update(key for key in keys if commits.registry.partition(key) is None)
+        commits.registry.expect_new(keys)
         commits.complete_logs(topic)
 
     def is_deleted(self, journal: Journal, key: Key) -> bool:

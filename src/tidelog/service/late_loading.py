@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Final
 from tidelog.errors import StartAborted, TidelogError
 from tidelog.log.directory_guard import may_pass
 from tidelog.log.loading.load_watch import LoadWatcher
-from tidelog.manager.directories.log_dirs import parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tidelog.env.machine import Machine
     from tidelog.log.loading.load_watch import RecoveryProgress
-    from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.first_use import FirstUseLoader
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.topics.topics import Topics
@@ -57,7 +55,7 @@ class _StopWatcher(LoadWatcher):
 
 
 class LateLoader:
-    """Loads or creates the partitions in the registry's ``failed`` whose error may pass.
+    """Loads or creates the partitions that have failed by an error that may pass.
 
     A log may have to be recovered, with the registry's ``change_lock`` held. So the time between
     the end of a try and the next one doubles, and is several times that of the try; a pass in which
@@ -68,7 +66,6 @@ class LateLoader:
     def __init__(
         self,
         machine: Machine,
-        log_dirs: LogDirs,
         registry: LogRegistry,
         topics: Topics,
         *,
@@ -76,7 +73,6 @@ class LateLoader:
         mover: PartitionMover,
     ) -> None:
         self._clock: Final = machine.clock
-        self._log_dirs: Final = log_dirs
         self._topics: Final = topics
         self._registry: Final = registry
         self._first_use: Final = first_use
@@ -89,7 +85,7 @@ class LateLoader:
 
     def due(self) -> Iterator[TopicPartition]:
         """Yield the partitions whose turn it is now; one that is new to this has still to wait."""
-        waiting = {key for key, error in list(self._registry.failed.items()) if may_pass(error)}
+        waiting = {key for key, error in self._registry.failed().items() if may_pass(error)}
         self._failing_ns = 0
         first = _after(self._clock.monotonic_ns(), _RETRY_NS)
         self._next = {key: self._next.get(key, first) for key in waiting}
@@ -104,16 +100,16 @@ class LateLoader:
         ``should_stop`` is called between pieces of the log: what is recovered then stays so.
         """
         with self._registry.change_lock:
-            if self._registry.is_closed or key not in self._registry.failed:
+            if self._registry.is_closed or self._registry.life(key).error is None:
                 return False
             if not self._topics.has(key):
-                del self._registry.failed[key]
+                self._registry.forget_failure(key)
                 return False
             began_ns = self._clock.monotonic_ns()
             try:
                 return self._try(key, _StopWatcher(should_stop))
             finally:
-                if key in self._registry.failed:
+                if self._registry.life(key).error is not None:
                     self._put_off(key, self._clock.monotonic_ns() - began_ns)
 
     def _try(self, key: TopicPartition, watcher: LoadWatcher) -> bool:
@@ -124,11 +120,8 @@ class LateLoader:
         except TidelogError as error:
             if not may_pass(error):
                 _log.error("log-not-loaded-late log=%s reason=%s", key, error)
-            self._registry.failed[key] = error
+            self._registry.fail(key, error)
             return False
-        home = self._log_dirs.get(parent_of(log))
-        if home is not None:
-            home.doubted.discard(log.directory)  # it is recovered now
         _log.info("log-loaded-late directory=%s", log.directory)
         self._registry.bell.ring()
         self._mover.resume_late(key)

@@ -137,7 +137,7 @@ class LogLoading:
         """Load everything.
 
         A directory whose disk fails is taken offline. A log that cannot be loaded for another
-        reason, such as a full disk, is noted in the registry's ``failed``. The others are loaded
+        reason, such as a full disk, is noted in the registry as failed. The others are loaded
         all the same.
 
         Raises:
@@ -237,7 +237,7 @@ class LogLoading:
         if (reason := self._log_dirs.links.why_foreign(path)) is not None:
             _log.error("log-not-loaded directory=%s reason=%s", path, reason)
             if is_log:
-                self._registry.failed[key] = KafkaStorageError(f"{path} is left alone: {reason}")
+                self._registry.fail(key, KafkaStorageError(f"{path} is left alone: {reason}"))
             return None
         try:
             log = self._opener.load(one, key, path, watcher)
@@ -253,7 +253,7 @@ class LogLoading:
                 _log.error("log-not-loaded directory=%s reason=%s", path, error)
                 one.doubted.add(path)
                 if is_log:
-                    self._registry.failed[key] = error
+                    self._registry.fail(key, error)
             return None
         except BaseException:
             one.doubted.add(path)  # its files may be half recovered, and nobody closes them

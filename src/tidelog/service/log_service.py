@@ -90,7 +90,7 @@ class LogService(LogManager):
             requests=RequestService(machine, log_dirs, self, MoveRequests(registry, self._mover)),
             reopener=self._reopener,
             late=LateLoader(
-                *(machine, log_dirs, registry, self._topics),
+                *(machine, registry, self._topics),
                 first_use=self._first_use,
                 mover=self._mover,
             ),
@@ -247,7 +247,8 @@ class LogService(LogManager):
     def _load_partition(self, key: TopicPartition) -> Partition:
         registry = self._registry
         # Where an interrupt has broken off its creation, the first use completes that.
-        if key in registry.failed or key not in registry.new:
+        life = registry.life(key)
+        if life.error is not None or not life.is_new:
             return self._reopener.online(registry.served(key))
         return super()._load_partition(key)
 
@@ -299,6 +300,7 @@ class LogService(LogManager):
             self._log_dirs,
             topics=self._topics,
             registry=self._registry,
+            loader=self._loader,
             creator=self._creator,
             deleter=self._deleter,
             queue=self._queue,

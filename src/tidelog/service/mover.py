@@ -190,7 +190,7 @@ class PartitionMover:
             with self._resuming(key):
                 if not self._log_dirs.of(log).was_clean:
                     log.truncate_to(max(log.recovery_point, log.log_start_offset))
-                    self._registry.uncut.discard(key)
+                    self._registry.note_cut(key)
                 _take_up(key, partition.log, log)
 
     def resume_late(self, key: TopicPartition) -> None:
@@ -206,7 +206,7 @@ class PartitionMover:
         with self._resuming(key):
             if not self._log_dirs.of(copy).was_clean:
                 copy.truncate_fully_and_start_at(current.log_start_offset)
-                self._registry.uncut.discard(key)
+                self._registry.note_cut(key)
             _take_up(key, current, copy)
 
     @contextmanager
@@ -453,7 +453,7 @@ class PartitionMover:
         """Leave a copy as it is; while it is not cut its directory is recovered by each start."""
         _log.warning("future-log-abandoned topic=%s partition=%d", *key)
         log_dir = self._log_dirs.get(os.path.dirname(copy.directory))
-        if log_dir is not None and key in self._registry.uncut:
+        if log_dir is not None and self._registry.life(key).is_uncut:
             log_dir.doubted.add(copy.directory)
 
     def _is_online(self, log: Log) -> bool:

@@ -15,19 +15,20 @@ from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import lacks_resources
 from tidelog.manager.lifecycle.deleter import is_full
 from tidelog.manager.lifecycle.log_closer import log_closer
-from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_end
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from uuid import UUID
 
+    from tidelog.datadir.catalogue import Topic
     from tidelog.errors import TidelogError
     from tidelog.log.log import Log
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.creator import LogCreator
     from tidelog.manager.lifecycle.deleter import LogDeleter
     from tidelog.manager.lifecycle.deletion_queue import DeletionQueue
+    from tidelog.manager.lifecycle.partition_loader import PartitionLoader
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.topics.topics import Topics
     from tidelog.service.loading import FoundLog, LoadedLogs
@@ -44,6 +45,7 @@ class Reconciler:
         *,
         topics: Topics,
         registry: LogRegistry,
+        loader: PartitionLoader,
         creator: LogCreator,
         deleter: LogDeleter,
         queue: DeletionQueue,
@@ -51,6 +53,7 @@ class Reconciler:
         self._log_dirs = log_dirs
         self._topics = topics
         self._registry = registry
+        self._loader = loader
         self._creator = creator
         self._deleter = deleter
         self._queue = queue
@@ -58,8 +61,8 @@ class Reconciler:
     def reconcile(self, loaded: LoadedLogs, is_stray: Callable[[Log], bool] | None) -> None:
         """Serve what was loaded, create what is missing, and bring the catalogues up to date.
 
-        A log whose disk fails or is full meanwhile is left out and noted in the registry's
-        ``failed``; the others are served.
+        A log whose disk fails or is full meanwhile is left out and noted in the registry as failed;
+        the others are served.
 
         Raises KafkaStorageError for a partition that lies in two directories, where no catalogue
         says which one is meant; and if file descriptors or memory ran out.
@@ -77,9 +80,8 @@ class Reconciler:
             with self._unless_failing(found):
                 self._serve(found)
         for found in self._longest(futures):
-            self._registry.add_future(found.key, found.log)
-            if not found.log_dir.was_clean:
-                self._registry.uncut.add(found.key)
+            is_uncut = not found.log_dir.was_clean
+            self._registry.add_future(found.key, found.log, is_uncut=is_uncut)
         for topic in self._topics.all().values():
             self._creator.create_missing(topic, on_failure=self._not_created)
         self._write_topics()
@@ -108,7 +110,7 @@ class Reconciler:
     def _leave_out(self, found: FoundLog, error: TidelogError) -> None:
         """Close a log that is not served; raise the error if it says nothing about a disk."""
         self._close(found, error)
-        self._registry.failed[found.key] = error
+        self._registry.fail(found.key, error)
 
     @staticmethod
     def _close(found: FoundLog, error: TidelogError) -> None:
@@ -124,13 +126,12 @@ class Reconciler:
             raise error
         for key in keys:
             _log.error("log-not-created topic=%s partition=%d reason=%s", *key, error)
-            self._registry.failed[key] = error
+            self._registry.fail(key, error)
 
     def _serve(self, found: FoundLog) -> None:
-        self._note_place(found)
-        if warn_of_lost_end(found.log_dir.checkpoints, found.key, found.log):
-            self._registry.lost.add(found.key)
-        self._registry.serve(found.key, found.log)
+        topic = self._topics.get(found.key.topic)
+        self._note_place(found, topic)
+        self._loader.take_in(found.key, found.log_dir, topic.topic_id, lambda: found.log)
 
     def _without_failed(self, found: Sequence[FoundLog]) -> list[FoundLog]:
         """Leave out logs whose directory has failed while others were loaded."""
@@ -161,7 +162,7 @@ class Reconciler:
             except KafkaStorageError as error:
                 self._close(found, error)
                 # Without its cause: only a start knows it from the log of the topic.
-                self._registry.failed[key] = KafkaStorageError(str(error))
+                self._registry.fail(key, KafkaStorageError(str(error)))
             return True
         return False
 
@@ -230,7 +231,7 @@ class Reconciler:
                 return None
             offline = ", ".join(self._log_dirs.failures)
             return KafkaStorageError(f"{key} lies in a directory that is offline: {offline}")
-        return self._registry.failed.get(key)
+        return self._registry.life(key).error
 
     def _put_away_for(self, chosen: FoundLog, other: FoundLog) -> None:
         """Delete a log in favour of another one of the partition, which is online.
@@ -279,11 +280,8 @@ class Reconciler:
         if log_closer(found.log)() is not None or not found.log_dir.was_clean:
             found.log_dir.doubted.add(found.log.directory)
 
-    def _note_place(self, found: FoundLog) -> None:
-        """Record in the catalogue where the log lies, and in the log to which topic it belongs."""
-        topic = self._topics.get(found.key.topic)
-        if found.log.topic_id is None:
-            found.log.assign_topic_id(topic.topic_id)
+    def _note_place(self, found: FoundLog, topic: Topic) -> None:
+        """Record in the catalogue where the log lies."""
         home = self._log_dirs.get(os.path.dirname(found.log.directory))
         if home is not None and topic.partitions.get(found.key.partition) != home.directory_id:
             key = found.key

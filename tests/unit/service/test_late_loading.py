@@ -396,7 +396,7 @@ def test_a_topic_that_is_deleted_meanwhile_does_not_come_back() -> None:
     home = closed_home()
     home.fs.fail("open", f"/a/t-0/{LOG}", FULL)
     with home.open() as manager:
-        assert KEY in manager._registry.failed
+        assert KEY in manager._registry.failed()
         home.fs.fail("rename", "/a/t-0", FULL)
         manager.delete_topic("t")
         home.clock.advance(60_000)

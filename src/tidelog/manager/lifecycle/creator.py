@@ -9,6 +9,7 @@ import logging
 import os
 from collections import Counter
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -18,7 +19,6 @@ from tidelog.errors import (
     InvalidArgument,
     InvalidReplicaAssignment,
     KafkaStorageError,
-    TidelogError,
 )
 from tidelog.log.directory_guard import PASSING, is_interrupt
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.deleter import LogDeleter
     from tidelog.manager.lifecycle.log_opener import LogOpener
+    from tidelog.manager.lifecycle.partition_loader import PartitionLoader
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.topics.topics import Topics
 
@@ -50,13 +51,16 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def _raising_first(failed: dict[TopicPartition, TidelogError]) -> Iterator[OnFailure]:
-    """Note errors of disks in ``failed``, so that other disks go on; raise the first at the end."""
+def _raising_first(
+    fail: Callable[[TopicPartition, KafkaStorageError], None],
+) -> Iterator[OnFailure]:
+    """Pass errors of disks to ``fail``, so that other disks go on; raise the first at the end."""
     errors: list[KafkaStorageError] = []
 
     def note(keys: Sequence[TopicPartition], error: KafkaStorageError) -> None:
         errors.append(error)
-        failed.update(dict.fromkeys(keys, error))
+        for key in keys:
+            fail(key, error)
 
     yield note
     if errors:
@@ -74,6 +78,7 @@ class LogCreator:
         topics: Topics,
         registry: LogRegistry,
         opener: LogOpener,
+        loader: PartitionLoader,
         cleaning: Cleaning,
         deleter: LogDeleter,
     ) -> None:
@@ -82,6 +87,7 @@ class LogCreator:
         self._topics = topics
         self._registry = registry
         self._opener = opener
+        self._loader = loader
         self._cleaning = cleaning
         self._deleter = deleter
         self._preferred: dict[TopicPartition, str] = {}
@@ -225,7 +231,7 @@ class LogCreator:
             if is_future:
                 registry.add_future(key, log)
             else:
-                registry.serve(key, log)
+                self._loader.take_in(key, self._log_dirs.of(log), topic_id, lambda: log)
             self._preferred.pop(key, None)
             return log
 
@@ -238,7 +244,7 @@ class LogCreator:
         and that are gone with a directory are logged and counted, unless the partitions are new.
         Raises the first error of a disk when those of the others are there.
         """
-        with _raising_first({}) as on_failure:
+        with _raising_first(_ignore) as on_failure:
             return self._make_missing(topic, numbers, on_failure, is_new=is_new)
 
     def _make_missing(
@@ -294,7 +300,7 @@ class LogCreator:
 
         A new, empty log would be taken for it when that directory is back. So does Kafka.
         """
-        new = self._registry.new
+        new = {key for keys in missing.values() for key in keys if self._registry.life(key).is_new}
         if known := [key for keys in missing.values() for key in keys if key not in new]:
             try:
                 self._log_dirs.check_online(", ".join(map(str, known[:3])))
@@ -306,7 +312,7 @@ class LogCreator:
     def create_new(self, topic: Topic, numbers: Collection[int], *, opened: bool) -> None:
         """Create the directories of new partitions, and their logs if they are to be ``opened``."""
         if opened:
-            self._registry.new.update(TopicPartition(topic.name, number) for number in numbers)
+            self._registry.expect_new(TopicPartition(topic.name, number) for number in numbers)
             self.create_missing(topic, numbers)
         else:
             self.make_directories(topic, sorted(numbers), is_new=True)
@@ -323,26 +329,26 @@ class LogCreator:
         ``new`` are partitions that never existed before; None: all, of which none is new. One whose
         data directory is offline is left out, and so is one whose log is there but could not be
         loaded. ``on_failure`` is called with the partitions that a failing or full disk kept from
-        being created; None: they are noted in the registry's ``failed``, and the first error is
-        raised when the logs of the other disks are served.
+        being created; None: they are noted in the registry as failed, and the first error is raised
+        when the logs of the other disks are served.
         """
-        failed = self._registry.failed
+        life = self._registry.life
         if on_failure is None:
-            with _raising_first(failed) as noting:
+            with _raising_first(self._registry.fail) as noting:
                 self.create_missing(topic, new, on_failure=noting)
             return
-        there = [at for at in topic.partitions if TopicPartition(topic.name, at) not in failed]
+        there = [at for at in topic.partitions if not life(TopicPartition(topic.name, at)).error]
         wanted = sorted(there if new is None else new)
         for key in self._make_missing(topic, wanted, on_failure, is_new=new is not None):
             log_dir = self._log_dirs.with_id(topic.partitions[key.partition])
             if log_dir is None:
                 continue
+            path = self._path(log_dir, key)
+            open_log = partial(self._opener.create, key, path, topic.topic_id)
             try:
-                log = self._opener.create(key, self._path(log_dir, key), topic.topic_id)
+                self._loader.take_in(key, log_dir, topic.topic_id, open_log)
             except KafkaStorageError as error:
                 on_failure([key], error)
-                continue
-            self._registry.serve(key, log)
 
     def _is_there(self, log_dir: LogDir, key: TopicPartition) -> bool:
         if self._registry.partition(key) is not None:
@@ -466,6 +472,10 @@ def _log_created(key: TopicPartition, directory: str, properties: Mapping[str, s
     """Log a creation, with the settings that differ from their defaults."""
     text = "Created log for partition %s in %s with properties %s"
     _log.info(text, key, directory, dict(properties))
+
+
+def _ignore(_key: TopicPartition, _error: KafkaStorageError) -> None:
+    """Leave a partition as it is: its next use tries to create it again."""
 
 
 def _check_id(log: Log, topic_id: UUID | None) -> None:

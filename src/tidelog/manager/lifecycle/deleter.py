@@ -139,7 +139,7 @@ class LogDeleter:
         self.is_unfinished = True
         for number in topic.partitions:
             key = TopicPartition(topic.name, number)
-            self._registry.failed.pop(key, None)
+            self._registry.forget_failure(key)
             for is_future in (True, False):
                 log = self._unregister(key, is_future=is_future)
                 if log is not None:
@@ -160,7 +160,7 @@ class LogDeleter:
                 if future is not None:
                     removed.setdefault(os.path.dirname(future.directory), []).append(key)
             home = self._log_dirs.with_id(home_id)
-            self._registry.failed.pop(key, None)
+            self._registry.forget_failure(key)
             with _going_on(topic.name, failures):
                 if self._take_out_deleted(key) is None:
                     self.rename_unopened(key, home)
@@ -224,20 +224,21 @@ class LogDeleter:
         """Remove partitions of a topic, their directories first.
 
         After a crash in between, the next start creates the directories of what the catalogue has.
-        Partitions that it still has after an error are in the registry's ``failed``, or in service.
+        Partitions that it still has after an error have failed, or are in service.
         """
         keys = [TopicPartition(topic.name, number) for number in sorted(numbers)]
-        failed = self._registry.failed
         try:
             for key in keys:
                 if self._take_out(key) is None:
                     self.rename_unopened(key, self._log_dirs.with_id(topic.partitions[key[1]]))
             self._topics.shrink(topic.name, numbers)
         except KafkaStorageError as error:
-            failed.update({key: error for key in keys if self._registry.partition(key) is None})
+            for key in keys:
+                if self._registry.partition(key) is None:
+                    self._registry.fail(key, error)
             raise
         for key in keys:
-            failed.pop(key, None)
+            self._registry.forget_failure(key)
 
     def remove_log(
         self, key: TopicPartition, *, is_future: bool = False, is_stray: bool = False

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from tidelog.datadir.partition_directories import is_directory
 from tidelog.datadir.uncatalogued_topics import readable_topic_id
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import PASSING
-from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_end
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.creator import LogCreator
     from tidelog.manager.lifecycle.log_opener import LogOpener
+    from tidelog.manager.lifecycle.partition_loader import PartitionLoader
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.partition import Partition
     from tidelog.manager.topics.topics import Topics
@@ -48,18 +49,18 @@ class FirstUseLoader:
         topics: Topics,
         registry: LogRegistry,
         opener: LogOpener,
+        loader: PartitionLoader,
         creator: LogCreator,
         watcher: LoadWatcher,
     ) -> None:
-        self._fs = machine.fs
-        self._log_dirs = log_dirs
-        self._topics = topics
-        self._registry = registry
-        self._opener = opener
-        self._creator = creator
-        self._watcher = watcher
-        self._tried: set[TopicPartition] = set()
-        """Partitions whose log could not be loaded here, and may be half changed since."""
+        self._fs: Final = machine.fs
+        self._log_dirs: Final = log_dirs
+        self._topics: Final = topics
+        self._registry: Final = registry
+        self._opener: Final = opener
+        self._loader: Final = loader
+        self._creator: Final = creator
+        self._watcher: Final = watcher
 
     def load(self, name: str, number: int, watcher: LoadWatcher | None = None) -> Partition:
         """Load one log and serve it; ``watcher`` is notified in place of the usual one.
@@ -81,11 +82,13 @@ class FirstUseLoader:
             log_dir = self._place(key, topic)
             topic = self._topics.get(name)
             self._prepare(log_dir, key)
-            made = self._creator.make_directories(topic, [number], is_new=key in self._registry.new)
-            log = self._open(log_dir, key, topic, watcher or self._watcher)
-            if not made and warn_of_lost_end(log_dir.checkpoints, key, log):
-                self._registry.lost.add(key)
-            return self._registry.serve(key, log)
+            is_new = self._registry.life(key).is_new
+            self._creator.make_directories(topic, [number], is_new=is_new)
+            path = os.path.join(log_dir.path, log_directory_name(*key))
+            used_watcher = watcher or self._watcher
+            is_retry = self._registry.life(key).may_be_half_recovered
+            load = partial(self._opener.load, log_dir, key, path, used_watcher, is_retry=is_retry)
+            return self._loader.take_in(key, log_dir, topic.topic_id, load)
 
     def _place(self, key: TopicPartition, topic: Topic) -> LogDir:
         """Return the directory of a log; record in the catalogue if it is not the one named there.
@@ -164,26 +167,6 @@ class FirstUseLoader:
             if error.errno not in PASSING:
                 self._log_dirs.take_offline(log_dir.path, error)
             raise KafkaStorageError(f"loading {key} in {log_dir.path}: {error}") from error
-
-    def _open(
-        self, log_dir: LogDir, key: TopicPartition, topic: Topic, watcher: LoadWatcher
-    ) -> Log:
-        path = os.path.join(log_dir.path, log_directory_name(*key))
-        is_retry = key in self._registry.failed or key in self._tried
-        try:
-            log = self._opener.load(log_dir, key, path, watcher, is_retry=is_retry)
-        except BaseException:
-            log_dir.doubted.add(path)  # its files may be half recovered, and nobody closes them
-            self._tried.add(key)
-            raise
-        self._tried.discard(key)
-        try:
-            log.assign_topic_id(topic.topic_id)
-        except BaseException:
-            log_dir.doubted.add(path)
-            log.close_handlers()
-            raise
-        return log
 
     def _not_here(self, key: TopicPartition, topic: Topic) -> Exception:
         if self._log_dirs.failures:

@@ -171,7 +171,7 @@ def _manager_metrics(sources: MetricSources) -> Iterator[Metric]:
     yield Metric("tidelog", "LogManager", "TopicsWithUnknownSettingsCount", (), unknown)
     lost = len(sources.registry.lost)
     yield Metric("tidelog", "LogManager", "PartitionsWithLossCount", (), lost)
-    failed = len(sources.registry.failed)
+    failed = len(sources.registry.failed())
     yield Metric("tidelog", "LogManager", "PartitionsNotLoadedCount", (), failed)
     damaged = sum(log.contradiction is not None for log in logs)
     yield Metric("tidelog", "LogManager", "PartitionsDamagedCount", (), damaged)

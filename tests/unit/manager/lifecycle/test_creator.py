@@ -310,7 +310,7 @@ def test_a_creation_that_is_undone_leaves_no_partition_to_come_later(operation: 
             manager.create_partitions("u", 2)
         home.clock.advance(60_000)
 
-        assert manager._registry.failed == {}
+        assert manager._registry.failed() == {}
         assert (list(manager.topics()), list(manager.topic("u").partitions)) == (["u"], [0])
         manager.create_partitions("u", 2)
         fill(manager, "u", 1, 1)

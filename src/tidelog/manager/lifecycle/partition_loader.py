@@ -1,0 +1,76 @@
+"""The one way by which the log of a partition comes into service.
+
+A start, a first use, a repeated try and a creation differ in how they find or make the log; what
+follows is said here. (The end of a move gives another log to a partition that is in service.)
+Kafka: parts of ``LogManager.loadLog`` and ``getOrCreateLog``.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_end
+from tidelog.segment.filenames import log_directory_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from uuid import UUID
+
+    from tidelog.log.log import Log
+    from tidelog.manager.directories.log_dir import LogDir
+    from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.partition import Partition
+    from tidelog.segment.filenames import TopicPartition
+
+
+class PartitionLoader:
+    """Takes logs into service; to be called with the registry's ``change_lock`` held."""
+
+    def __init__(self, registry: LogRegistry) -> None:
+        self._registry: Final = registry
+
+    def take_in(
+        self,
+        key: TopicPartition,
+        log_dir: LogDir,
+        topic_id: UUID | None,
+        open_log: Callable[[], Log],
+    ) -> Partition:
+        """Open a log, give it the id of its topic, and serve it.
+
+        Records that readers saw and that it lacks are logged and counted.
+
+        Args:
+            key: the partition.
+            log_dir: where its log lies.
+            topic_id: the id of its topic, None if that is not known.
+            open_log: opens the log.
+
+        After an error, which is that of ``open_log`` or of the disk, the log is closed, and its
+        data directory is not clean until a later try succeeds.
+        """
+        self._registry.begin_loading(key)
+        path = os.path.join(log_dir.path, log_directory_name(*key))
+        try:
+            log = open_log()
+            self._identify(log, topic_id)
+            # Before it is served: after that the checkpoint of what readers saw is written again.
+            if warn_of_lost_end(log_dir.checkpoints, key, log):
+                self._registry.lost.add(key)
+            partition = self._registry.serve(key, log)
+        except BaseException:
+            # Its files may be half recovered: a start that took them for clean would not look.
+            log_dir.doubted.add(path)
+            raise
+        log_dir.doubted.discard(path)
+        return partition
+
+    @staticmethod
+    def _identify(log: Log, topic_id: UUID | None) -> None:
+        try:
+            if topic_id is not None:
+                log.assign_topic_id(topic_id)
+        except BaseException:
+            log.close_handlers()
+            raise
