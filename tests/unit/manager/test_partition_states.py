@@ -116,7 +116,7 @@ def test_a_service_takes_a_partition_through_its_life() -> None:
 
 
 def test_a_log_that_cannot_be_loaded_has_failed_until_it_can() -> None:
-    """A short-lived writer tries it at each use."""
+    """A short-lived writer tries it at each use; its directory is clean once one has succeeded."""
     home = ManagerHome("/a")
     with home.open() as manager:
         manager.create_topic("t")
@@ -129,3 +129,4 @@ def test_a_log_that_cannot_be_loaded_has_failed_until_it_can() -> None:
 
         assert broken_off.may_be_half_recovered
         assert manager._registry.life(KEY).state is State.ONLINE
+    assert home.is_marked("/a")
