@@ -11,7 +11,7 @@ from tidelog.explain.printable_text import printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from json import JSONEncoder
 
 MAX_WIDTH: Final = 120
@@ -19,13 +19,33 @@ MAX_WIDTH: Final = 120
 MAX_COLUMNS: Final = 1_000
 """Columns that may be asked for."""
 DEFAULT_WIDTH: Final = 80
+_LINES: Final = 256
+"""Lines written at a time: a write each is a call of the system where output is not buffered."""
 before_messages: Final[list[Callable[[], None]]] = []
 """Called before a line is printed for people: what erases a line that shows progress."""
 
 
 def json_line(row: object) -> str:
     """Return a value as one line of JSON with text as it is, but for unprintable characters."""
-    text = _json_encoder().encode(row)
+    return printable_json(_json_encoder().encode(row))
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Write lines to standard output, many at a time, and those that precede an error."""
+    held: list[str] = []
+    try:
+        for line in lines:
+            held.append(line)
+            if len(held) == _LINES:
+                print("\n".join(held))
+                held.clear()
+    finally:
+        if held:
+            print("\n".join(held))
+
+
+def printable_json(text: str) -> str:
+    """Return JSON in one line with unprintable characters as JSON escapes."""
     if text.isprintable():
         return text
     import json

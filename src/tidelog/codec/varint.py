@@ -29,7 +29,15 @@ def read_varint(data: Bytes, at: int) -> tuple[int, int]:
 
     Source: Kafka ByteUtils.readVarint.
     """
-    raw, end = _read(data, at, MAX_VARINT_BYTES)
+    try:  # most have one byte or two
+        raw, end = data[at], at + 1
+        if raw >= 0x80:
+            high, end = data[end], at + 2
+            raw = raw & 0x7F | high << 7
+            if high >= 0x80:
+                raw, end = _read(data, at, MAX_VARINT_BYTES)
+    except IndexError:
+        raise InvalidRecord("data ends inside a varint", position=at) from None
     raw &= _UINT32_MAX
     return (raw >> 1) ^ -(raw & 1), end
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
+from itertools import compress
+from json.encoder import encode_basestring
 from operator import or_
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.compression import Codec
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord, TidelogError
 from tidelog.explain.internal_records import InternalTopic, decode_record
-from tidelog.kernels.runtime.gate import expect
 from tidelog.readonly.read_only_segment import HintedOffsets, read_hints
 from tidelog.records.batch import INT64_MAX, BatchFlags, TimestampType
 from tidelog.records.control import CONTROL_KEY, ControlType, control_type, parse_marker
@@ -23,26 +24,30 @@ from tidelog.records.file_records import FileRecords
 from tidelog.records.json.json_record import Encoding, headers_as_text, parts_as_text
 from tidelog.records.kraft import parse_kraft
 from tidelog.records.legacy import expand
+from tidelog.records.record import Record
 from tidelog.records.scan import crc_matches
 from tidelog.segment.filenames import is_log_file, offset_from_file_name, offset_index_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from tidelog.env.files import FileSystem
-    from tidelog.records.array_rows import Bytes
+    from tidelog.records.array_rows import Bools, Bytes
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.decoding.record_columns import RecordColumns
-    from tidelog.records.record import Record
 
     Row = dict[str, Any]
 
 
 class _Form(NamedTuple):
-    """How keys and values are shown."""
+    """How keys and values are shown, of the records with offsets in ``[start, end)``."""
 
     encoding: Encoding
     topic: InternalTopic | None
+    start_offset: int
+    end_offset: int
+    is_text: bool
+    """Whether records of plain text are yielded as JSON."""
 
 
 def dump_log(
@@ -54,7 +59,8 @@ def dump_log(
     end_offset: int | None = None,
     encoding: Encoding = Encoding.UTF8,
     topic: InternalTopic | None = None,
-) -> Iterator[Row]:
+    as_text: bool = False,
+) -> Iterator[Row | str]:
     """Yield a row per batch with offsets in ``[start, end)``, each followed by its records there.
 
     The offset index, if there is one, is used to skip what is before the range.
@@ -68,16 +74,17 @@ def dump_log(
         encoding: of keys and values of records, base64 where they are not in this one; a row says
             which, unless it is text.
         topic: whose records keys and values are, to be shown as objects; None: as text.
+        as_text: whether the row of a record may be yielded as JSON, which is faster; one that has
+            an error never is.
 
     Raises:
         CorruptMessage: bytes that are not a valid batch, with path and position; raised after the
             rows before them.
     """
     end = INT64_MAX if end_offset is None else end_offset
-    form = _Form(encoding, topic) if records else None
+    is_text = as_text and topic is None and encoding is Encoding.UTF8
+    form = _Form(encoding, topic, start_offset, end, is_text) if records else None
     with FileRecords.open(fs, path) as file:
-        if records and start_offset <= 0 and end_offset is None:
-            expect(fs.stat(path).size_bytes)
         for piece in file.pieces(start=_position_for(fs, path, start_offset)):
             in_data = piece.batches_in_data
             for index, position in enumerate(piece.batches.position.tolist()):
@@ -85,18 +92,12 @@ def dump_log(
                 if batch.first_offset >= end:
                     return
                 if int(batch.last_offset[0]) >= start_offset:
-                    rows = _rows(piece.data, batch, position, form)
-                    yield from _in_range(rows, start_offset, end)
+                    yield from _rows(piece.data, batch, position, form)
         if file.error is not None:
             raise file.error
         if file.trailing_bytes:
             reason = f"the last {file.trailing_bytes} bytes are not a complete batch"
             raise CorruptMessage(reason, file.next_position, path)
-
-
-def _in_range(rows: Iterable[Row], start_offset: int, end_offset: int) -> Iterator[Row]:
-    """Yield rows of batches, and of the records in ``[start_offset, end_offset)``."""
-    return (row for row in rows if start_offset <= row.get("offset", start_offset) < end_offset)
 
 
 def _position_for(fs: FileSystem, path: str, start_offset: int) -> int:
@@ -113,7 +114,9 @@ def _position_for(fs: FileSystem, path: str, start_offset: int) -> int:
         return HintedOffsets(file, base_offset, hints).lookup(start_offset).position
 
 
-def _rows(data: Bytes, batch: BatchColumns, position: int, form: _Form | None) -> Iterator[Row]:
+def _rows(
+    data: Bytes, batch: BatchColumns, position: int, form: _Form | None
+) -> Iterator[Row | str]:
     """Yield the batch's row and, with a form, its records' rows."""
     row = _batch_row(data, batch, position)
     columns: RecordColumns | None = None
@@ -126,22 +129,50 @@ def _rows(data: Bytes, batch: BatchColumns, position: int, form: _Form | None) -
             row["error"] = str(error)
     if columns is not None and row["magic"] < 2 and len(columns):
         row["baseOffset"], row["count"] = int(columns.offset[0]), len(columns)
-    records = [] if columns is None else list(columns.records())
-    if row["control"] and records:
-        row["controlType"] = _control_number(records[-1])
+    if columns is not None and row["control"] and len(columns):
+        *_, last = columns.records()
+        row["controlType"] = _control_number(last)
     yield row
-    if form is None:
+    if form is None or columns is None:
         return
-    rows = (_record_row(record, form, is_control=row["control"]) for record in records)
-    is_old = row["magic"] < 2 and records
-    yield from map(or_, rows, _checksums(data, batch)) if is_old else rows
+    chosen = (columns.offset >= form.start_offset) & (columns.offset < form.end_offset)
+    checksums = [] if row["magic"] == 2 else _checksums(data, batch, chosen)
+    columns = columns if chosen.all() else columns.select(chosen)
+    if form.is_text and row["magic"] == 2 and not row["control"]:
+        yield from _texts(columns, form)
+        return
+    rows = (_record_row(record, form, is_control=row["control"]) for record in columns.records())
+    yield from map(or_, rows, checksums) if checksums else rows
 
 
-def _checksums(data: Bytes, batch: BatchColumns) -> list[Row]:
-    """Return the CRC of each record of a batch of magic 0 or 1."""
+def _checksums(data: Bytes, batch: BatchColumns, chosen: Bools) -> list[Row]:
+    """Return the CRC of each chosen record of a batch of magic 0 or 1."""
     position, size = int(batch.position[0]), int(batch.size[0])
-    found = expand(byte_view(data), position, size, check_inner=True).records
+    found = compress(
+        expand(byte_view(data), position, size, check_inner=True).records, chosen.tolist()
+    )
     return [{"crc": record.crc, "valid": record.crc_matches} for record in found]
+
+
+def _texts(columns: RecordColumns, form: _Form) -> Iterator[Row | str]:
+    """Yield records by a template, but for the few whose row has more than plain text."""
+    for record in columns.records():
+        try:
+            text = None if record.headers else _text(record)
+        except UnicodeDecodeError:
+            text = None
+        yield _record_row(record, form, is_control=False) if text is None else text
+
+
+def _text(record: Record) -> str:
+    """Return the row of a record of plain text, without headers, as JSON."""
+    offset, timestamp, kind, key, value, _, _, sequence = record
+    return _TEMPLATE % (
+        *(offset, timestamp, kind.kafka_name),
+        *(-1 if key is None else len(key), -1 if value is None else len(value), sequence),
+        "null" if key is None else encode_basestring(key.decode()),
+        "null" if value is None else encode_basestring(value.decode()),
+    )
 
 
 def _batch_row(data: Bytes, batch: BatchColumns, position: int) -> Row:
@@ -206,6 +237,18 @@ def _record_row(record: Record, form: _Form, *, is_control: bool) -> Row:
         row |= parts_as_text(record, encoding)
     row["headers"] = headers_as_text(record, encoding) if headers else []
     return row
+
+
+_ROW: Final = _record_row(
+    Record(0, 0, TimestampType.CREATE_TIME, None, None),
+    _Form(Encoding.UTF8, None, 0, 0, True),
+    is_control=False,
+)
+_FIELDS: Final = ", ".join(
+    f'"{name}": ' + {"timestampType": '"%s"', "headers": "[]"}.get(name, "%s") for name in _ROW
+)
+_TEMPLATE: Final = f"{{{_FIELDS}}}"
+"""A row of ``_record_row`` as JSON, with places for what differs between records."""
 
 
 def _decoded(topic: InternalTopic, record: Record) -> Row:

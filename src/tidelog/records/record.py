@@ -73,13 +73,15 @@ def scan_record(data: memoryview, at: int, end: int) -> RecordSpan:
         timestamp_delta, position = read_varlong(data, body + 1)  # one byte of unused attributes
         offset_delta, position = read_varint(data, position)
         key_size, key_at = read_varint(data, position)
-        key_size = max(key_size, -1)
-        value_size, value_at = read_varint(data, key_at + max(key_size, 0))
-        value_size = max(value_size, -1)
-        count, headers_at = read_varint(data, value_at + max(value_size, 0))
+        position = key_at + key_size if key_size > 0 else key_at
+        value_size, value_at = read_varint(data, position)
+        position = value_at + value_size if value_size > 0 else value_at
+        # Most records have no headers, and their count, 0, is one byte: no call is needed.
+        has_headers = data[position] != 0
+        count, headers_at = read_varint(data, position) if has_headers else (0, position + 1)
         if not 0 <= count <= end - headers_at:
             raise InvalidRecord(f"the number of headers, {count}, is invalid", at)  # noqa: TRY301 - the handler below adds the same position
-        position = _skip_headers(data, headers_at, count)
+        position = _skip_headers(data, headers_at, count) if has_headers else headers_at
     except (IndexError, InvalidRecord) as error:
         reason = error.reason if isinstance(error, InvalidRecord) else "a record is cut short"
         raise InvalidRecord(reason, at) from error
@@ -90,9 +92,9 @@ def scan_record(data: memoryview, at: int, end: int) -> RecordSpan:
         timestamp_delta,
         offset_delta,
         key_at,
-        key_size,
+        key_size if key_size > 0 else max(key_size, -1),
         value_at,
-        value_size,
+        value_size if value_size > 0 else max(value_size, -1),
         headers_at,
         count,
         position,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import lists
 from tests.machinery.directory_home import DataHome, record
+from tests.machinery.strategies import records
 
+from tidelog.cli.terminal import json_line, printable_json
 from tidelog.codec.compression import Codec
 from tidelog.errors import CorruptMessage
 from tidelog.explain.dump_log import dump_log
@@ -15,6 +20,8 @@ from tidelog.records.builder import build_batch, pack_batch
 from tidelog.records.json.json_record import Encoding
 
 if TYPE_CHECKING:
+    from tidelog.records.builder import RecordFields
+
     Row = dict[str, Any]
 
 PATH = f"/data/t-0/{0:020d}.log"
@@ -26,7 +33,15 @@ def dump(data: bytes, **how: Any) -> list[Row]:
     """Dump a segment of these bytes."""
     home = DataHome()
     home.write(PATH.removeprefix("/data/"), data)
-    return list(dump_log(home.fs, PATH, **how))
+    return [as_row(row) for row in dump_log(home.fs, PATH, **how)]
+
+
+def as_row(row: Row | str) -> Row:
+    """Return a row, also of its JSON."""
+    if isinstance(row, str):
+        parsed: Row = json.loads(row)
+        return parsed
+    return row
 
 
 def test_a_row_is_a_batch_header() -> None:
@@ -117,7 +132,7 @@ def test_bytes_that_are_not_a_batch_are_an_error_after_the_rows_before(tail: byt
     home.write(PATH.removeprefix("/data/"), FIRST + tail)
     rows = dump_log(home.fs, PATH)
 
-    assert next(rows)["position"] == 0
+    assert as_row(next(rows))["position"] == 0
     with pytest.raises(CorruptMessage) as caught:
         list(rows)
     assert (len(FIRST), PATH) == (caught.value.position, caught.value.path)
@@ -156,3 +171,27 @@ def test_a_control_batch_shows_its_type() -> None:
     assert (rows[0]["control"], rows[0]["controlType"]) == (True, 1)
     assert (rows[1]["controlType"], rows[1]["coordinatorEpoch"]) == ("COMMIT", 7)
     assert dump(marker)[0]["controlType"] == 1
+
+
+@given(lists(records(), min_size=1, max_size=5))
+def test_a_record_as_text_is_its_row(content: list[RecordFields]) -> None:
+    """The command prints the same, whether a record is written by the template or not."""
+    data = build_batch(content)
+    rows = dump(data, records=True)
+    home = DataHome()
+    home.write(PATH.removeprefix("/data/"), data)
+    found = list(dump_log(home.fs, PATH, records=True, as_text=True))
+
+    texts = [row if isinstance(row, str) else json_line(row) for row in found]
+
+    assert [printable_json(text) for text in texts] == [json_line(row) for row in rows]
+    assert any(isinstance(row, str) for row in found) == any(is_plain(one) for one in content)
+
+
+def is_plain(content: RecordFields) -> bool:
+    """Return whether a record has no headers, and is text."""
+    _, key, value, headers = content
+    try:
+        return not headers and bool((key or b"").decode() + (value or b"").decode() + "x")
+    except UnicodeDecodeError:
+        return False

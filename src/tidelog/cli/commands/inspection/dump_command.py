@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from errno import EISDIR
 from typing import TYPE_CHECKING, Any, Final
 
@@ -58,16 +57,15 @@ def run(args: Namespace) -> int:
     Of several files, each line names its own. A file that is damaged ends with its error, and the
     next is printed.
     """
-    from tidelog.cli.terminal import json_line, print_message
+    from tidelog.cli.terminal import print_lines, print_message
     from tidelog.errors import TidelogError
 
     is_damaged = False
     for path in args.files:
         named = {"file": path} if len(args.files) > 1 else {}
+        damaged: list[object] = []
         try:
-            for row in _rows_of(path, args):
-                sys.stdout.write(json_line(named | row if named else row) + "\n")
-                is_damaged |= "error" in row or row.get("valid") is False
+            print_lines(_lines(_rows_of(path, args), named, damaged))
         except InvalidArgument:
             raise
         except TidelogError as error:
@@ -75,10 +73,27 @@ def run(args: Namespace) -> int:
                 raise
             print_message(args.command, str(error))
             is_damaged = True
+        is_damaged |= bool(damaged)
     return int(is_damaged)
 
 
-def _rows_of(path: str, args: Namespace) -> Iterator[dict[str, Any]]:
+def _lines(
+    rows: Iterator[dict[str, Any] | str], named: dict[str, str], damaged: list[object]
+) -> Iterator[str]:
+    """Yield each row as JSON, after what ``named`` has; add rows with damage to a list."""
+    from tidelog.cli.terminal import json_line, printable_json
+
+    begin = json_line(named)[:-1] + ", " if named else "{"
+    for row in rows:
+        if isinstance(row, str):
+            yield printable_json(begin + row[1:])
+        else:
+            yield json_line(named | row)
+            if "error" in row or row.get("valid") is False:
+                damaged.append(row)
+
+
+def _rows_of(path: str, args: Namespace) -> Iterator[dict[str, Any] | str]:
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.dump import dump_file, is_records_file
     from tidelog.explain.dump_log import dump_log
@@ -95,6 +110,7 @@ def _rows_of(path: str, args: Namespace) -> Iterator[dict[str, Any]]:
             end_offset=args.end_offset,
             encoding=Encoding(args.encoding),
             topic=_internal_topic(path, args.decode),
+            as_text=True,
         )
     if args.records or args.start_offset is not None or args.end_offset is not None:
         raise InvalidArgument(
