@@ -214,7 +214,7 @@ WANTED: dict[str, Callable[[Outcome], bool]] = {
         "has magic" in line for line in outcome.events
     ),
     "an index larger than its greatest size stops Kafka": refused("newPosition > limit"),
-    "zeros behind the entries of an index are room": has_damaged("zeros", "zero ", "swap"),
+    "zeros after the entries of an index are room": has_damaged("zeros", "zero ", "swap"),
     "the last stable offset stays within the log, and where it was asked for": only(
         "lastStableOffset", "checkpointedStableOffset"
     ),
@@ -287,7 +287,7 @@ def as_after_a_crash(case: RecoveryCase) -> RecoveryCase:
 
 
 def read_without_opening(directory: Path) -> tuple[list[list[int]], Exception | None]:
-    """Return the records that a read-only open shows, and the error behind them."""
+    """Return the records that a read-only open shows, and the error after them."""
     records: list[list[int]] = []
     try:
         with tidelog.open_read_only(directory) as log:
@@ -302,7 +302,7 @@ def test_whoever_only_reads_a_damaged_log_sees_what_recovery_will_keep(
 ) -> None:
     """All records before the damage, as Kafka's recovery of the same directory leaves them.
 
-    Only where it continues behind a gap it made (a bad batch in a segment without an index) there
+    Only where it continues after a gap it made (a bad batch in a segment without an index) there
     are fewer, and an error.
     """
     compared = 0

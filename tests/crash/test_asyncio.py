@@ -102,7 +102,7 @@ def test_a_waiting_follower_is_woken(tmp_path: Path) -> None:
 def test_a_follower_and_a_group_pass_markers_behind_their_last_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They have missed nothing when the log start is behind the marker of what they read."""
+    """They have missed nothing when the log start is after the marker of what they read."""
 
     async def main() -> None:
         async with tidelog.open_async(tmp_path) as logs:

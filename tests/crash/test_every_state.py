@@ -123,7 +123,7 @@ def append(story: Story, log: Log) -> None:
 def roll(story: Story, log: Log) -> None:
     """Begin a new segment, append to it, let the task flush what came before."""
     log.roll()
-    story.append(log, b"behind the roll")
+    story.append(log, b"after the roll")
     story.tick(log)
     log.roll()
     story.tick(log)

@@ -90,7 +90,7 @@ def roll(user: Owner) -> None:
     """A new segment, the task that flushes the old one, and records in the new."""
     user.log.roll()
     user.tick()
-    user.append(b"behind the roll")
+    user.append(b"after the roll")
     user.flush()
 
 

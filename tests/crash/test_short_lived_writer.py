@@ -115,7 +115,7 @@ def test_appends_lose_only_an_unflushed_suffix(seed: int, enumerated: Enumerated
 def test_readers_that_come_before_the_recovery_get_what_was_flushed(
     seed: int, enumerated: Enumerated
 ) -> None:
-    """The high watermark on disk is never above what is durable, and damage lies behind it."""
+    """The high watermark on disk is never above what is durable, and damage lies after it."""
     cuts = 0
     for home in each_cut(seed, home_with_topic, append):
         cuts += 1

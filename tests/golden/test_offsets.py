@@ -70,7 +70,7 @@ def test_earliest_and_latest_are_the_ends_that_consumers_see(
 def test_a_time_gives_the_offset_that_the_broker_gives(
     indexed: Partition, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first record at or behind a time, and the one with the greatest timestamp."""
+    """The first record at or after a time, and the one with the greatest timestamp."""
     state = indexed.state
 
     for row in state["byTimestamp"]:

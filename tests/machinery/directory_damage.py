@@ -52,7 +52,7 @@ class Entry:
 
 DIRECTORY: Final = Entry(Kind.DIRECTORY)
 FAKE_LINE: Final = "FAKE: sound"
-"""Stands behind a newline in names: no line of any output may begin with it."""
+"""Stands after a newline in names: no line of any output may begin with it."""
 _ID: Final = "0123456789abcdef0123456789abcdef"
 _TOPIC_ID: Final = "AAAAAAAAQACAAAAAAAAAAQ"
 _CHECKPOINTS: Final = (

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def append_transaction(partition: Partition, *values: bytes, is_commit: bool = True) -> None:
-    """Append values as one transaction, with the marker that ends it behind them."""
+    """Append values as one transaction, with the marker that ends it after them."""
     log: Log = partition.log
     producer: ProducerFields = {"producer_id": 7, "producer_epoch": 0}
     guard = log.start_verification(7, 0, 0, supports_epoch_bump=False)

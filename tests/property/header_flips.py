@@ -173,7 +173,7 @@ def _append_marker(partition: Partition, *, is_commit: bool) -> None:
 
 
 def old_formats(logs: Logs) -> None:
-    """Entries and sets of magic 0 and 1, as brokers wrote until 0.11, and batches behind them."""
+    """Entries and sets of magic 0 and 1, as brokers wrote until 0.11, and batches after them."""
     logs.create_topic("t")
     partition, offset = logs.partition("t", 0), 0
     for magic, count in ((0, 1), (0, 3), (1, 1), (1, 1), (1, 4), (1, 1)):

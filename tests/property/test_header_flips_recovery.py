@@ -183,7 +183,7 @@ def into_a_mirror(home: DataHome, flip: Flip, truth: Shown) -> str:
 
 
 REFUSING: Final = {"takes no appends", "undecided"}
-"""What becomes of a log whose recovery sees the flipped bit, and keeps the batches behind it."""
+"""What becomes of a log whose recovery sees the flipped bit, and keeps the batches after it."""
 Act = Callable[["DataHome", Flip, Shown], str]
 ACTS: Final[dict[str, Act]] = {
     "clean stop": after_a_clean_stop,

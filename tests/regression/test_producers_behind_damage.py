@@ -72,7 +72,7 @@ def test_a_truncation_that_would_lose_producers_changes_nothing() -> None:
 
 
 def test_a_truncation_that_stops_half_way_takes_the_log_offline() -> None:
-    """The newest snapshot cannot be read, and behind the one before it lies the damage.
+    """The newest snapshot cannot be read, and after the one before it lies the damage.
 
     The records are gone by then; the next append would leave a gap where they were.
     """
@@ -122,7 +122,7 @@ def test_a_truncation_behind_a_marker_that_cannot_be_read_changes_nothing() -> N
 
 
 def test_the_greatest_timestamp_is_not_taken_from_half_a_segment() -> None:
-    """A later one may be behind the damage: retention would delete the segment too early."""
+    """A later one may be after the damage: retention would delete the segment too early."""
     _, log = damaged(closed=False)
     segment = log.segments.all[1]
     segment.time_index.reset()

@@ -89,6 +89,13 @@ PHRASES: Final = (
         "To open ..., pass ...",
         "Who_opens_many_logs",
     ),
+    Phrase(
+        r"\b(offset|byte|position|batch|segment|record|entrie|zero|lie|continue|goe|log)(e?s)?"
+        r"_(on_)?behind_(it|them|its|the|a|an|damage|which|what|another|one|that)\b",
+        "after",
+        "the_batches_behind_it;bytes_behind_the_last_one;lies_behind_damage;continues_behind_it",
+        "the_test_behind_each_promise;how_far_is_it_behind_the_latest_offset;it_left_a_log_behind",
+    ),
     Phrase(r"\bnobody_asked\b", "was not requested", "nobody_asked_to_move"),
 )
 PAGE_FOLDERS: Final = ("benchmarks", "docs", "examples", "peer", "src", "tests", "tools")

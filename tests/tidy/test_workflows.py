@@ -67,7 +67,7 @@ def sequence(lines: Lines, indent: int) -> Iterator[Node]:
 
 
 def value_of(text: str | None, lines: Lines, indent: int) -> Node:
-    """Return what stands behind a key: on its line, or in the lines indented further."""
+    """Return what stands after a key: on its line, or in the lines indented further."""
     if text == "|":
         taken = []
         while lines and lines[0][0] > indent:

@@ -43,7 +43,7 @@ class SourceSegment(ExaminedSegment, Protocol):
         """Return the transactions of its index that overlap offsets of [fetch, upper bound)."""
 
     def read_next_offset(self) -> int:
-        """Return the offset behind its last batch."""
+        """Return the offset after its last batch."""
 
 
 class SourceSegments(Protocol):

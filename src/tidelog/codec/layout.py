@@ -62,7 +62,7 @@ class Layout(Generic[H]):
         return made
 
     def unpack_field(self, name: str, data: Buffer, at: int = 0) -> int:
-        """Read one number of a structure that begins at byte ``at`` and may be cut behind it."""
+        """Read one number of a structure that begins at byte ``at`` and may be cut after it."""
         wire = self._fields[name]
         found: int = wire.unpack_from(cast("memoryview", data), at + self.offsets[name])[0]
         return found

@@ -28,7 +28,7 @@ class ReplicaInfo:
     size_bytes: LogBytes
     offset_lag: Annotated[
         int | None,
-        "Offsets by which it is behind: a future log behind the present one, any other behind its"
+        "Offsets by which it lags: a future log against the present one, any other against its"
         " high watermark; null: not known.",
     ]
     is_future: Annotated[bool, "Whether it is the copy of a move that is under way."]

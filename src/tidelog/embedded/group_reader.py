@@ -132,7 +132,7 @@ class GroupMember(OfOneProcess):
             yield from itertools.islice(records, ROUND_RECORDS - 1)
 
     def _consume(self, key: TopicPartition, record: Record, jumps: int) -> ConsumedRecord | None:
-        """Move the position behind a record; None if it was set since there were ``jumps``."""
+        """Move the position after a record; None if it was set since there were ``jumps``."""
         if self._jumps != jumps:
             return None
         self._check_open()
@@ -144,7 +144,7 @@ class GroupMember(OfOneProcess):
         return end_of(self._log_of(key), self._isolation)
 
     def _pass(self, key: TopicPartition, end: int, jumps: int) -> None:
-        """Move the position behind what is not yielded, such as markers, when all was read.
+        """Move the position after what is not yielded, such as markers, when all was read.
 
         ``end`` is that before the reading, and ``jumps`` are as in ``_consume``.
         """
@@ -297,7 +297,7 @@ class GroupReader(GroupMember):
     """Reads topics for a consumer group, from its committed positions on; used by one thread.
 
     Iterating yields the records that are there, partition by partition in turns, and then waits for
-    new ones; ``read`` ends. A position moves behind a record when the record is yielded, and
+    new ones; ``read`` ends. A position moves after a record when the record is yielded, and
     survives a restart once ``commit`` has returned. So records are seen at least once; exactly once
     where they are processed within a transaction that the positions are committed with.
 

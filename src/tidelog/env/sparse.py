@@ -16,7 +16,7 @@ _BLOCK: Final = 1 << 20
 
 
 def end_of_data(file: OpenFile, start: int, end: int) -> int:
-    """Return the byte behind the last one of ``[start, end)`` that is not zero; ``start`` if none.
+    """Return the byte after the last one of ``[start, end)`` that is not zero; ``start`` if none.
 
     Raises OSError.
     """

@@ -155,7 +155,7 @@ def _checksums(data: Bytes, batch: BatchColumns, chosen: Bools) -> list[Row]:
 
 
 def _texts(columns: RecordColumns, form: _Form) -> Iterator[Row | str]:
-    """Yield records by a template, but for the few whose row has more than plain text."""
+    """Yield records by a template, except the few whose row has more than plain text."""
     for record in columns.records():
         try:
             text = None if record.headers else _text(record)

@@ -35,7 +35,7 @@ class SegmentContents:
     )
     max_timestamp: Annotated[TimeOrMinus1, "Greatest timestamp; -1: none."] = NO_TIMESTAMP
     codecs: Annotated[Batches, "Batches by codec."] = field(default_factory=dict)
-    is_whole: Annotated[bool, "Whether all batches were counted: false behind damage."] = True
+    is_whole: Annotated[bool, "Whether all batches were counted: false after damage."] = True
 
     def add(self, batches: BatchColumns) -> None:
         """Count some batches of the segment."""
@@ -63,7 +63,7 @@ class SegmentContents:
 def contents_of(log: ReadOnlyLog) -> dict[int, SegmentContents]:
     """Return the contents of each segment by its base offset.
 
-    At damage the count ends: that segment and all behind it are not ``is_whole``. Raises
+    At damage the count ends: that segment and all after it are not ``is_whole``. Raises
     KafkaStorageError.
     """
     bases = np.array([segment.base_offset for segment in log.segments], np.int64)

@@ -137,7 +137,7 @@ def extract(
         micros: timestamps in microseconds.
         key_ends: where each key begins in ``keys`` and the last one ends; one element more than
             records, or empty.
-        keys: the keys, contiguous; may be larger than needed, bytes behind the last key are
+        keys: the keys, contiguous; may be larger than needed, bytes after the last key are
             undefined.
         key_valid: 1 for a key, 0 for null; as many elements as ``key_ends``.
         value_ends: as ``key_ends``, for the values, like the next two.

@@ -63,7 +63,7 @@ def gather(
 
     ``offsets``, one element longer than the slices, is filled with where each begins and the last
     ends. ``valid`` is filled with 1 for each slice, 0 for a null one (negative size). ``out`` may
-    be larger than the slices; bytes behind them are undefined. Returns the number of nulls;
+    be larger than the slices; bytes after them are undefined. Returns the number of nulls;
     BAD_LENGTH if the slices total more than 2**31 - 1 bytes; BAD_ARGUMENT if a slice is outside
     ``data`` or ``out`` is too small.
     """

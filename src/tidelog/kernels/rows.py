@@ -28,7 +28,7 @@ RECORDS_COUNT: Final = 12
 CRC: Final = 13
 BATCH_COLUMNS: Final = 14
 
-# One column per record area (the uncompressed bytes behind a batch header): the kernels' input.
+# One column per record area (the uncompressed bytes after a batch header): the kernels' input.
 AREA_START: Final = 0
 """First byte of the area in ``data``."""
 AREA_END: Final = 1

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 
 BEHIND_BYTES: Final = 64 << 10
-"""Bytes read past the end of a range, for the batch that begins in it and ends behind it."""
+"""Bytes read past the end of a range, for the batch that begins in it and ends after it."""
 
 
 @inlined

@@ -40,7 +40,7 @@ def adopt_locked(state: LogState, path: str, pieces: Iterable[tuple[Buffer, Batc
     """Make the file ``path`` the active segment; see ``Log.adopt_segment``.
 
     All that lies before it is durable before the file is moved: a recovery deletes the segments
-    behind one that it cuts, and this is the only copy. From the rename on an error takes the log
+    after one that it cuts, and this is the only copy. From the rename on an error takes the log
     offline; a recovery builds what is missing then from the records.
     """
     context = state.context

@@ -56,7 +56,7 @@ def _flush_up_to(state: LogState, end_offset: int, recovery_point: int) -> None:
     """Flush segments without the lock, then raise the recovery point under it.
 
     Once more, if the log was cut meanwhile: what has come in place of the cut is not flushed. And
-    if a roll has trimmed the last segment meanwhile: a recovery would begin behind it.
+    if a roll has trimmed the last segment meanwhile: a recovery would begin after it.
     """
     is_done = False
     state.check_open()
@@ -131,7 +131,7 @@ def roll_locked(
     flushes what came before, in this order, so that the recovery point never passes a snapshot that
     may be lost. A full disk may leave the snapshot out.
 
-    An empty active segment above the new base, which the last roll has put behind a gap of offsets,
+    An empty active segment above the new base, which the last roll has put after a gap of offsets,
     is replaced, and its snapshot is deleted.
     """
     offsets = state.offsets
@@ -176,7 +176,7 @@ def roll_locked(
 
 
 def take_back_gap(state: LogState) -> None:
-    """Roll to the log's end if the active segment lies behind a gap that no record has followed.
+    """Roll to the log's end if the active segment lies after a gap that no record has followed.
 
     Else the next start would take the gap for one in the log. What the disk refuses now is left to
     the next roll.

@@ -71,7 +71,7 @@ def truncate_fully_locked(state: LogState, offset: int, log_start_offset: int) -
 
 
 def _check_not_pinned(state: LogState) -> None:
-    """Raise CommitPending while a committed transaction is to be written behind a pinned offset."""
+    """Raise CommitPending while a committed transaction is to be written after a pinned offset."""
     if state.pinned_from is not None:
         raise CommitPending(
             f"a committed transaction is not yet applied from offset {state.pinned_from} on"

@@ -124,7 +124,7 @@ def copy_batches(
     floor = start if start > whole.start_offset else 0
     copied = CopiedBatches()
     start = max(start, log.log_start_offset)
-    # The log start may lie in a batch that belongs to this part, behind all of its offsets.
+    # The log start may lie in a batch that belongs to this part, after all of its offsets.
     read_end = max(end, start + 1)
     for piece in log.pieces(start, read_end) if start < whole.end_offset else ():
         batches = piece.batches_in_data

@@ -89,7 +89,7 @@ class RecoveredLog:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether something other than zeros behind the log's end was lost."""
+        """Whether something other than zeros after the log's end was lost."""
         if self.holes or self.lost_offsets is not None:
             return True
         return any(not loss.is_all_zeros for loss in self.losses)

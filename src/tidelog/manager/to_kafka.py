@@ -223,7 +223,7 @@ def _log_of(manager: LogManager, topic: str, number: int) -> Log:
 
 
 def _next_producer_id(manager: LogManager, topics: Sequence[TopicToRegister]) -> int:
-    """Return the first id of the block behind all producers in the logs; 0 without producers.
+    """Return the first id of the block after all producers in the logs; 0 without producers.
 
     A broker that assigns the id of a producer in a log refuses the records of the new one.
     """

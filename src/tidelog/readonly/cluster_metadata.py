@@ -1,6 +1,6 @@
 """What a data directory's ``__cluster_metadata-0`` holds, read without changing anything.
 
-The newest complete snapshot is read, then the records behind it. Kafka: ``MetadataLoader``,
+The newest complete snapshot is read, then the records after it. Kafka: ``MetadataLoader``,
 ``RecordsSnapshotReader``.
 """
 
@@ -239,7 +239,7 @@ def read_bootstrap_types(path: str, *, fs: FileSystem) -> set[int]:
 
 
 def _read_log(fs: ReadFiles, path: str, found: ClusterMetadata) -> None:
-    """Apply the records behind the snapshot; all of them must be there."""
+    """Apply the records after the snapshot; all of them must be there."""
     _check_batch_sizes(fs, path)
     with open_read_only(path, fs=fs) as log:
         if log.damage is not None:

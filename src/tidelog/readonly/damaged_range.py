@@ -9,7 +9,7 @@ from typing import NamedTuple
 class DamagedRange(NamedTuple):
     """Bytes ``[position, end)`` of a file that hold no valid batch, and the offsets lost with them.
 
-    Offsets are ``[start_offset, end_offset)``: between the batches before and behind the bytes.
+    Offsets are ``[start_offset, end_offset)``: between the batches before and after the bytes.
     """
 
     path: str
@@ -30,7 +30,7 @@ class DamagedRange(NamedTuple):
 
 
 OnDamage = Callable[[DamagedRange], None]
-"""Called with each damaged range that a read skips, before the records behind it."""
+"""Called with each damaged range that a read skips, before the records after it."""
 
 
 def ignore_damage(_: DamagedRange) -> None:

@@ -37,7 +37,7 @@ class Hole(NamedTuple):
 def find_holes(snapshot: LogSnapshot, start: int, end: int) -> list[tuple[int, int]]:
     """Return the offsets of ``[start, end)`` that lie between two segments, whatever the cause.
 
-    Of each segment only what lies behind its last index entry is read. One with a damaged end is
+    Of each segment only what lies after its last index entry is read. One with a damaged end is
     left out: reads report it. Raises SnapshotOutdated.
     """
     holes = []

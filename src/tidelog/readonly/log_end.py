@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class LogEnd(NamedTuple):
     """The offset after the last whole, valid batch; what is wrong there, if it is damage.
 
-    ``position`` is the byte of the last segment behind that batch. ``is_below_start``: the batches
+    ``position`` is the byte of the last segment after that batch. ``is_below_start``: the batches
     end below the log start of the checkpoint, and ``offset`` is that log start.
     """
 
@@ -62,7 +62,7 @@ def end_of(snapshot: LogSnapshot, lines: Lines = NO_LINES, *, past_damage: bool 
     """Walk from the last index entry to the log end and say what is there.
 
     An offset that is missing below the high watermark, or below the end that a clean stop left, is
-    damage. A log does not end below its start. With ``past_damage`` the walk continues behind bad
+    damage. A log does not end below its start. With ``past_damage`` the walk continues after bad
     bytes, which are then no damage. Raises SnapshotOutdated.
     """
     offset, position, damage = lines.log_start_offset, 0, None
@@ -92,10 +92,10 @@ def end_of(snapshot: LogSnapshot, lines: Lines = NO_LINES, *, past_damage: bool 
 def _start_behind(
     records: FileRecords, segment: ReadOnlySegment, *, past_damage: bool
 ) -> int | None:
-    """Return where the walk continues behind what has ended it; None if it is at the log's end."""
+    """Return where the walk continues after what has ended it; None if it is at the log's end."""
     if not records.trailing_bytes:
         return None
-    # A batch may claim to be longer than the file, but a valid one is known behind it.
+    # A batch may claim to be longer than the file, but a valid one is known after it.
     known = segment.last_entry.position
     if records.damaged_end <= known > records.start:
         return known

@@ -273,7 +273,7 @@ class ReadOnlyLog:
 
     @property
     def end_position(self) -> int:
-        """Byte of the last segment behind its last whole, valid batch."""
+        """Byte of the last segment after its last whole, valid batch."""
         return self._end.position
 
     def offset_at(self, target: Moment, end_offset: int | None = None) -> TimestampedOffset | None:
@@ -334,7 +334,7 @@ class ReadOnlyLog:
     ) -> LogTransactions:
         """Return what is open for a reader that goes ``up_to`` there, and what was aborted.
 
-        The first open one holds the last stable offset. Without ``aborted`` only what lies behind
+        The first open one holds the last stable offset. Without ``aborted`` only what lies after
         the newest producer snapshot is read, else the whole log. Raises KafkaStorageError.
         """
         end = self.end_offset(up_to)
@@ -567,7 +567,7 @@ class ReadOnlyLog:
     def damage_at(self, end: int, *, committed: bool = False) -> CorruptMessage | None:
         """Return the damage that keeps a read from going beyond ``end``; None if none does.
 
-        For ``committed`` records that is also damage that hides what was decided behind it.
+        For ``committed`` records that is also damage that hides what was decided after it.
         """
         if end >= self.log_end_offset and self.damage is not None:
             return self.damage

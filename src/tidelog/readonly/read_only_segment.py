@@ -315,7 +315,7 @@ class ReadOnlySegment(SegmentSearch):
     def is_unfinished(self, records: FileRecords) -> bool:
         """Return whether what follows batches, to the end of the file, is an unfinished batch.
 
-        One with the right checksum is finished: only its offsets are wrong. Nor is one behind which
+        One with the right checksum is finished: only its offsets are wrong. Nor is one after which
         the index knows a valid batch, whatever length it claims.
         """
         file, position = records.file, records.next_position

@@ -1,6 +1,6 @@
 """The transactions of a log that is only read.
 
-They come from the newest usable snapshot of producers and the batches behind it; an unreadable
+They come from the newest usable snapshot of producers and the batches after it; an unreadable
 snapshot is passed over. Kafka replays likewise when it loads a log, and deletes such a snapshot.
 """
 

@@ -145,7 +145,7 @@ class SnapshotSegment(ReadOnlySegment):
         return self._txn_index.collect_aborted(fetch_offset, upper_bound_offset)
 
     def read_next_offset(self) -> int:
-        """Return the offset behind its last batch, or where the next segment begins."""
+        """Return the offset after its last batch, or where the next segment begins."""
         return self._end_offset
 
 
@@ -206,7 +206,7 @@ class SnapshotLog:
     def active_producers(self) -> Mapping[int, ProducerStateEntry]:
         """Return the producers that opening the log would find, by id.
 
-        They come from the newest readable snapshot of producers and the batches behind it. Raises
+        They come from the newest readable snapshot of producers and the batches after it. Raises
         InvalidTxnState and InvalidRecord for what no broker writes.
         """
         producers = ProducerStateManager(

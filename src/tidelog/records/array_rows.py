@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 SLACK_BYTES: Final = 64
-"""Spare bytes behind the buffers of kernels, so that they may copy whole vectors."""
+"""Spare bytes after the buffers of kernels, so that they may copy whole vectors."""
 
 
 class Table(Protocol):

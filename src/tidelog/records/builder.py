@@ -217,7 +217,7 @@ def _checked_last_delta(spec: BatchSpec, last_delta: int) -> int:
 
 
 def pack_batch(header: BatchHeader, records: Buffer) -> bytes:
-    """Return a batch with correct length and CRC; ``records`` are its bytes behind the header."""
+    """Return a batch with correct length and CRC; ``records`` are its bytes after the header."""
     length = BATCH_HEADER.size + len(records) - LOG_OVERHEAD
     return bytes(_packed(header._replace(length=length), byte_view(records))[0])
 

@@ -212,7 +212,7 @@ class FileRecords:
     ) -> BatchColumns:
         """Return the batches, without the last one if what follows shows it to be damaged.
 
-        ``rest`` are the bytes that were read behind them. Takes note of which of the two is
+        ``rest`` are the bytes that were read after them. Takes note of which of the two is
         damaged. Where CRCs are not compared, what follows may also be no batch, since the length of
         the last one is wrong.
         """

@@ -302,7 +302,7 @@ class LogSegment(SegmentReader):
             on_cut(segment_recovery.Cut(*cut))
         self.reindex(found)
         if found.valid_bytes < before:
-            # Later recoveries may begin behind this segment: the bytes must not come back then.
+            # Later recoveries may begin after this segment: the bytes must not come back then.
             self.flush_records()
         self._is_recovered = True
         return before - found.valid_bytes
@@ -333,7 +333,7 @@ class LogSegment(SegmentReader):
     def cut_records(self, offset: int) -> int:
         """Do the first half of ``truncate_to``, which on an OSError has changed nothing.
 
-        The indexes still point behind the end: ``truncate_indexes`` follows.
+        The indexes still point after the end: ``truncate_indexes`` follows.
         """
         position = self.position_of_cut(offset)
         if position is None:

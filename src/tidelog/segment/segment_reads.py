@@ -282,7 +282,7 @@ class SegmentReader(SegmentSearch):
         """Return the byte from which on no batch is needed below ``offset``; None: all are.
 
         A batch that straddles ``offset`` is at or after it. Damage is not needed if all offsets
-        below ``offset`` lie before it; else CorruptMessage, as what lies behind it may be needed.
+        below ``offset`` lie before it; else CorruptMessage, as what lies after it may be needed.
         """
         view = self.view()
         start = view.offset_index.lookup(offset - 1).position
@@ -421,7 +421,7 @@ def largest_timestamp_after(view: SegmentView, position: int) -> TimestampOffset
     """Return the maximum timestamp of the batches from ``position``, with its last offset.
 
     The first of equal timestamps counts; (-1, -1) if there is none. CorruptMessage if a batch is
-    invalid: one behind it could be later. Source: Kafka FileRecords.
+    invalid: one after it could be later. Source: Kafka FileRecords.
     """
     return largest_timestamp_in(FileRecords(view.file, position, view.size_bytes).whole_pieces())
 

@@ -180,7 +180,7 @@ class PartitionMover:
 
         After an unclean end a copy keeps only what was flushed: of what was not, any part may be
         missing, also in the middle. The log may have lost its end as well: the copy loses what lies
-        behind it before anything is appended there. A move whose copy's disk fails is given up.
+        after it before anything is appended there. A move whose copy's disk fails is given up.
         """
         for key, log in self._registry.futures().items():
             partition = self._registry.partition(key)
@@ -651,7 +651,7 @@ def _copy_piece(current: Log, copy: Log) -> int:
     """Append the next batches to the copy; return how many bytes they are.
 
     Raises KafkaStorageError if there are none, CorruptMessage for a damaged one: a batch whose
-    offset is wrong would make the copy skip the sound ones behind it.
+    offset is wrong would make the copy skip the sound ones after it.
     """
     start = copy.log_end_offset
     reading = current.read(start, PIECE_BYTES, isolation=Isolation.LOG_END)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class Found(NamedTuple):
     """What a log holds of a move: its first batches, the records in them, and the offset after.
 
-    ``is_whole``: there is nothing left to place. ``is_at_end``: the log ends behind what it holds.
+    ``is_whole``: there is nothing left to place. ``is_at_end``: the log ends after what it holds.
     """
 
     batches: int
@@ -51,7 +51,7 @@ class Found(NamedTuple):
 class NewPlaces(NamedTuple):
     """The moves of a partition that are left, from the log's end on.
 
-    Others have written behind what is there of them, or a newer leader epoch has begun. The journal
+    Others have written after what is there of them, or a newer leader epoch has begun. The journal
     must name the new places, durably, before anything is written there.
     """
 

@@ -506,7 +506,7 @@ class HolderSteps:
 
 
 def _found(log: Log, move: Move, wanted: list[tuple[str, int]]) -> tuple[int, bool]:
-    """Return how many batches of a move a log holds, and whether it ends behind them."""
+    """Return how many batches of a move a log holds, and whether it ends after them."""
     there = log.batches[move.base :]
     found = 0
     while found < min(len(there), len(wanted)) and there[found] == wanted[found]:

@@ -127,7 +127,7 @@ def test_a_reader_that_is_not_done_does_not_pass_what_it_has_not_yielded(tmp_pat
 
 
 def test_a_commit_in_the_loop_counts_the_record_at_hand(tmp_path: Path) -> None:
-    """The position is behind a record as soon as the loop has it."""
+    """The position is after a record as soon as the loop has it."""
     with tidelog.open(tmp_path) as logs:
         filled(logs, "a", "b", "c")
         with logs.reader("t", group="g") as reader:

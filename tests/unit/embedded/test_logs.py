@@ -107,7 +107,7 @@ def test_a_follower_gets_what_comes_later(tmp_path: Path) -> None:
 def test_a_follower_passes_markers_that_are_deleted_behind_its_last_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has missed nothing when the log start is behind the marker of a transaction it read."""
+    """It has missed nothing when the log start is after the marker of a transaction it read."""
     with tidelog.open(tmp_path) as logs:
         logs.create_topic("t")
         append_transaction(logs.partition("t", 0), b"a")

@@ -208,7 +208,7 @@ def test_a_log_start_behind_a_cut_inside_a_batch_leaves_no_hole(tmp_path: Path) 
 
 
 def test_what_retention_deletes_before_a_task_reads_it_is_left_out(tmp_path: Path) -> None:
-    """The mirror then begins behind it, as if it had been deleted before the run."""
+    """The mirror then begins after it, as if it had been deleted before the run."""
     source, target = tmp_path / "data", tmp_path / "copy"
     with tidelog.open(source) as logs:
         logs.create_topic("t", config={"internal.segment.bytes": "100", "retention.ms": "-1"})

@@ -25,7 +25,7 @@ def copied(out: np.ndarray, room: int, source: np.ndarray, size: int) -> None:
 def test_a_copy_is_whole_and_stays_in_its_room(
     copier: Callable[..., Any], size: int, spare: int
 ) -> None:
-    """All bytes are copied; nothing changes behind the room, whether or not vectors are used."""
+    """All bytes are copied; nothing changes after the room, whether or not vectors are used."""
     source = np.arange(size + spare, dtype=np.uint8)
     out = np.full(size + spare + 64, 0xEE, np.uint8)
 

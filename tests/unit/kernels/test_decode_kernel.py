@@ -98,7 +98,7 @@ def bad_cases(record: Callable[..., bytes]) -> dict[str, tuple[int, bytes]]:
         "header without a name": (rows.BAD_HEADER, record(headers=b"\2\1\1")),
         "header name beyond the record": (rows.BAD_HEADER, record(headers=b"\2\x7eh")),
         "header value beyond the record": (rows.BAD_HEADER, record(headers=b"\2\2h\x7e")),
-        "bytes behind the headers": (rows.BAD_RECORD_END, record(headers=b"\0\0")),
+        "bytes after the headers": (rows.BAD_RECORD_END, record(headers=b"\0\0")),
     }
 
 
@@ -144,7 +144,7 @@ def test_the_count_must_be_the_records_there(
 def test_a_batch_that_states_no_records_is_not_read(
     run: Callable[[Any], Any], areas_of: Callable[..., Any]
 ) -> None:
-    """With a count of 0 nothing is read and bytes behind it are not noticed, as in Kafka."""
+    """With a count of 0 nothing is read and bytes after it are not noticed, as in Kafka."""
     data, areas = areas_of([(0, b"whatever")])
 
     assert decoded(run(decode_records), data, areas) == ([], (rows.OK, 1, 0))

@@ -43,7 +43,7 @@ def test_slices_are_contiguous(run: Callable[[Any], Any]) -> None:
 
 @pytest.mark.parametrize("room", [0, 1, 40, 1_000])
 def test_many_sizes_arrive_whole(run: Callable[[Any], Any], rng: random.Random, room: int) -> None:
-    """Slices of every size are copied, with and without spare room behind them."""
+    """Slices of every size are copied, with and without spare room after them."""
     data = rng.randbytes(5_000)
     slices = [(rng.randrange(3_000), size) for size in (0, 1, 31, 32, 33, 500, 1_024, 1_025, 2_000)]
     expected = b"".join(data[at : at + size] for at, size in slices)

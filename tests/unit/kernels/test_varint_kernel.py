@@ -45,7 +45,7 @@ def functions(request: pytest.FixtureRequest) -> dict[str, Callable[..., Any]]:
 def test_a_number_is_read_back(
     functions: dict[str, Callable[..., Any]], value: int, spare: int
 ) -> None:
-    """Every number reads as written, with and without bytes behind it."""
+    """Every number reads as written, with and without bytes after it."""
     data = bytearray()
     codec.write_varlong(data, value)
     size = len(data)

@@ -64,7 +64,7 @@ def recovered(home: LogHome) -> dict[str, bytes]:
 
 
 def test_a_file_becomes_the_active_segment() -> None:
-    """It gets no copy: its name moves, and readers and appends go on behind its last batch."""
+    """It gets no copy: its name moves, and readers and appends go on after its last batch."""
     home, log = opened()
     adopt(home, log, batch(b"a", 2), batch(b"b", 3) + batch(b"c", 4))
     log.append_as_leader(batch(b"d", 0))
@@ -89,7 +89,7 @@ def test_what_an_adoption_leaves_is_what_a_recovery_makes(count: int) -> None:
 
 
 def test_all_is_durable_before_the_file_is_moved() -> None:
-    """A recovery deletes the segments behind one that it cuts: the file is the only copy."""
+    """A recovery deletes the segments after one that it cuts: the file is the only copy."""
     for operations in range(60):
         home, log = opened()
         file = [batch(b"a", 2), batch(b"b", 3)]
@@ -184,7 +184,7 @@ def test_producers_of_a_file_are_known_as_after_an_append() -> None:
 
 
 def test_a_file_that_a_follower_would_refuse_stays_where_it_is() -> None:
-    """Old formats, offsets that do not rise, epochs that fall, bytes behind the batches."""
+    """Old formats, offsets that do not rise, epochs that fall, bytes after the batches."""
     home, log = opened()
     log.maybe_assign_epoch(3, 2)
     good = batch(b"a", 2, epoch=3)

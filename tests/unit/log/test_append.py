@@ -125,7 +125,7 @@ def test_nothing_is_appended_from_nothing() -> None:
 
 
 def test_the_start_of_one_more_batch_is_left_out() -> None:
-    """Bytes behind the last whole batch are not part of the append."""
+    """Bytes after the last whole batch are not part of the append."""
     log = LogHome().open()
 
     log.append_as_leader(batch(b"a") + batch(b"b")[:30])
@@ -423,7 +423,7 @@ def test_an_append_that_is_refused_behind_a_gap_leaves_no_gap(*, is_disk_full: b
 def test_a_start_after_a_refused_append_finds_the_same_end(
     *, is_disk_full: bool, is_clean: bool
 ) -> None:
-    """An empty segment behind a gap would be where the log ends."""
+    """An empty segment after a gap would be where the log ends."""
     home, log = full_segment()
     epochs = log.epochs.entries
     refuse_behind_gap(home, log, is_disk_full=is_disk_full)

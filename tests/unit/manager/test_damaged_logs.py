@@ -202,7 +202,7 @@ def test_a_short_lived_writer_recovers_it_by_its_rules() -> None:
 def test_damage_is_not_moved_to_another_directory(
     is_killed: bool, value_bytes: int, damaged: int
 ) -> None:
-    """The copy would end at the false offset, and the sound records behind it be gone.
+    """The copy would end at the false offset, and the sound records after it be gone.
 
     Also where the damaged batch is the last of the bytes that are copied at once.
     """

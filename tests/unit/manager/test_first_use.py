@@ -310,7 +310,7 @@ def test_close_lets_readers_see_what_was_appended() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_flushed_survives_a_power_cut(seed: int) -> None:
-    """Whatever else is lost, and the next writer continues behind it."""
+    """Whatever else is lost, and the next writer continues after it."""
     home = DataHome(seed)
     directory = home.open()
     directory.create_topic("t")

@@ -549,7 +549,7 @@ def test_a_log_that_lost_what_was_durable_is_left_to_the_user() -> None:
 
 
 def test_a_second_try_goes_by_the_journal_as_the_first_left_it() -> None:
-    """It may name other places since: behind what another writer appended in between."""
+    """It may name other places since: after what another writer appended in between."""
     home = home_with_topics()
     interrupted(home)
     path = f"{home.path}/{journal_name('x')}"

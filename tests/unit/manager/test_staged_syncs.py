@@ -32,7 +32,7 @@ A_LOG: Final = 1
 A_ROLL: Final = 1
 """The name of the new segment."""
 AN_ADOPTED_FILE: Final = 4
-"""The file, both directories, and the producer snapshot behind it."""
+"""The file, both directories, and the producer snapshot after it."""
 FIRST_SNAPSHOT: Final = 1
 """At the base of the first file that a log adopts."""
 NEW_TOPICS: Final = 4

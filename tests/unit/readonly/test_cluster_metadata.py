@@ -200,7 +200,7 @@ def test_other_control_records_of_a_snapshot_do_not_matter() -> None:
 
 
 def test_a_snapshot_is_committed_and_what_follows_it_may_not_be() -> None:
-    """However many records it holds, and though the change is the first record behind it."""
+    """However many records it holds, and though the change is the first record after it."""
     values = [made.topic("t", ONE), *[made.setting("retention.ms", "7", "t")] * 5]
     snapshot = made.metadata_snapshot(values)
     changed = made.metadata_log([FIRST, [made.setting("retention.ms", "2", "t")]], voters=3)
@@ -353,7 +353,7 @@ def test_the_directory_of_the_metadata_is_followed(caplog: pytest.LogCaptureFixt
 
 
 def sparse_batch(size: int) -> bytes:
-    """Return the header of a batch that claims to have ``size`` bytes behind its length."""
+    """Return the header of a batch that claims to have ``size`` bytes after its length."""
     return (0).to_bytes(8) + size.to_bytes(4) + bytes(4) + b"\2"
 
 

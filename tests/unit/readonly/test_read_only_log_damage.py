@@ -87,7 +87,7 @@ def test_damage_in_the_last_segment_is_told_after_the_records_before_it(bad: byt
 
 
 def test_a_length_that_swallows_what_follows_is_damage() -> None:
-    """A flipped bit makes a batch longer than the file, but the index knows a batch behind it."""
+    """A flipped bit makes a batch longer than the file, but the index knows a batch after it."""
     long = BATCHES[3][:9] + b"\x7f" + BATCHES[3][10:]
     home = home_with([*BATCHES[:3], long, *BATCHES[4:]])
     home.write(name_of(0, ".index"), index((1, SIZE), (5, 5 * SIZE)))
@@ -138,7 +138,7 @@ def test_a_batch_that_does_not_decode_is_damage(records_bytes: bytes) -> None:
 
 
 def test_a_batch_of_an_unknown_codec_is_damage() -> None:
-    """As one that does not decode; batches behind it can be read."""
+    """As one that does not decode; batches after it can be read."""
     header = BATCH_HEADER.unpack(BATCHES[1])._replace(attributes=6)
     home = home_with([BATCHES[0], pack_batch(header, BATCHES[1][61:]), BATCHES[2]])
 

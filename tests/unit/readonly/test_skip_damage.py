@@ -1,4 +1,4 @@
-"""Reads that continue behind damage, and report what they skip."""
+"""Reads that continue after damage, and report what they skip."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_neighbours_are_one_range() -> None:
 
 
 def test_a_batch_that_does_not_decode_is_skipped_alone() -> None:
-    """Its CRC is right; the batches before and behind it in the same segment are read."""
+    """Its CRC is right; the batches before and after it in the same segment are read."""
     undecodable = [
         pack_batch(BATCH_HEADER.unpack(BATCHES[at])._replace(attributes=6), BATCHES[at][61:])
         for at in (1, 3)
@@ -94,7 +94,7 @@ def test_without_it_damage_is_an_error() -> None:
 
 
 def test_offsets_that_reach_into_the_next_segment_are_damage() -> None:
-    """A flipped base offset does not hide the records behind it."""
+    """A flipped base offset does not hide the records after it."""
     far = build_batch([(1, None, b"far", ())], base_offset=1 << 40)
     home = home_with([BATCHES[0], far, BATCHES[2]], BATCHES[3:])
 

@@ -118,7 +118,7 @@ def test_pieces_begin_at_the_given_position(fs: CrashFileSystem) -> None:
 
 @pytest.mark.parametrize("cut", [1, 10, 40, 70])
 def test_a_torn_tail_is_counted(fs: CrashFileSystem, cut: int) -> None:
-    """Bytes behind the last whole batch are not an error."""
+    """Bytes after the last whole batch are not an error."""
     data = b"".join(SMALL)[:-cut]
     with opened(fs, data) as records:
         count = sum(len(piece.batches) for piece in records.pieces(200))

@@ -87,7 +87,7 @@ def test_room_is_counted_before_the_file_exists(room: Room) -> None:
 
 
 def test_a_full_index_takes_none_of_many(room: Room) -> None:
-    """A time index has no room behind its reserved entry either."""
+    """A time index has no room after its reserved entry either."""
     index = make(room, 16)
     index.append_all(np.array([1, 2]), np.array([1, 2]))
     index.append_all(np.array([3, 4]), np.array([3, 4]))

@@ -385,7 +385,7 @@ def test_a_move_ends_while_every_step_is_followed_by_an_append() -> None:
 
 
 def test_a_move_ends_beside_appends_to_a_segment_larger_than_what_may_be_left() -> None:
-    """Of the segment in which the copy ends only the bytes behind that end count."""
+    """Of the segment in which the copy ends only the bytes after that end count."""
     home = ManagerHome("/a", "/b", internal_segment_bytes=64 << 20, max_message_bytes=2 << 20)
     with home.open() as manager:
         manager.create_topic("t")

@@ -102,7 +102,7 @@ def test_a_copy_is_adopted_by_a_topic_with_append_times_too() -> None:
 
 
 def test_only_a_run_that_fills_its_file_is_adopted() -> None:
-    """Other runs lie before it or behind it in the others."""
+    """Other runs lie before it or after it in the others."""
     home = LogHome()
     writer = BundleWriter(home.fs, home.data_directory, "x", rng=Random(1))
     for number in range(2):

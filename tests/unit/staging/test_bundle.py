@@ -78,7 +78,7 @@ def test_the_disk_begins_to_write_while_a_task_goes_on(monkeypatch: pytest.Monke
 
 
 def test_a_partition_with_an_eighth_of_a_segment_gets_files_of_its_own() -> None:
-    """Of at most ``segment.bytes``, behind the runs that were written before."""
+    """Of at most ``segment.bytes``, after the runs that were written before."""
     at = home()
     bundle = writer(at, buffer_bytes=SIZE)
     for number in range(13):

@@ -1,6 +1,6 @@
 """What a picture of one log shows, as values: every form of it is drawn from these.
 
-The axis of a picture is bytes: the ``.log`` files of a partition, one behind the other. A
+The axis of a picture is bytes: the ``.log`` files of a partition, one after the other. A
 *position* is a byte on it, counted from the first byte of the first file. The size of a picture is
 bounded, however large the log: neighbours are joined where there are more than fit.
 """
@@ -42,7 +42,7 @@ OTHERS: Final = -2
 
 AxisPosition = Annotated[
     int,
-    "Where it begins, in bytes from the begin of the first `.log` file, the files one behind the"
+    "Where it begins, in bytes from the begin of the first `.log` file, the files one after the"
     " other.",
 ]
 PlanError = Annotated[TextOrEmpty, "Why it could not be planned; null: no error."]
@@ -63,7 +63,7 @@ class SegmentBlock:
 
     @property
     def end_position(self) -> int:
-        """Position behind the last byte."""
+        """Position after the last byte."""
         return self.position + self.size_bytes
 
 
@@ -75,7 +75,7 @@ class BatchSpan:
     """
 
     start_offset: Annotated[int, "First offset."]
-    end_offset: Annotated[int, "Offset behind the last one."]
+    end_offset: Annotated[int, "Offset after the last one."]
     position: AxisPosition
     size_bytes: AxisBytes
     batches: Annotated[int, "Number of batches that it joins."]
@@ -92,7 +92,7 @@ class BatchSpan:
 
     @property
     def end_position(self) -> int:
-        """Position behind the last byte."""
+        """Position after the last byte."""
         return self.position + self.size_bytes
 
 
@@ -123,14 +123,14 @@ class DamagedSpan:
     position: AxisPosition
     size_bytes: Annotated[int, "How many bytes they are."]
     start_offset: Annotated[int, "First offset that is lost with them."]
-    end_offset: Annotated[int, "Offset behind the last one that is."]
+    end_offset: Annotated[int, "Offset after the last one that is."]
     path: Annotated[str, "Path of the file."]
     byte: Annotated[int, "Where they begin in it, in bytes."]
     reason: Annotated[str, "What is wrong there."]
 
     @property
     def end_position(self) -> int:
-        """Position behind the last byte."""
+        """Position after the last byte."""
         return self.position + self.size_bytes
 
 
@@ -211,7 +211,7 @@ class LogPicture:
     @property
     @shown(after="opened")
     def tail_bytes(self) -> int:
-        """Bytes behind the last batch, which a recovery would cut off."""
+        """Bytes after the last batch, which a recovery would cut off."""
         ends = [span.end_position for span in self.spans]
         ends += [span.end_position for span in self.damaged]
         end = max(ends, default=0)

@@ -138,7 +138,7 @@ def damage_text(span: DamagedSpan) -> str:
     """Return where damage lies, and what is lost with it."""
     file = printable("/".join(span.path.split("/")[-2:]))
     if not span.size_bytes:
-        return f"{printable(span.reason)}: behind byte {span.byte:,} of {file}"
+        return f"{printable(span.reason)}: after byte {span.byte:,} of {file}"
     lost = "no offsets"
     if span.start_offset < span.end_offset:
         lost = offsets_text(span.start_offset, span.end_offset)

@@ -211,7 +211,7 @@ class _Drawing:
     # Producers and transactions
 
     def _draw_lane(self, lane: ProducerLane, top: float) -> None:
-        """Draw the batches of a producer, and its transactions behind them."""
+        """Draw the batches of a producer, and its transactions after them."""
         middle = top + _LANE_HEIGHT / 2
         add = self._parts.append
         add(text(PLOT_LEFT - 14, middle + 4, lane_name(lane, _LABEL_CHARACTERS), "mono ink end"))
@@ -383,7 +383,7 @@ def _kind(span: BatchSpan, lane: ProducerLane) -> str:
 
 
 def _fits(start: float, label: str, free: float) -> bool:
-    """Return whether a label may begin here: behind the one before, and within the page."""
+    """Return whether a label may begin here: after the one before, and within the page."""
     return start >= free and start + mono_width(label) <= WIDTH - _MARGIN / 2
 
 

@@ -1,6 +1,6 @@
 """Reads what the picture of a log shows, without a lock, also beside a writer.
 
-All batch headers are read, and checksums compared. What is behind damage is shown too.
+All batch headers are read, and checksums compared. What is after damage is shown too.
 """
 
 from __future__ import annotations

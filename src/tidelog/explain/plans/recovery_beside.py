@@ -77,7 +77,7 @@ def recovery_points(fs: FileSystem, data_dir: str) -> dict[tuple[str, int], int]
 
 
 def check_log(log: ReadOnlyLog, recovery_point: int, holes: Iterable[Hole] = ()) -> RecoveredLog:
-    """Check the batches from ``recovery_point`` on; what is bad is a loss, with all behind it.
+    """Check the batches from ``recovery_point`` on; what is bad is a loss, with all after it.
 
     ``holes`` are those that ``ReadOnlyDirectory.unexplained_holes`` returns.
 
@@ -111,7 +111,7 @@ def check_log(log: ReadOnlyLog, recovery_point: int, holes: Iterable[Hole] = ())
 
 
 def _losses(log: ReadOnlyLog, bad: CorruptMessage, reached: int) -> Iterator[LostBytes]:
-    """Yield the rest of the damaged segment, and the segments behind it."""
+    """Yield the rest of the damaged segment, and the segments after it."""
     is_behind = False
     for segment in log.segments:
         if not is_behind and segment.path != bad.path:

@@ -121,7 +121,7 @@ def search_behind(
     checks: BatchChecks,
     feed: Callable[[Piece], object],
 ) -> Iterator[Finding]:
-    """Look for good batches behind the bad one that ended ``records``; yield further bad ones.
+    """Look for good batches after the bad one that ended ``records``; yield further bad ones.
 
     ``bounds`` are those of the segment. A bad batch is skipped by the length in its header.
     """

@@ -117,13 +117,13 @@ class OffsetIndexCheck:
             place,
             is_beyond,
             size,
-            "points behind the end of the records",
-            "point behind the end of the records",
+            "points after the end of the records",
+            "point after the end of the records",
         )
 
 
 class TimeIndexCheck:
-    """An entry (timestamp, offset) is right if all later timestamps lie behind that offset.
+    """An entry (timestamp, offset) is right if all later timestamps lie after that offset.
 
     Since Kafka 4.1 the offset is the last one of the batch with that timestamp, before it could be
     the record's own. The last entry of a segment that is complete has its greatest timestamp.
@@ -175,8 +175,8 @@ class TimeIndexCheck:
             place,
             is_beyond,
             size,
-            "names an offset behind the records",
-            "name offsets behind the end of the records",
+            "names an offset after the records",
+            "name offsets after the end of the records",
         )
         known = int(self._timestamps[-1]) if len(self._timestamps) else -1
         if known < self._greatest and not place.is_active and not place.is_rebuilt:
@@ -196,7 +196,7 @@ def _at_entries(place: IndexPlace, is_bad: NDArray[Any], size: int, what: str) -
 def _beyond(
     place: IndexPlace, is_beyond: NDArray[Any], size: int, one: str, many: str
 ) -> Iterator[Finding]:
-    """Yield a finding for entries behind the records' end, which are not damage in a rebuilt index.
+    """Yield a finding for entries after the records' end, which are not damage in a rebuilt index.
 
     ``one`` is the text for one entry, ``many`` for several.
     """

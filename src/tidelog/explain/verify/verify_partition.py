@@ -373,7 +373,7 @@ class LogVerifier:
         position, size = records.next_position, records.trailing_bytes
         reason = "a batch is cut off" if records.error is None else records.error.reason
         if segment.is_active and only_zeros(file, position, records.end):
-            what = f"{size:,} zero bytes behind the last batch: preallocated, or left by a crash"
+            what = f"{size:,} zero bytes after the last batch: preallocated, or left by a crash"
             yield unusual(segment.path, position, what, "none needed: recovery cuts them")
             return False
         is_whole = next_offset >= (promised.high_watermark or 0)

@@ -90,7 +90,7 @@ class ProducerChecks:
             yield damage(path, position, what, "delete the partition, or cut the log by hand")
 
     def finish(self, next_offset: int, *, is_being_truncated: bool = False) -> Iterator[Finding]:
-        """Compare the snapshots at the log's end, and yield those behind it.
+        """Compare the snapshots at the log's end, and yield those after it.
 
         ``is_being_truncated``: a truncation was begun, which deletes snapshots last.
         """

@@ -27,7 +27,7 @@ HEX: Final = 2
 MOST_EXPANSION: Final = 6
 """Greatest number of bytes written for one byte: a control character becomes six."""
 SPARE_BYTES: Final = 8
-"""Bytes that may be written behind a text."""
+"""Bytes that may be written after a text."""
 MOST_DIGITS: Final = 20
 
 _EACH: Final = 0x0101010101010101

@@ -131,7 +131,7 @@ class LogLoader:
         """Run all steps; raises OSError, and InvalidTxnState for a log no Kafka writes.
 
         KafkaStorageError: bytes below the recovery point are damaged so that the log's end, or its
-        producers, cannot be determined. Nothing was cut: good records may lie behind them.
+        producers, cannot be determined. Nothing was cut: good records may lie after them.
         """
         try:
             return self._load()
@@ -389,8 +389,8 @@ class LogLoader:
     def _repair_end(self, active: LogSegment) -> int:
         """Cut an unfinished end although the shutdown was clean; return the log end.
 
-        Kafka would append behind it. Damage that is not just that stays, as in Kafka: good records
-        may lie behind it. But a log that ends where none can is cut: nothing could be appended to
+        Kafka would append after it. Damage that is not just that stays, as in Kafka: good records
+        may lie after it. But a log that ends where none can is cut: nothing could be appended to
         it. Kafka takes such an end, which does not fit 64 bits, to be below the log start, and
         deletes the log whole.
         """
@@ -460,7 +460,7 @@ class LogLoader:
         return min(checkpoints.recovery_point, limit), end
 
     def _checked_end(self) -> int | None:
-        """Return the offset behind the last segment, which is made whole; None without segments."""
+        """Return the offset after the last segment, which is made whole; None without segments."""
         if not self._segments.all:
             return None
         active = self._segments.active

@@ -198,11 +198,11 @@ class SegmentRecovery:
     ) -> Sequence[LogSegment]:
         """Recover all segments from the one that holds ``recovery_point`` on.
 
-        Where bytes have to be cut the log ends, and ``remove`` is called with the segments behind
+        Where bytes have to be cut the log ends, and ``remove`` is called with the segments after
         that, if there are any. It removes them durably before the bytes are cut: if a crash comes
         in between, the next recovery still finds the bytes, and does the same again. Returns those
         segments; their producer snapshots are still there.
-        Segments are kept only behind those whose base offset is in ``keeping_behind``: as in Kafka,
+        Segments are kept only after those whose base offset is in ``keeping_behind``: as in Kafka,
         which recovers a segment without an index when it opens it, and finds nothing to cut later.
         """
         try:
@@ -319,9 +319,9 @@ class SegmentRecovery:
         cuts: list[Cut],
         cut: Cut,
     ) -> None:
-        """Keep what is about to be cut, then remove the segments behind it; add it to ``cuts``.
+        """Keep what is about to be cut, then remove the segments after it; add it to ``cuts``.
 
-        Not for zeros that a roll would have trimmed: the log goes on behind them.
+        Not for zeros that a roll would have trimmed: the log goes on after them.
         """
         if behind and _is_untrimmed(cut, behind[0]):
             return
@@ -346,7 +346,7 @@ class SegmentRecovery:
 
 
 def _end_offset(behind: Sequence[LogSegment]) -> int:
-    """Return where the offsets of a segment end, given those behind it."""
+    """Return where the offsets of a segment end, given those after it."""
     return behind[0].base_offset if behind else INT64_MAX
 
 

@@ -32,7 +32,7 @@ class LostBytes:
     """Bytes that are cut off.
 
     ``from_offset`` is the offset of the first record that is cut off, readable or not. Batches and
-    records that can be read lie behind the bad bytes.
+    records that can be read lie after the bad bytes.
     """
 
     path: Annotated[str, Named("file"), "Path of the file that they are cut off."]
@@ -74,7 +74,7 @@ class ReadableContent:
         return counted
 
     def _add(self, piece: Piece) -> None:
-        # A damaged batch may state an offset above those of the sound ones behind it.
+        # A damaged batch may state an offset above those of the sound ones after it.
         first, last = int(piece.batches.base_offset.min()), int(piece.batches.last_offset.max())
         self.batches += len(piece.batches)
         self.first_offset = first if self.first_offset is None else min(first, self.first_offset)

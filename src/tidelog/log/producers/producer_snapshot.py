@@ -46,7 +46,7 @@ assert SNAPSHOT_ENTRY.size == 46
 
 SNAPSHOT_VERSION: Final = 1
 _MAX_EXTRA_BYTES: Final = 1 << 20
-"""More bytes than that behind the entries are not looked at."""
+"""More bytes than that after the entries are not looked at."""
 _CRC_FROM: Final = SNAPSHOT_HEADER.offsets["producers_count"]
 
 
@@ -83,7 +83,7 @@ def read_snapshot(fs: FileSystem, path: str) -> list[ProducerSnapshotEntry]:
 def unpack_snapshot(data: bytes) -> list[ProducerSnapshotEntry]:
     """Read a snapshot file; raise CorruptSnapshot unless version, size and checksum are right.
 
-    Bytes behind the entries mean nothing, as in Kafka, if the checksum covers them too.
+    Bytes after the entries mean nothing, as in Kafka, if the checksum covers them too.
     """
     if len(data) < SNAPSHOT_HEADER.size:
         raise CorruptSnapshot(f"{len(data)} bytes are too few for a producer snapshot")

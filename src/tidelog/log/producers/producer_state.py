@@ -272,7 +272,7 @@ class ProducerStateManager:
         self.map_end_offset = offset
 
     def return_to(self, offset: int) -> None:
-        """Go on from ``offset``, behind which there are no batches and no snapshot counts."""
+        """Go on from ``offset``, after which there are no batches and no snapshot counts."""
         self.map_end_offset = offset
         below = (at for at in self.snapshots.offsets if at <= offset)
         self.last_snapshot_offset = max(below, default=0)

@@ -1,4 +1,4 @@
-"""Rebuilding producer state from snapshots and the batches behind them.
+"""Rebuilding producer state from snapshots and the batches after them.
 
 Kafka: ``UnifiedLog.rebuildProducerState``.
 """
@@ -33,7 +33,7 @@ def rebuild_producer_state(
 ) -> None:
     """Bring ``producers`` to ``last_offset`` (exclusive), which may lie before or after its own.
 
-    The newest snapshot in range is loaded and the batches behind it are replayed. Snapshots are
+    The newest snapshot in range is loaded and the batches after it are replayed. Snapshots are
     left at the bases of the last two segments and at ``last_offset``. After a clean shutdown a log
     without any snapshot had no producers, so nothing is read. Without ``sync`` the snapshots become
     durable when the log is closed: one that a power cut takes is made again by the next start.
@@ -41,7 +41,7 @@ def rebuild_producer_state(
     The batches are replayed also if no producer was active, unlike in Kafka: one that has expired
     may have a transaction that is open in the snapshot, or whose marker was truncated.
 
-    CorruptMessage if a batch behind the snapshot is invalid: what producers it had is unknown.
+    CorruptMessage if a batch after the snapshot is invalid: what producers it had is unknown.
     """
     wanted = sorted({*segments.base_offsets[-2:], last_offset})
     if after_clean_shutdown and producers.snapshots.latest is None:

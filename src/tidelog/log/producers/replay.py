@@ -81,7 +81,7 @@ def replay_producers(
 ) -> None:
     """Feed batches that were accepted before; add the transactions they abort to ``aborted``.
 
-    Sequences are not checked. ``map_end_offset`` moves behind the last batch of magic 2, so that a
+    Sequences are not checked. ``map_end_offset`` moves after the last batch of magic 2, so that a
     snapshot which recovery leaves has the offset that Kafka's has. Raises InvalidTxnState for a
     plain batch inside a transaction, and InvalidRecord, with its batch's position, for a marker
     that cannot be read; producer state then is as before that marker.

@@ -27,7 +27,7 @@ class AbortedFilter:
     """Finds the batches of aborted transactions among batches passed in order.
 
     ``aborted`` holds all aborted transactions that reach into the batches to come: those of which
-    the marker lies at or behind the first of them.
+    the marker lies at or after the first of them.
     """
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:

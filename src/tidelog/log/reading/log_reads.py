@@ -61,7 +61,7 @@ class FetchData:
         return b"" if self.slice is None else self.slice.read()
 
     def batches(self) -> tuple[Piece | None, CorruptMessage | None]:
-        """Return the whole batches, checked, and the problem behind them if one is invalid."""
+        """Return the whole batches, checked, and the problem after them if one is invalid."""
         if self.slice is None:
             return None, None
         start, size = self.slice.position, self.slice.size

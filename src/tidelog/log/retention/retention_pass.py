@@ -88,7 +88,7 @@ def _delete(state: LogState, count: int, reason: str) -> list[DeletedSegment]:
     """Delete the ``count`` oldest segments; the log start moves before they leave the set.
 
     An OSError stops at the segment whose files cannot be renamed: it stays in the log, with all
-    behind it, for the next pass.
+    after it, for the next pass.
     """
     segments = state.local.segments.all
     expired = list(segments[:count])

@@ -1,4 +1,4 @@
-"""The batches of damaged bytes: what is before, between and behind the bad ones.
+"""The batches of damaged bytes: what is before, between and after the bad ones.
 
 A log has no marks between batches. Behind a bad one the walk continues where its length says that
 it ends, if a batch starts there, or else at the next batch with a valid CRC. Kafka has no such
@@ -66,7 +66,7 @@ def walk_past_damage(
 
 
 def behind_damage(records: FileRecords) -> int:
-    """Return where the next valid batch starts behind what ended ``records``; else their end."""
+    """Return where the next valid batch starts after what ended ``records``; else their end."""
     at = records.next_position
     if records.damaged_end > at:
         return records.damaged_end
@@ -74,7 +74,7 @@ def behind_damage(records: FileRecords) -> int:
 
 
 def next_batch(file: OpenFile, position: int, end: int) -> int:
-    """Return where the first valid batch behind the bad one at ``position`` starts; else ``end``.
+    """Return where the first valid batch after the bad one at ``position`` starts; else ``end``.
 
     The bytes of a record may contain whole batches. So one that is found inside the bad batch
     counts only if what follows it looks like a batch too.

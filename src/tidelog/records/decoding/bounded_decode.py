@@ -162,7 +162,7 @@ class _Windows:
             yield array, plain
 
     def _area(self, window: bytearray) -> tuple[Bytes, Ints]:
-        """Return a copy of the window with slack behind it, and the area of its records."""
+        """Return a copy of the window with slack after it, and the area of its records."""
         plain = np.frombuffer(bytes(window) + bytes(SLACK_BYTES), np.uint8)
         area = np.array([0, len(window), *self._fields], np.int64)[:, np.newaxis]
         area[rows.AREA_COUNT] = self._left

@@ -1,4 +1,4 @@
-"""Record areas, the uncompressed bytes behind batch headers, decoded to rows.
+"""Record areas, the uncompressed bytes after batch headers, decoded to rows.
 
 A kernel or its plain-Python equivalent does this; ``unpacked`` prepares areas of compressed batches
 and old formats. Kafka: ``DefaultRecordBatch.uncompressedIterator``.

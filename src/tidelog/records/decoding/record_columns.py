@@ -219,7 +219,7 @@ def decode_to_damage(
 
 
 def _one_by_one(data: Bytes, batches: BatchColumns, limit: int) -> Iterator[RecordColumns]:
-    """Decode batches up to the first that is damaged; raise its error behind what it yields."""
+    """Decode batches up to the first that is damaged; raise its error after what it yields."""
     for at in range(len(batches)):
         one = batches.slice(at, at + 1)
         try:

@@ -138,7 +138,7 @@ def undo_abort(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Truncate the marker that ``abort_transaction`` appended last; the transaction is open again.
 
     Repeatable after a crash. Raises CannotUndo, with nothing changed, if there is no such marker,
-    or if something was appended behind it.
+    or if something was appended after it.
     """
     key, partition = _partition(home.manager, arguments)
     fs = home.machine.fs
@@ -167,11 +167,11 @@ def check_undo(
     offset = int(record.plan["markerOffset"])
     if log_end_offset > offset + 1:
         raise CannotUndo(
-            f"{key} has records from {offset + 1} on, behind the marker at {offset}: what readers"
+            f"{key} has records from {offset + 1} on, after the marker at {offset}: what readers"
             " have seen there would be lost"
         )
     if log_start_offset > offset:
-        raise CannotUndo(f"{key} starts at {log_start_offset}, behind the marker at {offset}")
+        raise CannotUndo(f"{key} starts at {log_start_offset}, after the marker at {offset}")
 
 
 def _check_last(log: Log, key: TopicPartition, record: AbortRecord, offset: int) -> None:

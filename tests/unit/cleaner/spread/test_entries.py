@@ -66,7 +66,7 @@ def test_each_entry_is_taken_with_the_bucket_that_its_hash_selects(buckets: int)
 
 @pytest.mark.parametrize("end", [1, 9, (1 << 20) + 5, (3 << 20) - 1])
 def test_a_set_of_offsets_has_a_bit_for_each(end: int) -> None:
-    """Also where the bits are set in several pieces; bits behind the end are 0."""
+    """Also where the bits are set in several pieces; bits after the end are 0."""
     rng, start = Random(end), 1000
     offsets = sorted({start + rng.randrange(end) for _ in range(end // 16 + 1)})
     superseded = SupersededOffsets.of_range(start, start + end, start + end, with_kernels=False)

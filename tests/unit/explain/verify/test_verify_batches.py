@@ -94,7 +94,7 @@ def test_batches_must_not_overlap(second: int) -> None:
 
 
 def test_of_two_batches_that_overlap_the_damaged_one_is_named() -> None:
-    """The others are counted, also those behind it."""
+    """The others are counted, also those after it."""
     moved = changed(batch(3), base_offset=3 + 8)
     checks, found = checked(GOOD, moved, batch(4), batch(5))
 

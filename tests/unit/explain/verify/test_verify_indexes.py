@@ -65,8 +65,8 @@ def test_right_offset_entries_are_no_finding(entries: list[tuple[int, int]]) -> 
         ([(3, SIZE + 1)], 0, "where no batch starts"),
         ([(3, 2 * SIZE)], 0, "below the batch"),
         ([(3, SIZE), (3, 2 * SIZE)], 8, "does not come after"),
-        ([(7, 9 * SIZE)], 0, "behind the end"),
-        ([(8, SIZE)], 0, "behind the end"),
+        ([(7, 9 * SIZE)], 0, "after the end"),
+        ([(8, SIZE)], 0, "after the end"),
     ],
 )
 def test_a_wrong_offset_entry_is_damage(
@@ -103,7 +103,7 @@ def time_findings(entries: list[tuple[int, int]], *, active: bool = False) -> li
 
 @pytest.mark.parametrize("entries", [[(40, 7)], [(10, 1), (30, 3), (40, 7)], [(30, 5), (40, 6)]])
 def test_right_time_entries_are_no_finding(entries: list[tuple[int, int]]) -> None:
-    """All later timestamps lie behind an entry's offset, the record's own before Kafka 4.1."""
+    """All later timestamps lie after an entry's offset, the record's own before Kafka 4.1."""
     assert time_findings(entries) == []
 
 
@@ -113,7 +113,7 @@ def test_right_time_entries_are_no_finding(entries: list[tuple[int, int]]) -> No
         ([(20, 5), (40, 7)], "later timestamps before its offset"),
         ([(35, 3), (40, 7)], "that no batch up to its offset has"),
         ([(30, 3), (30, 7)], "does not come after"),
-        ([(40, 8)], "behind the records"),
+        ([(40, 8)], "after the records"),
         ([(30, 3)], "lookups miss them"),
         ([], "lookups miss them"),
     ],

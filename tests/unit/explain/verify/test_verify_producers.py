@@ -104,7 +104,7 @@ def test_snapshots_that_agree_have_no_findings() -> None:
     ],
 )
 def test_a_snapshot_that_differs_is_told_with_its_byte(fields: dict[str, int], name: str) -> None:
-    """Of the entry, behind the header of the file."""
+    """Of the entry, after the header of the file."""
     wrong = entry(1, 1)._replace(**fields)
 
     _, ((severity, file, byte, what),) = checked(

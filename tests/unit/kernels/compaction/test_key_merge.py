@@ -80,7 +80,7 @@ def test_clean_records_are_superseded_by_greater_offsets_only(run: Run) -> None:
 
 
 def test_a_larger_table_has_all_entries_of_the_one_before(run: Run) -> None:
-    """Where a search finds them; also those that were behind the end of the smaller one."""
+    """Where a search finds them; also those that were after the end of the smaller one."""
     found = entries(*((key << 28, key) for key in range(7)), (-1, 7), (-2, 8))
     table, larger, lost = slots(9), slots(20), np.zeros(9, np.int64)
     run(merge_entries)(found, 0, 9, table, lost)

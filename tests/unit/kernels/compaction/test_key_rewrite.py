@@ -160,7 +160,7 @@ def test_whole_batches_may_be_noted_only(run: Run) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_too_little_room_is_a_status(run: Run, seed: int) -> None:
-    """Whatever the buffer's size, nothing is written behind it; a small one is BAD_ARGUMENT."""
+    """Whatever the buffer's size, nothing is written after it; a small one is BAD_ARGUMENT."""
     case = Case(seed)
     whole = len(case.plain()[0])
 

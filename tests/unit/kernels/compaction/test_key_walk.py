@@ -106,7 +106,7 @@ def test_headers_are_checked(
     headers: bytes,
     status: int,
 ) -> None:
-    """Their number, names and sizes are, and that the record ends behind them, as readers do."""
+    """Their number, names and sizes are, and that the record ends after them, as readers do."""
     data, areas = areas_of([(1, record(0, 0, b"k", b"v", headers=headers))])
 
     assert run(walk_keys)(data, areas, actions(1), 0, False, table(4))[1] == status

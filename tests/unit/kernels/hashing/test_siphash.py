@@ -21,7 +21,7 @@ VECTORS = {
 @pytest.mark.parametrize("size", VECTORS)
 @pytest.mark.parametrize("slack", [0, 100])
 def test_the_hash_is_that_of_the_reference(size: int, slack: int) -> None:
-    """Bytes behind the input, and whether they may be read, do not change the hash."""
+    """Bytes after the input, and whether they may be read, do not change the hash."""
     buffer = ctypes.create_string_buffer(bytes(range(size)) + b"\xff" * slack, size + slack)
 
     words = siphash128(ctypes.addressof(buffer), size, size + slack, LOW, HIGH)

@@ -66,7 +66,7 @@ def read(log: Log, start: int = 0) -> tuple[list[int], CorruptMessage | None]:
 
 
 def test_a_killed_log_is_not_cut_for_one_damaged_batch() -> None:
-    """The sound records behind it stay and are found; an error names the place of the damage."""
+    """The sound records after it stay and are found; an error names the place of the damage."""
     home = home_of()
     flip(home, 4, 3)
     before = logs_of(home)
@@ -213,7 +213,7 @@ def test_below_the_recovery_point_it_is_believed() -> None:
 
 
 def test_a_flushed_last_batch_that_is_damaged_counts_by_its_offsets() -> None:
-    """The log ends behind it, so that a reader that begins there gets the error, too."""
+    """The log ends after it, so that a reader that begins there gets the error, too."""
     home = home_of(flushed=10)
     flip(home, 9, 3)
     before = logs_of(home)
@@ -313,7 +313,7 @@ def test_a_truncation_above_the_damage_is_refused() -> None:
 
 
 def test_a_damaged_batch_that_states_a_lower_offset_is_truncated_too() -> None:
-    """It lies behind the sound records below the truncation, whatever it states."""
+    """It lies after the sound records below the truncation, whatever it states."""
     home = home_of()
     flip(home, 4, 2)
     log = home.open(clean=False)

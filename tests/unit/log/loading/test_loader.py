@@ -374,7 +374,7 @@ class Notes(LoadWatcher):
 
 
 def test_what_is_cut_is_told_before_it_goes() -> None:
-    """A watcher hears of bad bytes, and of segments behind them, while they can be read."""
+    """A watcher hears of bad bytes, and of segments after them, while they can be read."""
     home = home_of(close=False)
     data = bytearray(home.read(f"{SECOND}.log"))
     data[SIZE + 30] ^= 1
@@ -534,7 +534,7 @@ def test_recovery_cuts_impossible_offsets_and_tells(offset: int) -> None:
 
 
 def test_damage_that_hides_the_end_of_a_clean_log_is_a_storage_error() -> None:
-    """Good batches may lie behind it, so nothing is cut; ``recover`` may cut it."""
+    """Good batches may lie after it, so nothing is cut; ``recover`` may cut it."""
     home = LogHome()
     with home.open() as log:
         for value in VALUES:
@@ -556,7 +556,7 @@ def test_damage_that_hides_the_end_of_a_clean_log_is_a_storage_error() -> None:
 def test_a_power_cut_while_a_log_is_cut_leaves_no_hole(
     kept: Kept | None, keep_cuts: KeepCuts
 ) -> None:
-    """The segments behind a bad batch are durably deleted before the batch is truncated."""
+    """The segments after a bad batch are durably deleted before the batch is truncated."""
     values = [b"%d" % number for number in range(7)]
     for operations in range(300):
         home = home_of(values)

@@ -29,7 +29,7 @@ def lost(data: bytes, position: int) -> LostBytes:
 
 
 def test_batches_behind_a_bad_one_still_read() -> None:
-    """The search continues behind the bad batch, and again behind the next bad one."""
+    """The search continues after the bad batch, and again after the next bad one."""
     bad = bytearray(batch(2))
     bad[-1] ^= 1
     good = batch(0)
@@ -45,7 +45,7 @@ def test_batches_behind_a_bad_one_still_read() -> None:
 
 @pytest.mark.parametrize("stated", [1, 40])
 def test_records_of_a_batch_with_a_wrong_offset_count(stated: int) -> None:
-    """It is cut off with the sound ones behind it, whatever offset it states."""
+    """It is cut off with the sound ones after it, whatever offset it states."""
     found = lost(batch(2) + batch(stated) + batch(6), 0)
 
     assert (found.batches, found.records) == (3, 6)

@@ -103,7 +103,7 @@ def test_a_snapshot_is_written_once_per_offset() -> None:
 
 
 def test_a_corrupt_snapshot_is_dropped_and_an_older_one_taken() -> None:
-    """The batches behind the older one are replayed by the caller.
+    """The batches after the older one are replayed by the caller.
 
     Scenario: ProducerStateManagerTest.testLoadFromEmptySnapshotFile
     """

@@ -149,7 +149,7 @@ def test_a_watermark_between_batches_is_found_after_a_restart() -> None:
 
 
 def test_an_open_transaction_holds_back_committed_readers() -> None:
-    """Records behind an open transaction are not yet decided, for readers of committed ones.
+    """Records after an open transaction are not yet decided, for readers of committed ones.
 
     Scenario: UnifiedLogTest.testFetchUpToLastStableOffset
     """
@@ -284,7 +284,7 @@ def test_a_place_looked_up_before_a_truncation_is_not_kept(
 
 
 def test_offsets_that_go_back_end_a_read_with_an_error() -> None:
-    """Records before the damaged batch are yielded; none behind it is passed over silently."""
+    """Records before the damaged batch are yielded; none after it is passed over silently."""
     home = LogHome(internal_segment_bytes=3 * SIZE)
     log = home.open()
     for value in (b"a", b"b", b"c", b"d"):

@@ -43,7 +43,7 @@ def test_an_impossible_count_is_found_before_memory_is_allocated() -> None:
 
 @pytest.mark.usefixtures("engine")
 def test_records_do_not_leave_their_area() -> None:
-    """Bytes behind an area are never part of a record, though they are in the buffer."""
+    """Bytes after an area are never part of a record, though they are in the buffer."""
     areas = areas_of(walk(PAIR).batches)[:, :1].copy()
     areas[1, 0] -= 1
 

@@ -18,7 +18,7 @@ PACKED = build_batch(RECORDS, codec=Codec.ZSTD)
 
 
 def test_areas_are_contiguous_with_slack_behind() -> None:
-    """Areas share one buffer, with slack behind it that kernels may read."""
+    """Areas share one buffer, with slack after it that kernels may read."""
     data = as_bytes(PLAIN + PACKED)
 
     plain, areas = Unpacked(data, walk(data).batches).areas()

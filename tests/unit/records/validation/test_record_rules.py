@@ -42,7 +42,7 @@ def rules_of(
 
 
 def check(records: Sequence[tuple[int, bytes | None]], rules: RecordRules, **spec: Any) -> Summary:
-    """Check one batch of these timestamps and keys, behind 7 other bytes."""
+    """Check one batch of these timestamps and keys, after 7 other bytes."""
     batch = build_batch([(time, key, b"v", ()) for time, key in records], **spec)
     row = walk(batch).batches.row(0)
     area = area_of(row)

@@ -130,7 +130,7 @@ def test_the_callers_bytes_stay_as_they_are() -> None:
 
 
 def test_a_bytearray_of_staged_batches_is_stamped_in_place() -> None:
-    """The log owns such a bytearray; other bytes, and one with bytes behind it, are copied."""
+    """The log owns such a bytearray; other bytes, and one with bytes after it, are copied."""
     staged = build_batch(RECORDS) * 2
     buffer = bytearray(staged)
     longer = bytearray(staged + b"more")

@@ -141,7 +141,7 @@ def test_checksums_need_not_be_verified() -> None:
 
 
 def test_damage_is_skipped_on_request(caplog: pytest.LogCaptureFixture) -> None:
-    """``skipDamage`` reads on behind it; a warning names file, bytes and offsets."""
+    """``skipDamage`` reads on after it; a warning names file, bytes and offsets."""
     home = home_with([BATCHES[0], flipped(BATCHES[1], at=-4)], BATCHES[2:])
 
     assert offsets(reader(home, skip_damage=True), 0, 3) == [0, 2]

@@ -485,7 +485,7 @@ def test_an_empty_first_batch_is_repeated_as_it_was() -> None:
 
 @pytest.mark.parametrize("count", [2, 5])
 def test_a_topic_made_again_before_the_first_rows_is_another_one(count: int) -> None:
-    """Its records are not taken for those behind the first offset of the old one."""
+    """Its records are not taken for those after the first offset of the old one."""
     topics = Topics(a=1)
     topics.append("a", 3)
     strict, lenient = topics.plan(), topics.plan(failOnDataLoss="false")

@@ -50,7 +50,7 @@ COMMAND: Final = Command(
     epilog="txns abort TOPIC-PARTITION --producer-id N: print the marker that would abort the\n"
     "open transaction of a producer, and what readers see from then on; --execute writes it.\n"
     "txns abort TOPIC-PARTITION --undo: print whether that marker can be taken back, as long\n"
-    "as nothing is appended behind it; --execute does so.",
+    "as nothing is appended after it; --execute does so.",
     printed_events={"truncated-below-high-watermark"},
 )
 

@@ -62,7 +62,7 @@ def test_what_began_below_the_log_start_is_named_without_its_time(topic: Cli) ->
 
 
 def test_damage_is_reported_and_ends_with_1(topic: Cli) -> None:
-    """What lies behind it is not known."""
+    """What lies after it is not known."""
     begin(topic, 9)
     log = topic.log_file()
     data = bytearray(log.read_bytes())
