@@ -287,7 +287,7 @@ class History:
                 self.unsettled = ()
 
     def refused(self, act: Act, before: Held, safe: int) -> None:
-        """Go on after an error: nothing has changed, or the log has to be opened again."""
+        """Continue after an error: nothing has changed, or the log has to be opened again."""
         self.home.fs.mend()
         log = self.log
         if not (log.is_offline or act.name == "close"):

@@ -547,7 +547,7 @@ def _go_on(act: Act, program: Program) -> Iterator[str]:
         yield f"next act: {problem}"
     yield from _look(act, program, program.logs, "live")
     if act.name == "move":
-        return  # it goes on in background, and renames what is being copied here
+        return  # it continues in background, and renames what is being copied here
     killed = Path(f"{program.top} killed")
     shutil.copytree(program.top, killed)
     yield from _opened(act, Program(killed, act.is_service, kept=program.kept), "after a kill")

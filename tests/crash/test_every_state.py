@@ -258,7 +258,7 @@ def check_checkpoints(story: Story, log: Log) -> None:
 
 
 def check_goes_on(story: Story, log: Log) -> None:
-    """Appends go on, and a clean end leaves everything in order."""
+    """Appends continue, and a clean end leaves everything in order."""
     before = all_values(log)
     log.append_records([(NOW_MS, b"k", b"after", ())])
     end = log.log_end_offset

@@ -153,7 +153,7 @@ def test_every_use_in_a_child_is_refused_by_name(logs: tidelog.Logs, tmp_path: P
 def test_nothing_is_written_deleted_or_unlocked_by_closing_in_a_child(
     logs: tidelog.Logs, tmp_path: Path
 ) -> None:
-    """Leaving the with, normally or by an error, does nothing there; the parent goes on."""
+    """Leaving the with, normally or by an error, does nothing there; the parent continues."""
     writer, reader, txn = logs.writer("t"), logs.reader("u", group="g"), logs.transaction("id")
     manager, log, beside = logs.manager, logs.partition("t", 0).log, tidelog.AsyncLogs(logs)
     cleaner, scheduler = manager.cleaning.cleaner, logs._scheduler
@@ -432,7 +432,7 @@ def test_a_child_may_open_another_directory_and_not_the_same(
         os.getpid(),
         [b"of the child", b"of the child"],
     )
-    assert logs.append("t", b"goes on").offset == 6
+    assert logs.append("t", b"continues").offset == 6
 
 
 def test_what_only_reads_goes_on_in_a_child(logs: tidelog.Logs, tmp_path: Path) -> None:
@@ -447,7 +447,7 @@ def test_what_only_reads_goes_on_in_a_child(logs: tidelog.Logs, tmp_path: Path) 
 
     assert in_child(read) == [[b"1", b"2", b"3", b"4", b"5"], [b"4", b"5"]]
     assert [record.value for record in reading] == [b"1", b"2", b"3", b"4", b"5"]
-    assert logs.append("t", b"goes on").offset == 6
+    assert logs.append("t", b"continues").offset == 6
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])

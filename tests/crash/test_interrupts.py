@@ -1,4 +1,4 @@
-"""Interrupts at every line of every act: the whole act or none, and all goes on."""
+"""Interrupts at every line of every act: the whole act or none, and all continues."""
 
 from __future__ import annotations
 

@@ -372,7 +372,7 @@ def cases(name: str, seed: int = 0) -> Iterator[Case]:
 def steps_done(act: Act, run: Run, least: int, world: World) -> int:
     """Return after how many steps of a run without a fault the state is this; at least ``least``.
 
-    Tasks in background may have gone on with the act.
+    Tasks in background may have continued with the act.
     """
     now, states = state_of(world.manager), run.states
     if act.is_placed_anywhere:
@@ -502,7 +502,7 @@ def test_a_topic_is_deleted_on_a_full_disk() -> None:
 
 
 def test_retention_works_on_a_full_disk() -> None:
-    """Segments are deleted, and appends go on by themselves."""
+    """Segments are deleted, and appends continue by themselves."""
     home, manager = full()
     with pytest.raises(KafkaStorageError):
         fill(manager, "other", 0, 1000)

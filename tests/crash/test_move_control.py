@@ -63,7 +63,7 @@ def check_after_a_cut(home: ManagerHome, *, has_returned: bool) -> bool:
     """Start a service; return whether it continues with the move. No record is lost."""
     with home.open(**SLOW) as manager:
         is_moving = bool(manager.moves())
-        assert not (has_returned and is_moving), "a cancelled move went on"
+        assert not (has_returned and is_moving), "a cancelled move continued"
         assert manager.partition(*KEY).log.directory == "/a/t-0"
         assert values(manager, *KEY) == EXPECTED
         manager.throttle_moves(10**9)
@@ -98,7 +98,7 @@ def test_a_power_cut_leaves_the_move_whole_or_cancelled(
             home.power_cut()
             continued += check_after_a_cut(home, has_returned=has_returned)
             cuts += 1
-    enumerated("cuts after which the move went on", continued, at_least=2)
+    enumerated("cuts after which the move continued", continued, at_least=2)
     enumerated("cuts after which it was cancelled", cuts - continued, at_least=2)
 
 

@@ -114,4 +114,4 @@ def test_a_crash_in_a_move_leaves_one_directory_that_takes_appends(
             moved += check(home, expected) == target
         operations += 1
     enumerated("appends accepted", accepted, at_least=10)
-    enumerated("moves that went on", moved, at_least=10)
+    enumerated("moves that continued", moved, at_least=10)

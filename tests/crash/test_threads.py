@@ -53,7 +53,7 @@ PATIENCE_NS = 60_000_000_000
 
 
 class Traffic:
-    """A log with everything that goes on around it, each on a thread of its own."""
+    """A log with everything that continues around it, each on a thread of its own."""
 
     def __init__(self, log: Log, seconds: float) -> None:
         self.log = log
@@ -248,7 +248,7 @@ class Ends(LogListener):
 
 
 def test_another_thread_can_append_while_a_listener_runs() -> None:
-    """A listener holds no lock of the log: what it waits for can go on."""
+    """A listener holds no lock of the log: what it waits for can continue."""
     log = LogHome().open()
     data = build_batch([(0, None, b"value", ())])
 

@@ -109,7 +109,7 @@ def owners_records(logs: Logs) -> dict[str, Callable[[], Iterable[Record_]]]:
         "Logs.follow committed": lambda: shown(logs.follow("t", idle_ms=0, isolation=COMMITTED)),
         "a group": lambda: _of_group(logs, "all"),
         "a group committed": lambda: _of_group(logs, "committed", isolation=COMMITTED),
-        "a group that goes on": lambda: _continued(logs),
+        "a group that continues": lambda: _continued(logs),
     }
 
 
@@ -137,7 +137,7 @@ def _continued(logs: Logs) -> Iterator[Record_]:
         except TidelogError as error:
             at, again = reader.positions, found(reader.read)
             stays = again.yielded == [] and reader.positions == at
-            assert stays, (error, again)  # noqa: PT017 - the error goes on to the caller
+            assert stays, (error, again)  # noqa: PT017 - the error continues to the caller
             raise error if again.error is None else again.error from error
 
 

@@ -90,7 +90,7 @@ class Model:
         self.fs.descriptors.evict(self.rng.randrange(1, FILES))
 
     def hold(self, at: int) -> None:
-        """Begin to hold a file; the model holds the same bytes, which writes go on changing."""
+        """Begin to hold a file; the model holds the same bytes, which writes keep changing."""
         file, expected = self.files[at]
         self.held.append((file.hold(), expected))
 

@@ -194,7 +194,7 @@ class Copying:
         assert query.awaitTermination(TIMEOUT_S)
 
     def stopped(self, **stop: Any) -> bool:
-        """Copy until a commit is stopped, then go on; return whether the query failed."""
+        """Copy until a commit is stopped, then continue; return whether the query failed."""
         has_failed = False
         with suppress(FileNotFoundError):
             os.unlink(self.stop_file)

@@ -96,6 +96,13 @@ PHRASES: Final = (
         "the_batches_behind_it;bytes_behind_the_last_one;lies_behind_damage;continues_behind_it",
         "the_test_behind_each_promise;how_far_is_it_behind_the_latest_offset;it_left_a_log_behind",
     ),
+    Phrase(
+        r"\b(go|goes|going|went|gone)_on\b(?!_(to|the|a|an)\b)",
+        "continue",
+        "other_disks_go_on;the_log_goes_on_after_them;and_went_on.",
+        "it_is_ongoing;it_goes_on_to_fail",
+    ),
+    Phrase(r"\bfrom_the_begin\b|\bat_the_begin\b", "start, beginning", "bytes_from_the_begin"),
     Phrase(r"\bnobody_asked\b", "was not requested", "nobody_asked_to_move"),
 )
 PAGE_FOLDERS: Final = ("benchmarks", "docs", "examples", "peer", "src", "tests", "tools")

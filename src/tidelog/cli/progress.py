@@ -330,7 +330,7 @@ def showing_load() -> Iterator[ShownLoad]:
 
 
 class ShownLoad:
-    """Shows how much is loaded, whenever loading asks whether to go on."""
+    """Shows how much is loaded, whenever loading asks whether to continue."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -341,7 +341,7 @@ class ShownLoad:
         self._manager = manager
 
     def should_stop(self) -> bool:
-        """Show how much is loaded; return False, to go on."""
+        """Show how much is loaded; return False, to continue."""
         progress = None if self._manager is None else self._manager.progress
         if progress is not None:
             amounts = progress.done_of_all()

@@ -194,7 +194,7 @@ class Logs(OfOneProcess):
     def move_partition(
         self, topic: str, partition: int, path: str | os.PathLike[str], *, wait: bool = True
     ) -> None:
-        """Move a partition to another of the directories; appends and reads go on meanwhile.
+        """Move a partition to another of the directories; appends and reads continue meanwhile.
 
         Without ``wait`` it is only begun, and also continues after the next start.
 

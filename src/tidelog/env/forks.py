@@ -3,7 +3,7 @@
 The child has copies of all objects, but neither the parent's locks on files nor its threads, and a
 lock that another thread held at that moment is never released. So whatever writes belongs to the
 process that opened it: in a child every use of it raises ``ForkedProcess``, except that closing
-does nothing. Whatever only reads goes on. Kafka does not fork.
+does nothing. Whatever only reads continues. Kafka does not fork.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ending background work in order: no further task begins, and those that run are waited for.
 
 Kafka: ``KafkaScheduler.shutdown``, which waits for all tasks at once. Here the owner of a few
-tasks ends those before it closes what they use, while other tasks go on.
+tasks ends those before it closes what they use, while other tasks continue.
 """
 
 from __future__ import annotations

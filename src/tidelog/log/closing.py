@@ -74,7 +74,7 @@ def rename_directory_locked(state: LogState, name: str, *, goes_on: bool) -> Non
 
 
 def _move_locked(state: LogState, target: str) -> None:
-    """Rename the log's directory, and let everything that is open go on under the new path."""
+    """Rename the log's directory, and let everything that is open continue under the new path."""
     context = state.context
     context.fs.rename(context.directory, target)
     context.directory = target

@@ -1,6 +1,6 @@
 """Flushing a log and raising its recovery point. Kafka: ``UnifiedLog.flush`` and ``roll``.
 
-Files are synced without the log's lock, so that appends go on meanwhile.
+Files are synced without the log's lock, so that appends continue meanwhile.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class Listeners:
                 continue  # it was removed after the change
             try:
                 method(offset)
-            except Exception:  # noqa: BLE001 - whatever it is, others go on
+            except Exception:  # noqa: BLE001 - whatever it is, others continue
                 _log.exception(
                     "listener-failed log=%s listener=%s offset=%s", self._name(), listener, name
                 )

@@ -142,7 +142,7 @@ class Partition(OfOneProcess):
         self._error = error
 
     def use(self, log: Log) -> None:
-        """Go on with ``log``, which holds the same records; listeners move to it.
+        """Continue with ``log``, which holds the same records; listeners move to it.
 
         The caller holds ``lock``. The high watermark does not go back.
         """

@@ -152,7 +152,7 @@ class _Walk:
 
     @property
     def _anchor(self) -> int:
-        """Where to go on: with the last batch found, so that what follows it is checked again."""
+        """Where to continue: the last batch found, so that what follows it is checked again."""
         return self._start - (self._start > self._first)
 
     def _records_of(self, segment: ReadOnlySegment) -> FileRecords:

@@ -94,7 +94,7 @@ class LogFollower:
 
         Raises:
             OffsetOutOfRange: ``next_offset`` is below the log start or above the log end by now;
-                set it to go on.
+                set it to continue.
             CorruptMessage, KafkaStorageError: as ``ReadOnlyLog.columns``.
         """
         log = self.opened_if_changed()

@@ -27,7 +27,7 @@ def undone_on_error(path: str) -> Iterator[ExitStack]:
 
     ``path`` is what the change is about. The body's error is raised, or UndoFailed if a callback
     raises OSError; the callbacks before it are called all the same. KeyboardInterrupt and
-    MemoryError are errors of the body, too: a program may catch them and go on.
+    MemoryError are errors of the body, too: a program may catch them and continue.
     """
     undo = ExitStack()
     try:

@@ -43,7 +43,7 @@ class RequestLook(Protocol):
     """What answers the requests of other processes."""
 
     def look(self) -> None:
-        """Look for requests, and go on with those in hand."""
+        """Look for requests, and continue with those in hand."""
 
     def stop(self) -> None:
         """Begin nothing more, and wait for what runs."""
@@ -194,7 +194,7 @@ class BackgroundTasks:
         return count
 
     def answer_requests(self) -> None:
-        """Begin what other processes requested, and go on with what was begun."""
+        """Begin what other processes requested, and continue with what was begun."""
         self._requests.look()
 
     def commit_ready(self) -> None:

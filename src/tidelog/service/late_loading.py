@@ -42,11 +42,11 @@ class _StopWatcher(LoadWatcher):
         self._should_stop = should_stop
 
     def progressed(self, progress: RecoveryProgress) -> None:  # noqa: ARG002 - an override
-        """Check whether to go on."""
+        """Check whether to continue."""
         self._check()
 
     def recovering(self, directory: str, segments_left: int) -> None:  # noqa: ARG002 - an override
-        """Check whether to go on."""
+        """Check whether to continue."""
         self._check()
 
     def _check(self) -> None:

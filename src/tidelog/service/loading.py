@@ -85,7 +85,7 @@ class _Watcher(LoadWatcher):
         self._check = check
 
     def progressed(self, progress: RecoveryProgress) -> None:
-        """Take note of how much is checked, and check whether to go on."""
+        """Take note of how much is checked, and check whether to continue."""
         self._progress.checked(self._directory, self._thread, progress.done_bytes)
         self._check()
 

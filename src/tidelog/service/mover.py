@@ -592,7 +592,7 @@ def _align(current: Log, copy: Log) -> None:
 
 
 def _take_up(key: TopicPartition, current: Log, copy: Log) -> None:
-    """Let a copy that an earlier process has left go on, or begin again if it is of other records.
+    """Continue a copy that an earlier process has left, or begin again if it is of other records.
 
     The log may have been truncated, or have lost its end, while the copy's directory was offline,
     and have grown again since: what the two hold at the end of the copy differs then.

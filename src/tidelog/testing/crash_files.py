@@ -152,7 +152,7 @@ class CrashFileSystem:
             self._locked.clear()
 
     def end_process(self, *, holds_locks: bool) -> None:
-        """After a planned crash, end the process that it hit, and let the others go on.
+        """After a planned crash, end the process that it hit, and let the others continue.
 
         The disk keeps everything. Locks are released if it is the process that holds them.
         """

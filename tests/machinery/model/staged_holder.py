@@ -275,7 +275,7 @@ class HolderSteps:
         elif claimed in state.files:
             yield Step(_name(holder), f"delete {claimed}", state.changed((claimed, None)))
         else:
-            yield Step(_name(holder), "go on", state.at("idle", attempt=None))
+            yield Step(_name(holder), "continue", state.at("idle", attempt=None))
 
     def _refuse_own(self, state: State, holder: Holder, number: int) -> Step[State]:
         """Delete its own manifest, durably and before the lock is free, then report."""

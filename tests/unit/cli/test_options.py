@@ -32,7 +32,7 @@ WHOLE_TOPICS = {
 DIFFERENT = {
     "--to": "where a range of offsets ends; a directory or topic that is written to",
     "--from": "cat also takes the word end",
-    "--follow": "cat goes on reading; alter lets a setting follow the process that opens a topic",
+    "--follow": "cat continues reading; alter lets a setting follow the process that opens a topic",
     "--format": "cat has more forms to write than append has to read",
     "--dir": "several for commands that take several",
 }

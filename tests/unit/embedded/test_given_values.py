@@ -209,7 +209,7 @@ def test_an_existing_topic_is_returned_if_it_is_as_asked_for(logs: Logs) -> None
 def test_a_difference_that_was_given_is_an_error_that_names_it(
     logs: Logs, partitions: int | None, config: Any, named: str
 ) -> None:
-    """A program must not go on with a topic that, say, keeps less than it has asked for."""
+    """A program must not continue with a topic that, say, keeps less than it has asked for."""
     topic = logs.create_topic("t", 2, {"retention.ms": 5})
 
     with pytest.raises(TopicAlreadyExists) as caught:

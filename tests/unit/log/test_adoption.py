@@ -64,7 +64,7 @@ def recovered(home: LogHome) -> dict[str, bytes]:
 
 
 def test_a_file_becomes_the_active_segment() -> None:
-    """It gets no copy: its name moves, and readers and appends go on after its last batch."""
+    """It gets no copy: its name moves, and readers and appends continue after its last batch."""
     home, log = opened()
     adopt(home, log, batch(b"a", 2), batch(b"b", 3) + batch(b"c", 4))
     log.append_as_leader(batch(b"d", 0))

@@ -357,7 +357,7 @@ def test_an_aborted_transaction_is_indexed_and_stable_once_replicated() -> None:
 
 
 def test_a_full_disk_changes_nothing_and_passes() -> None:
-    """ENOSPC fails the append with the log as it was; when space returns, appends go on."""
+    """ENOSPC fails the append with the log as it was; when space returns, appends continue."""
     home = LogHome()
     log = home.open()
     log.append_as_leader(batch(b"a"))

@@ -166,7 +166,7 @@ def test_segments_are_found_by_offsets() -> None:
 
 
 def test_deleting_segments_changes_no_offset_at_the_end() -> None:
-    """Appends go on where they were, also after a restart.
+    """Appends continue where they were, also after a restart.
 
     Scenario: UnifiedLogTest.testThatGarbageCollectingSegmentsDoesntChangeOffset
     """

@@ -58,7 +58,7 @@ def test_a_new_log_has_the_leader_epoch_0() -> None:
 
 
 def test_a_log_keeps_the_leader_epoch_it_has() -> None:
-    """Batches appended to a log of Kafka's go on in its newest epoch."""
+    """Batches appended to a log of Kafka's continue in its newest epoch."""
     home = home_with_topic()
     with home.open() as directory:
         partition = directory.partition("t", 0)

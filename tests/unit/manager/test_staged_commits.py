@@ -391,7 +391,7 @@ def test_a_full_disk_after_the_commit_point_says_that_it_is_committed() -> None:
 
 
 def test_a_pending_transaction_blocks_only_the_partitions_that_it_names() -> None:
-    """Their appends and commits get a retriable error; reads, and other partitions, go on."""
+    """Their appends and commits get a retriable error; reads, and other partitions, continue."""
     home = home_with_topics()
     with pending(home) as logs:
         with pytest.raises(CommitPending) as caught:

@@ -179,7 +179,7 @@ def test_why_a_transaction_is_pending_is_said_of_an_interrupt_too(
 
 
 def test_a_commit_is_finished_in_a_log_whose_reopening_was_interrupted_too() -> None:
-    """It was closed, and is opened before the commit goes on; until then nothing moves in it."""
+    """It was closed, and is opened before the commit continues; until then nothing moves in it."""
     manager = ManagerHome().open()
     manager.create_topic("t")
     manager.staged_commits.on_point = interrupt_at_commit_point

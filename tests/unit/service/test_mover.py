@@ -41,7 +41,7 @@ def two_directories(seed: int = 0) -> ManagerHome:
 
 
 def test_a_partition_moves_with_all_its_records() -> None:
-    """Its readers and writers go on with the same partition."""
+    """Its readers and writers continue with the same partition."""
     home = two_directories()
     with home.open() as manager:
         manager.create_topic("t")

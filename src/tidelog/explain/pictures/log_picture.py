@@ -42,7 +42,7 @@ OTHERS: Final = -2
 
 AxisPosition = Annotated[
     int,
-    "Where it begins, in bytes from the begin of the first `.log` file, the files one after the"
+    "Where it begins, in bytes from the start of the first `.log` file, the files one after the"
     " other.",
 ]
 PlanError = Annotated[TextOrEmpty, "Why it could not be planned; null: no error."]

@@ -143,7 +143,7 @@ def read_content(file: OpenFile) -> CutContent:
             f"{file.path} has version {end.version}; this release reads up to {VERSION}"
         )
     if end.version < 1 or not 0 < end.description_bytes <= min(start, MAX_DESCRIPTION_BYTES):
-        raise CorruptFile(f"{file.path} does not end as a cut file")
+        raise CorruptFile(f"{file.path} is damaged: the description at its end is invalid")
     begin = start - end.description_bytes
     try:
         described = _described(json.loads(file.pread(end.description_bytes, begin)))

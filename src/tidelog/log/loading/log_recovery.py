@@ -321,7 +321,7 @@ class SegmentRecovery:
     ) -> None:
         """Keep what is about to be cut, then remove the segments after it; add it to ``cuts``.
 
-        Not for zeros that a roll would have trimmed: the log goes on after them.
+        Not for zeros that a roll would have trimmed: the log continues after them.
         """
         if behind and _is_untrimmed(cut, behind[0]):
             return

@@ -230,7 +230,7 @@ class ProducerStateManager:
         return self.map_end_offset
 
     def take_snapshot_if_room(self, *, sync: bool = True) -> int | None:
-        """Do as ``take_snapshot``, but go on without one where the disk is full.
+        """Do as ``take_snapshot``, but continue without one where the disk is full.
 
         It can be made again from the records. The snapshot of a clean shutdown cannot be left out.
         """
@@ -272,7 +272,7 @@ class ProducerStateManager:
         self.map_end_offset = offset
 
     def return_to(self, offset: int) -> None:
-        """Go on from ``offset``, after which there are no batches and no snapshot counts."""
+        """Continue from ``offset``, after which there are no batches and no snapshot counts."""
         self.map_end_offset = offset
         below = (at for at in self.snapshots.offsets if at <= offset)
         self.last_snapshot_offset = max(below, default=0)

@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 def _raising_first(
     fail: Callable[[TopicPartition, KafkaStorageError], None],
 ) -> Iterator[OnFailure]:
-    """Pass errors of disks to ``fail``, so that other disks go on; raise the first at the end."""
+    """Pass errors of disks to ``fail``, so that others continue; raise the first at the end."""
     errors: list[KafkaStorageError] = []
 
     def note(keys: Sequence[TopicPartition], error: KafkaStorageError) -> None:

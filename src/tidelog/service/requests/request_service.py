@@ -73,7 +73,7 @@ class _Job:
         self.moving: list[TopicPartition] = []
         self.has_begun = False
         self.lock: Final = RLock()
-        """Held while the job is answered, or its moves go on."""
+        """Held while the job is answered, or its moves continue."""
 
 
 class RequestService:
@@ -101,7 +101,7 @@ class RequestService:
     # A pass
 
     def look(self) -> None:
-        """Go on with what was claimed; claim what is new, and clear what is old.
+        """Continue with what was claimed; claim what is new, and clear what is old.
 
         Each directory is listed once.
         """

@@ -121,7 +121,7 @@ def _resolve(
             with directories.open(*partition) as log:
                 start, end = bounds(log, options, policy)
                 bad = log.damage_at(end, committed=options.committed)
-                # No task would come to it: it keeps the read from beginning, or from going on.
+                # No task would come to it: it keeps the read from beginning, or from continuing.
                 if bad is not None and (start >= end or end < log.log_end_offset):
                     raise bad
                 policy.report_holes(log, directories.holes(log, start, end))

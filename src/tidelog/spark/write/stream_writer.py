@@ -76,6 +76,7 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
     @worker_task()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
         """Stage the rows of one task attempt; runs in a worker."""
+        import pyspark
         from pyspark import TaskContext
 
         context, plan = TaskContext.get(), self._plan
@@ -84,7 +85,10 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         query_id = context.getLocalProperty(QUERY_ID)
         batch_id = context.getLocalProperty(BATCH_ID)
         if query_id is None or batch_id is None:
-            raise InvalidArgument("this Spark gives a task no ids of its query and batch")
+            raise InvalidArgument(
+                f"PySpark {pyspark.__version__} gives a task no ids of query and batch,"
+                " without which a streaming write cannot be repeated safely"
+            )
         stream = StreamBatch(query_id, int(batch_id))
         return stage_rows(
             *(self._options, plan, iterator),

@@ -186,7 +186,7 @@ def test_files_that_wait_for_deletion_are_one_finding(home: LogHome) -> None:
 
 
 def test_a_partition_that_cannot_be_looked_at_is_damage(home: LogHome) -> None:
-    """It is not taken for one that was deleted meanwhile, and the check of others goes on."""
+    """It is not taken for one that was deleted meanwhile, and the check of others continues."""
     failed = OSError(errno.EIO, "the disk failed")
     home.fs.fail("list", home.directory, failed, count=9)
     home.fs.fail("exists", home.directory, failed, count=9)

@@ -158,7 +158,7 @@ def test_a_clean_log_is_not_recovered(number: int, bit: int) -> None:
 
 @pytest.mark.parametrize("bit", [1, 2, 5, 30, 31, 62])
 def test_damage_in_a_segment_does_not_take_those_behind_it(bit: int) -> None:
-    """The chain goes on in them, so they stay too."""
+    """The chain continues in them, so they stay too."""
     home = home_of(12, per_segment=4)
     flip(home, 5, bit, 4)
     before = logs_of(home)

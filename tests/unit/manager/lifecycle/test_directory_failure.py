@@ -1,4 +1,4 @@
-"""A disk fails under a running manager; the others go on."""
+"""A disk fails under a running manager; the others continue."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_directory_that_comes_back_has_its_logs() -> None:
 
 
 def test_a_full_disk_is_no_failed_one() -> None:
-    """Appends raise, reads go on, and appends work again once there is space."""
+    """Appends raise, reads continue, and appends work again once there is space."""
     home = ManagerHome()
     with home.open() as manager:
         manager.create_topic("t")

@@ -117,7 +117,7 @@ def test_another_open_transaction_holds_readers_where_it_begins(
 
 
 def test_the_producer_may_begin_another_transaction(home: ManagerHome, manager: LogService) -> None:
-    """The marker keeps its epoch, as that of Kafka's tool: its sequences go on."""
+    """The marker keeps its epoch, as that of Kafka's tool: its sequences continue."""
     act(home, manager, "abort-transaction", TXN)
     append(home, manager, producer_id=9, base_sequence=2)
 
@@ -143,7 +143,7 @@ def test_another_transaction_than_the_planned_one_is_refused(
 
 
 def test_an_undone_abort_leaves_the_log_as_it_was(home: ManagerHome, manager: LogService) -> None:
-    """Byte for byte, with the transaction open; its producer can go on and commit it."""
+    """Byte for byte, with the transaction open; its producer can continue and commit it."""
     before = home.fs.read("/a/t-0/" + "0" * 20 + ".log")
     act(home, manager, "abort-transaction", TXN)
     row = act(home, manager, "undo-abort", UNDO)

@@ -126,7 +126,7 @@ def test_no_rows_make_no_files() -> None:
 
 
 def test_a_task_holds_at_most_its_buffer() -> None:
-    """It writes runs as it goes on; the rows of a partition stay in order."""
+    """It writes runs as it continues; the rows of a partition stay in order."""
     task = Task(PLAN._replace(partitions=2))
     for number in range(64):
         task.append(value=[bytes([number]) * (250 << 10)] * 2, partition=[0, 1])
@@ -169,7 +169,7 @@ def test_a_failed_attempt_deletes_its_file() -> None:
 
 
 def test_a_task_whose_disk_fails_stages_nothing_more() -> None:
-    """Rows are missing from then on, so even one that went on would have no runs to commit."""
+    """Rows are missing from then on, so even one that continued would have no runs to commit."""
     task = Task()
     task.fs.fail("pwrite", ".staged", OSError(errno.ENOSPC, "full"))
     with pytest.raises(KafkaStorageError, match=r"staging in /data failed: .*full"):

@@ -67,7 +67,7 @@ def test_nothing_is_kept_on_request(torn: Cli) -> None:
 
 
 def test_without_space_recover_ends_with_3(torn: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is cut then, and the message says how to go on."""
+    """Nothing is cut then, and the message says how to continue."""
     before = torn.log_file().read_bytes()
     real = SystemFiles.open
 
