@@ -73,9 +73,10 @@ def test_the_readme_counts_the_packages_of_an_installation_without_spark(
 def test_an_extra_is_for_what_is_built(root: Path, project: dict[str, Any]) -> None:
     """Each extra but that for development belongs to a package under ``src/tidelog``."""
     extras = set(project["optional-dependencies"]) - {"dev"}
+    rooms = {"arrow": "arrow", "spark": "spark", "sql": "cli/sql"}
 
-    assert extras == {"arrow", "spark"}
-    assert all((root / "src" / "tidelog" / extra).is_dir() for extra in extras)
+    assert extras == rooms.keys()
+    assert all((root / "src" / "tidelog" / room).is_dir() for room in rooms.values())
 
 
 def test_every_dependency_has_a_reason(root: Path, project: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ DuckDB and Polars query such an object as they query Parquet files.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -16,10 +17,10 @@ import pyarrow.dataset as ds
 from tidelog.arrow.filter_bounds import bounds_in, columns_in, partitions_in
 from tidelog.arrow.schema import SCHEMA_WITH_HEADERS, select
 from tidelog.arrow.topic_read import Times, narrowed
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, TidelogError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import polars as pl
 
@@ -45,11 +46,16 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
     """
 
     def __init__(
-        self, read: TopicRead, stream: TableStream, only: ds.Expression | None = None
+        self,
+        read: TopicRead,
+        stream: TableStream,
+        only: ds.Expression | None = None,
+        note: Callable[[TidelogError], object] | None = None,
     ) -> None:
         self._read = read
         self._stream = stream
         self._only = only
+        self._note = note
 
     def __repr__(self) -> str:
         return f"<TopicDataset {self._read.topic} in {', '.join(self._read.paths)}>"
@@ -132,7 +138,14 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
     def filter(self, expression: ds.Expression) -> TopicDataset:
         """Return a dataset of the rows that match."""
         both = expression if self._only is None else self._only & expression
-        return TopicDataset(self._read, self._stream, both)
+        return TopicDataset(self._read, self._stream, both, self._note)
+
+    def noting(self, note: Callable[[TidelogError], object]) -> TopicDataset:
+        """Return a dataset that passes each error of a scan to ``note`` before it is raised.
+
+        A program that takes Arrow's streams, as DuckDB, keeps only the text of the error.
+        """
+        return TopicDataset(self._read, self._stream, self._only, note)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)
@@ -173,16 +186,32 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
     # How it reads
 
     def _reader(self, names: Sequence[str], wanted: ds.Expression | None) -> pa.RecordBatchReader:
+        with self._noting():
+            return self._opened(names, wanted)
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        try:
+            yield
+        except TidelogError as error:
+            if self._note is not None:
+                self._note(error)
+            raise
+
+    def _noted(self, tables: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with self._noting():
+            yield from tables
+
+    def _opened(self, names: Sequence[str], wanted: ds.Expression | None) -> pa.RecordBatchReader:
         if self._only is not None:
             wanted = self._only if wanted is None else self._only & wanted
         stream, ranges = replace(self._stream, names=tuple(names)), self._read.plan()
         schema = stream.schema
         if wanted is None:
-            return pa.RecordBatchReader.from_batches(schema, stream.tables(ranges))
+            return pa.RecordBatchReader.from_batches(schema, self._noted(stream.tables(ranges)))
         stream, ranges = self._pushed_down(stream, ranges, wanted)
-        return pa.RecordBatchReader.from_batches(
-            schema, _matching(stream.tables(ranges), wanted, names)
-        )
+        tables = _matching(self._noted(stream.tables(ranges)), wanted, names)
+        return pa.RecordBatchReader.from_batches(schema, tables)
 
     def _pushed_down(
         self, stream: TableStream, ranges: list[LogRange], wanted: ds.Expression
@@ -213,7 +242,7 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
 
 
 def _matching(
-    tables: Generator[pa.RecordBatch, None, None], wanted: ds.Expression, names: Iterable[str]
+    tables: Iterator[pa.RecordBatch], wanted: ds.Expression, names: Iterable[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows that match, with the columns ``names``."""
     for table in tables:

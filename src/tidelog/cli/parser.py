@@ -31,6 +31,7 @@ COMMAND_MODULES: Final = {
     "append": "records.append_command",
     "staged": "records.staged_command",
     "cat": "records.cat_command",
+    "sql": "records.sql_command",
     "offsets": "records.offsets_command",
     "txns": "records.txns_command",
     "groups": "records.groups_command",

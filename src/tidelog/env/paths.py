@@ -31,3 +31,11 @@ def absolute_paths(given: Paths) -> list[str]:
     if not several:
         raise InvalidArgument("no data directory is named")
     return [absolute_path(one) for one in several]
+
+
+def new_temporary_path(prefix: str) -> str:
+    """Return a path for temporary files at which there is nothing yet."""
+    import tempfile  # noqa: PLC0415 - loads three compressors
+    from secrets import token_hex  # noqa: PLC0415 - few programs need it
+
+    return os.path.join(tempfile.gettempdir(), f"{prefix}{token_hex(8)}")

@@ -45,6 +45,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "staged list": ("staged", "list"),
     "staged commit": ("staged", "commit"),
     "cat": ("cat", "t"),
+    "sql": ("sql", "SELECT count(*) FROM t"),
     "offsets": ("offsets",),
     "txns": ("txns",),
     "groups": ("groups",),
@@ -81,7 +82,7 @@ ACTS: Final = {
 }
 """Commands that change the directory."""
 SEES_DAMAGE: Final = {
-    *("list", "cat", "offsets", "txns", "dump", "describe", "picture", "table", "verify"),
+    *("list", "cat", "sql", "offsets", "txns", "dump", "describe", "picture", "table", "verify"),
     *("recover", "plan recovery", "metrics", "mirror"),
 }
 """Commands that read what the test damages, and so end with 1."""

@@ -187,7 +187,7 @@ class _Fields:
             *(key, value, self._headers(record).decode()),
             *(None if used is Encoding.UTF8 else str(used) for used in (of_key, of_value)),
         )
-        return (",".join(map(_csv_cell, cells)) + "\n").encode()
+        return (",".join(map(csv_cell, cells)) + "\n").encode()
 
     def _headers(self, record: Record) -> bytes:
         from tidelog.records.json.json_record import headers_as_text
@@ -203,7 +203,8 @@ class _Fields:
         return (text or "").encode()
 
 
-def _csv_cell(text: str | None) -> str:
+def csv_cell(text: str | None) -> str:
+    """Return a cell of a line of CSV; None is empty."""
     if text is None:
         return ""
     if not text or _NEEDS_QUOTES.search(text):

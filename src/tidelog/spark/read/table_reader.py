@@ -7,7 +7,7 @@ the partitions that they are about stay those of its first query, as Spark keeps
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import (
@@ -23,6 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from tidelog.arrow.rows_table import ChosenColumn, rows_batches
 from tidelog.env.clock import ClockAt
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
     from tidelog.explain.tables.system_table import Row, SystemTable
     from tidelog.spark.options.table_options import TableOptions
 
-_BATCH_ROWS: Final = 4096
-_MAX_TIME_MS: Final = (2**63 - 1) // 1000
-"""Spark counts microseconds: a later time, which a log may hold, is null in its rows."""
 _TASKS_PER_CORE: Final = 4
 
 _TYPES: Final[dict[ColumnType, DataType]] = {
@@ -95,7 +93,12 @@ class TableReader(DataSourceReader):
                 raise InvalidArgument(
                     f"table {options.table} has no column {found}; its columns are {columns}"
                 )
-        self._columns = [(field.name, field.nullable) for field in schema.fields]
+        numbers = {column.name: number for number, column in enumerate(known.values())}
+        self._columns = [
+            ChosenColumn(name, known[name].type, numbers[name], field.nullable)
+            for field in schema.fields
+            for name in [field.name]
+        ]
 
     @plain_errors()
     def partitions(self) -> list[InputPartition]:
@@ -133,7 +136,7 @@ class TableReader(DataSourceReader):
                 overrides=options.overrides,
                 accept=options.accept,
             )
-            yield from _batches(table, self._columns, _rows(table, source, partition, options))
+            yield from rows_batches(self._columns, _rows(table, source, partition, options))
 
 
 def _rows(
@@ -145,51 +148,3 @@ def _rows(
     elif not part.with_directory:
         for key in keys:
             yield from table.partition_rows(source, key)
-
-
-def _batches(
-    table: SystemTable, columns: list[tuple[str, bool]], rows: Iterator[Row]
-) -> Iterator[pa.RecordBatch]:
-    """Yield rows as Arrow batches of ``columns``, given by name and whether they may be null."""
-    from itertools import islice
-
-    import pyarrow as pa
-
-    numbers = {column.name: number for number, column in enumerate(table.columns)}
-    chosen = [numbers[name] for name, _ in columns]
-    types = [_arrow_type(table.columns[number].type) for number in chosen]
-    schema = pa.schema(
-        [pa.field(name, kind, null) for (name, null), kind in zip(columns, types, strict=True)]
-    )
-    for page in iter(lambda: list(islice(rows, _BATCH_ROWS)), []):
-        arrays = [
-            _arrow_column([row[number] for row in page], kind)
-            for number, kind in zip(chosen, types, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _arrow_type(column_type: ColumnType) -> pa.DataType:
-    import pyarrow as pa
-
-    return {
-        ColumnType.TEXT: pa.string(),
-        ColumnType.INT: pa.int32(),
-        ColumnType.LONG: pa.int64(),
-        ColumnType.DOUBLE: pa.float64(),
-        ColumnType.BOOLEAN: pa.bool_(),
-        ColumnType.TIME: pa.timestamp("us", "UTC"),
-        ColumnType.COUNTS: pa.map_(pa.string(), pa.int64()),
-        ColumnType.TEXTS: pa.map_(pa.string(), pa.string()),
-    }[column_type]
-
-
-def _arrow_column(values: list[Any], arrow_type: pa.DataType) -> pa.Array:
-    import pyarrow as pa
-
-    if pa.types.is_timestamp(arrow_type):
-        micros = [None if ms is None or abs(ms) > _MAX_TIME_MS else ms * 1000 for ms in values]
-        return pa.array(micros, pa.int64()).cast(arrow_type)
-    if pa.types.is_map(arrow_type):
-        values = [None if one is None else list(one.items()) for one in values]
-    return pa.array(values, arrow_type)

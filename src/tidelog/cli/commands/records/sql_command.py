@@ -1,0 +1,71 @@
+"""``tidelog sql``: query topics and system tables."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+from tidelog.cli.options import DIRECTORIES, OUTPUT, VISIBILITY, Command, argument
+from tidelog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+_TABLES: Final = """\
+QUERY: one SELECT of DuckDB's SQL, or - to read it from standard input. A topic is a table
+with the columns key, value, topic, partition, "offset", timestamp, "timestampType" and
+headers; a name with dots or dashes needs double quotes, as "offset" does, which is a word
+of SQL. Keys and values are bytes: decode(value) is a text, decode(value)->>'$.a' a member
+of a JSON object. The system tables of "tidelog table" are there as tidelog.partitions,
+tidelog.segments and so on. A query reaches no file, no network and no other directory.
+
+FORMAT: text aligns columns; json prints a line a row; csv begins with a line of names;
+arrow is an Arrow IPC stream and parquet a Parquet file. Times are in UTC. Bytes that are
+not UTF-8 are printed as \\xff in text and csv; in JSON they are in base64, and the line
+says of which columns.
+
+It needs the extra tidelog[sql]."""
+
+COMMAND: Final = Command(
+    "sql",
+    "query topics and system tables, with DuckDB",
+    (
+        *DIRECTORIES,
+        argument("query", metavar="QUERY"),
+        *VISIBILITY,
+        argument(
+            "--format",
+            choices=("text", "json", "csv", "arrow", "parquet"),
+            default="text",
+            help="how rows are printed (default text)",
+        ),
+        *OUTPUT,
+    ),
+    epilog=_TABLES,
+)
+
+
+def run(args: Namespace) -> int:
+    """Print the rows that the query gives."""
+    from tidelog.cli.output_file import opened_output
+    from tidelog.cli.sql.answer_forms import BINARY_FORMS, open_form
+    from tidelog.cli.sql.query import Visible, answered
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.readonly.read_only_directory import open_directory_read_only
+
+    if args.format in BINARY_FORMS and args.output is None and sys.stdout.isatty():
+        raise InvalidArgument(
+            f"--format {args.format} is not for a terminal: name a file with --output"
+        )
+    query = sys.stdin.read() if args.query == "-" else args.query
+    directory = open_directory_read_only(*args.directories, fs=SYSTEM_FILES, accept=None)
+    visible = Visible(args.isolation, args.up_to, args.allow_partial)
+    with answered(directory, query, visible) as answer:
+        form = open_form(args.format, answer.schema)
+        sys.stdout.flush()
+        opened = opened_output(args.command, args.output, may_replace=args.force, end=form.end)
+        with opened as write:
+            write(form.head())
+            for batch in answer.batches:
+                write(form.rows(batch))
+    return 0

@@ -1,0 +1,1 @@
+"""What ``tidelog sql`` consists of."""

@@ -1,0 +1,171 @@
+"""The forms in which ``tidelog sql`` prints rows."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.cli.cat.record_forms import csv_cell
+from tidelog.cli.terminal import json_line, table
+from tidelog.explain.printable_text import printable
+from tidelog.records.json.json_record import Encoding, bytes_as_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from tidelog.arrow.file_bytes import FileBytes
+
+FORMS: Final = ("text", "json", "csv", "arrow", "parquet")
+BINARY_FORMS: Final = frozenset({"arrow", "parquet"})
+_PAGE_ROWS: Final = 1000
+"""Rows whose columns are aligned with one another."""
+_NUMBERS: Final = ("int", "uint", "float", "double", "decimal", "half")
+
+
+def open_form(form: str, schema: pa.Schema) -> FileBytes:
+    """Return what writes rows in a form."""
+    if form in BINARY_FORMS:
+        from tidelog.arrow.file_bytes import FORMS as OPENED
+
+        return OPENED[form](schema)
+    if form == "text":
+        return TextRows(schema)
+    return JsonRows(schema) if form == "json" else CsvRows(schema)
+
+
+class JsonRows:
+    """A line of JSON for each row, which names the columns whose bytes are not UTF-8."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def head(self) -> bytes:
+        """Return nothing: a line says all about its row."""
+        return b""
+
+    def rows(self, batch: pa.RecordBatch) -> bytes:
+        """Return the lines of some rows."""
+        return "".join(json_line(row) + "\n" for row in self._objects(batch)).encode()
+
+    def end(self) -> bytes:
+        """Return nothing."""
+        return b""
+
+    def _objects(self, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+        names = self._schema.names
+        for values in _rows(batch):
+            row, encodings = {}, {}
+            for name, value in zip(names, values, strict=True):
+                if isinstance(value, bytes):
+                    row[name], used = bytes_as_text(value, Encoding.UTF8)
+                    if used is not Encoding.UTF8:
+                        encodings[f"{name}Encoding"] = str(used)
+                else:
+                    row[name] = value
+            yield row | encodings
+
+
+class CsvRows:
+    """A line of names, then a line for each row: null is empty, and empty text is quoted."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._names = schema.names
+
+    def head(self) -> bytes:
+        """Return the names."""
+        return self._line(self._names)
+
+    def rows(self, batch: pa.RecordBatch) -> bytes:
+        """Return the lines of some rows."""
+        return b"".join(self._line([_text(value) for value in row]) for row in _rows(batch))
+
+    def end(self) -> bytes:
+        """Return nothing."""
+        return b""
+
+    @staticmethod
+    def _line(cells: list[str | None]) -> bytes:
+        return (",".join(map(csv_cell, cells)) + "\n").encode()
+
+
+class TextRows:
+    """Aligned columns under their names; ``-`` is null."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._title = [tuple(map(printable, schema.names))]
+        are_numbers = [str(one.type).startswith(_NUMBERS) for one in schema]
+        self._words = (*are_numbers, True).index(True)
+
+    def head(self) -> bytes:
+        """Return nothing: the names stand above the first rows, aligned with them."""
+        return b""
+
+    def rows(self, batch: pa.RecordBatch) -> bytes:
+        """Return the lines of some rows."""
+        return "".join(
+            self._page(batch.slice(start, _PAGE_ROWS)) for start in range(0, len(batch), _PAGE_ROWS)
+        ).encode()
+
+    def end(self) -> bytes:
+        """Return the names if there was no row."""
+        return table(self._title, names=self._words).encode() if self._title else b""
+
+    def _page(self, batch: pa.RecordBatch) -> str:
+        cells = [tuple(printable(_text(one) or "") or "-" for one in row) for row in _rows(batch)]
+        title, self._title = self._title, []
+        return table([*title, *cells], names=self._words)
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    """Yield rows of values that JSON has, or bytes."""
+    return zip(*map(_column, batch.columns), strict=True)
+
+
+def _column(column: pa.Array) -> list[Any]:
+    is_map = str(column.type).startswith("map<")
+    try:
+        values = column.to_pylist()
+    except (ValueError, OverflowError):  # a time after the year 9999, which a log may hold
+        values = [_scalar(one) for one in column]
+    return [dict(value) if is_map and value is not None else _plain(value) for value in values]
+
+
+def _scalar(scalar: pa.Scalar) -> Any:  # noqa: ANN401 - whatever a query gives
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        return scalar.cast("int64").as_py()
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a query gives
+    if value is None or isinstance(value, bool | int | str | bytes):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, dict):
+        return {name: _inner(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_inner(one) for one in value]
+    return str(value)  # dates, times, intervals, ids
+
+
+def _inner(value: Any) -> Any:  # noqa: ANN401 - as above
+    plain = _plain(value)
+    return bytes_as_text(plain, Encoding.UTF8)[0] if isinstance(plain, bytes) else plain
+
+
+def _text(value: Any) -> str | None:  # noqa: ANN401 - as above
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    return json.dumps(value, ensure_ascii=False)

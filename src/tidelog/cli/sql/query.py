@@ -1,0 +1,219 @@
+"""A query over topics and system tables, which DuckDB carries out.
+
+DuckDB sees the topics and tables that a query names, and nothing else: no file, no network, none of
+its settings.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tidelog.cli.extras import needs_extra
+from tidelog.errors import InvalidArgument, TidelogError
+
+with needs_extra("sql"):
+    import duckdb
+
+    from tidelog.arrow.read_topic import dataset
+    from tidelog.arrow.rows_table import ChosenColumn, Rescanned
+
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.paths import new_temporary_path
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.explain.tables.system_table import TableSource
+from tidelog.explain.tables.system_tables import SYSTEM_TABLES
+from tidelog.readonly.absent_partitions import BY_FLAG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import FrameType
+
+    import pyarrow as pa
+
+    from tidelog.arrow.topic_dataset import TopicDataset
+    from tidelog.explain.tables.system_table import SystemTable
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+
+SCHEMA: Final = "tidelog"
+"""The schema of the system tables; topics are in the default one."""
+_BATCH_ROWS: Final = 1 << 16
+_MOST_NAMES: Final = 10
+_ANSWER: Final = "SELECT"
+"""The kind of statement that gives rows; SHOW, DESCRIBE and VALUES are of it as well."""
+
+
+class Visible(NamedTuple):
+    """Which records a query sees; the fields are those of ``tidelog.arrow.read``."""
+
+    isolation: str
+    read_up_to: str
+    allow_partial: bool
+
+
+class Answer(NamedTuple):
+    """The rows that a query gives; ``batches`` raises what ``answered`` does."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+@contextmanager
+def answered(directory: ReadOnlyDirectory, query: str, visible: Visible) -> Iterator[Answer]:
+    """Yield the rows that a query gives, as a stream.
+
+    Raises:
+        InvalidArgument: it is not one statement that only reads, or DuckDB refuses it; the text
+            says why.
+        TidelogError: what a read of a topic or of a system table raises.
+    """
+    connection = duckdb.connect(":memory:")
+    try:
+        tables = _Tables(directory, visible)
+        tables.register(connection, query)
+        connection.execute("SET TimeZone = 'UTC'")
+        # DuckDB makes it for what a sort or a join cannot hold in memory, and deletes it; its own
+        # choice would be below the directory that the command is started in.
+        connection.execute("SET temp_directory = ?", [new_temporary_path("tidelog-sql-")])
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        with tables.typed_errors(query):
+            _check_reads(connection.extract_statements(query))
+            reader = connection.sql(query).to_arrow_reader(_BATCH_ROWS)
+        yield Answer(reader.schema, tables.batches(reader, query))
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _noting_signals(note: Callable[[BaseException], object]) -> Iterator[None]:
+    """Pass to ``note`` what a signal raises in the body: DuckDB makes an error of its own of it."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        handler = handlers[signal.Signals(number)]
+        try:
+            if callable(handler):
+                handler(number, frame)
+        except BaseException as error:
+            note(error)
+            raise
+
+    replaced = {number: one for number, one in handlers.items() if callable(one)}
+    try:
+        for number in replaced:
+            signal.signal(number, on_signal)
+    except ValueError:  # only the main thread can handle signals
+        replaced.clear()
+    try:
+        yield
+    finally:
+        for number, one in replaced.items():
+            signal.signal(number, one)
+
+
+def _names(query: str, name: str) -> bool:
+    """Return whether a query may mean a table of this name: it has the word somewhere."""
+    return bool(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", query, re.IGNORECASE))
+
+
+def _check_reads(statements: Sequence[Any]) -> None:
+    if len(statements) != 1:
+        raise InvalidArgument(f"{len(statements)} statements were given: give one")
+    kind = statements[0].type.name
+    if kind != _ANSWER:
+        raise InvalidArgument(f"{kind} is not possible: give one SELECT")
+
+
+class _Tables:
+    """The topics and system tables of a directory, by the names that queries give them."""
+
+    def __init__(self, directory: ReadOnlyDirectory, visible: Visible) -> None:
+        self._directory = directory
+        self._visible = visible
+        self._topics = directory.topic_names
+        self._errors: list[BaseException] = []
+
+    def register(self, connection: duckdb.DuckDBPyConnection, query: str) -> None:
+        """Let a query use the topics and tables whose names occur in its text.
+
+        A directory may have thousands of topics, and each costs a look at its columns.
+        """
+        topics = [name for name in self._topics if _names(query, name)]
+        folded: dict[str, str] = {}
+        for name in topics:
+            other = folded.setdefault(name.casefold(), name)
+            if other != name:
+                raise InvalidArgument(
+                    f"topics {other} and {name} have the same name in SQL, which ignores case"
+                )
+            connection.register(name, self._topic(name))
+        connection.execute(f"CREATE SCHEMA {SCHEMA}")
+        for table in SYSTEM_TABLES.values():
+            if _names(query, table.name):
+                hidden = f"{SCHEMA}.{table.name} of this directory"
+                connection.register(hidden, self._table(table))
+                view = f'CREATE VIEW {SCHEMA}.{table.name} AS FROM "{hidden}"'
+                connection.execute(view)
+
+    def _topic(self, name: str) -> TopicDataset:
+        whole = dataset(
+            self._directory.paths,
+            name,
+            isolation=self._visible.isolation,
+            read_up_to=self._visible.read_up_to,
+            allow_partial=self._visible.allow_partial,
+        )
+        return whole.noting(self._errors.append)
+
+    def _table(self, table: SystemTable) -> Rescanned:
+        columns = [
+            ChosenColumn(column.name, column.type, number, column.is_nullable)
+            for number, column in enumerate(table.columns)
+        ]
+        return Rescanned(columns, lambda: self._rows(table))
+
+    def _rows(self, table: SystemTable) -> Iterator[tuple[Any, ...]]:
+        accept = None if self._visible.allow_partial else BY_FLAG
+        paths = self._directory.paths
+        try:
+            source = TableSource(SYSTEM_FILES, *paths, clock=SYSTEM_CLOCK, accept=accept)
+            yield from table.rows(source)
+        except TidelogError as error:
+            self._errors.append(error)
+            raise
+
+    @contextmanager
+    def typed_errors(self, query: str) -> Iterator[None]:
+        """Raise, for an error of DuckDB, what a read of ours raised before it, or what it means."""
+        try:
+            with _noting_signals(self._errors.append):
+                yield
+        except (duckdb.Error, OSError, RuntimeError, ValueError) as error:
+            if self._errors:  # DuckDB keeps only its text
+                raise self._errors[0] from error
+            raise InvalidArgument(self._explained(query, error)) from error
+
+    def batches(self, reader: pa.RecordBatchReader, query: str) -> Iterator[pa.RecordBatch]:
+        """Yield what a stream has; of DuckDB's errors it raises only what Arrow makes of them."""
+        while True:
+            with self.typed_errors(query):
+                batch = next(reader, None)
+            if batch is None:
+                return
+            yield batch
+
+    def _explained(self, query: str, error: Exception) -> str:
+        """Return one line on what is wrong with a query."""
+        text = " ".join(str(error).partition("\n\nLINE")[0].split())
+        for name in self._topics:
+            if not name.isidentifier() and name in query and f'"{name}"' not in query:
+                return f'{text.rstrip(".!")}; write the topic "{name}" in double quotes'
+        if isinstance(error, duckdb.CatalogException) and "Table with name" in text:
+            more = ", ..." if len(self._topics) > _MOST_NAMES else ""
+            names = ", ".join(self._topics[:_MOST_NAMES]) + more
+            text = text.partition(" Did you mean")[0].removesuffix("!")
+            return f"{text}; topics: {names or 'none'}; system tables: {SCHEMA}.topics, ..."
+        return text

@@ -1,0 +1,273 @@
+"""``tidelog sql``: topics and system tables as tables of a query, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tidelog
+from tidelog.exit_codes import ExitCode
+from tidelog.records.builder import build_batch
+from tidelog.records.validation.append_origin import AppendOrigin
+
+if TYPE_CHECKING:
+    from tests.machinery.outcome import Outcome
+    from tests.unit.cli.conftest import Cli
+
+FIRST_MS = 1_000_000_000_000
+
+
+@pytest.fixture
+def readings(cli: Cli) -> Cli:
+    """Six records in two partitions of topic t, of which one has a key that is not text."""
+    with tidelog.open(cli.data) as logs:
+        logs.create_topic("t", 2)
+        for number in range(6):
+            value = json.dumps({"n": number}).encode()
+            key = b"\xff" if number == 5 else b"k%d" % (number % 2)
+            logs.append("t", value, key=key, partition=number % 2, timestamp=FIRST_MS + number)
+    return cli
+
+
+def rows(cli: Cli, query: str, *words: str) -> list[dict[str, Any]]:
+    """Return the rows that a query prints as JSON."""
+    found = cli.on("sql", query, "--format", "json", *words)
+    assert (found.code, found.err) == (0, "")
+    return [json.loads(line) for line in found.out.splitlines()]
+
+
+def refused(cli: Cli, query: str) -> str:
+    """Return why a query is refused; nothing is printed."""
+    found = cli.on("sql", query)
+    assert (found.code, found.out) == (ExitCode.BAD_USAGE, "")
+    return str(found.err)
+
+
+def test_a_topic_is_a_table_of_its_records(readings: Cli) -> None:
+    """Its columns are those of the records; keys and values are bytes, of JSON here."""
+    query = """
+        SELECT partition, "offset", decode(key) AS key, (decode(value)->>'n')::INT AS n
+        FROM t WHERE "offset" = 1 ORDER BY partition
+    """
+
+    assert rows(readings, query) == [
+        {"partition": 0, "offset": 1, "key": "k0", "n": 2},
+        {"partition": 1, "offset": 1, "key": "k1", "n": 3},
+    ]
+
+
+def test_system_tables_are_in_a_schema_of_their_own(readings: Cli) -> None:
+    """So a topic may have the name of one; they can be joined with one another, and with topics."""
+    with tidelog.open(readings.data) as logs:
+        logs.create_topic("partitions")
+        logs.append("partitions", b"x")
+    query = """
+        SELECT p.topic, p.logEndOffset, count(s.baseOffset) AS segments,
+            (SELECT count(*) FROM partitions) AS records
+        FROM tidelog.partitions p JOIN tidelog.segments s USING (topic, partition)
+        GROUP BY ALL ORDER BY ALL
+    """
+
+    found = rows(readings, query)
+
+    assert found == [
+        {"topic": "partitions", "logEndOffset": 1, "segments": 1, "records": 1},
+        {"topic": "t", "logEndOffset": 3, "segments": 2, "records": 1},
+    ]
+
+
+@pytest.mark.parametrize("table", ["topics", "groups", "batches", "plan_retention", "findings"])
+def test_a_system_table_is_what_the_command_prints(readings: Cli, table: str) -> None:
+    """The same rows, with times as text."""
+    printed = readings.on("table", table, "--json").rows
+
+    found = rows(readings, f"SELECT * FROM tidelog.{table}")
+
+    assert [list(row) for row in found] == [list(row) for row in printed]
+    same = [
+        {name for name in row if row[name] == other[name]}
+        for row, other in zip(found, printed, strict=True)
+    ]
+    times = {"createdAt", "baseTimestamp", "maxTimestamp", "due", "deleteHorizonMs", "now"}
+    assert all(set(row) - names <= times for row, names in zip(found, same, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT * FROM read_csv('/etc/passwd')", "file system operations are disabled"),
+        ("SELECT * FROM '/etc/passwd'", "does not exist"),
+        ("SELECT * FROM glob('/*')", "file system operations are disabled"),
+        ("SELECT getenv('HOME')", "getenv does not exist"),
+        ("COPY t TO 'x.csv'", "COPY is not possible"),
+        ("ATTACH 'x.db'", "ATTACH is not possible"),
+        ("INSTALL httpfs", "LOAD is not possible"),
+        ("SET enable_external_access = true", "SET is not possible"),
+        ("DELETE FROM t", "DELETE is not possible"),
+        ("CREATE TABLE x AS FROM t", "CREATE is not possible"),
+        ("SELECT 1; SELECT 2", "2 statements were given"),
+        ("", "0 statements were given"),
+        ("SELEC 1", 'syntax error at or near "SELEC"'),
+        ("SELECT nothing FROM t", "nothing"),
+    ],
+)
+def test_a_query_reads_topics_and_nothing_else(readings: Cli, query: str, reason: str) -> None:
+    """No file, no setting, no change; what is wrong is said in one line."""
+    text = refused(readings, query)
+
+    assert reason in text
+    assert text.count("\n") == 1
+
+
+def test_an_unknown_table_is_an_error_that_names_the_topics(readings: Cli) -> None:
+    """And says where the system tables are."""
+    assert "topics: t; system tables: tidelog.topics" in refused(readings, "FROM nothing")
+
+
+def test_a_name_that_needs_quotes_is_shown_with_them(readings: Cli) -> None:
+    """Dots and dashes mean something else in SQL."""
+    readings.on("create", "a-b.c")
+
+    assert 'write the topic "a-b.c" in double quotes' in refused(readings, "FROM a-b.c")
+    assert rows(readings, 'SELECT count(*) AS n FROM "a-b.c"') == [{"n": 0}]
+
+
+def test_topics_that_differ_by_case_cannot_be_told_apart(readings: Cli) -> None:
+    """Neither is taken for the other; a query that names neither is not concerned."""
+    readings.on("create", "T")
+
+    assert "topics T and t have the same name in SQL" in refused(readings, "FROM t")
+    assert rows(readings, "SELECT 1 AS one") == [{"one": 1}]
+
+
+@pytest.mark.parametrize(("isolation", "count"), [("read_uncommitted", 3), ("read_committed", 1)])
+def test_a_query_sees_what_cat_sees(cli: Cli, isolation: str, count: int) -> None:
+    """Both isolations, up to the high watermark."""
+    with tidelog.open(cli.data) as logs:
+        logs.create_topic("t")
+        logs.append("t", b"a")
+        batch = build_batch(
+            [(FIRST_MS, b"k", b"open", ()), (FIRST_MS, b"k", b"as well", ())],
+            base_offset=1,
+            leader_epoch=0,
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        )
+        logs.manager.partition("t", 0).append(batch, AppendOrigin.REPLICATION)
+    printed = cli.on("cat", "t", "--isolation", isolation).rows
+
+    found = rows(cli, "SELECT count(*) AS n FROM t", "--isolation", isolation)
+
+    assert (len(printed), found) == (count, [{"n": count}])
+
+
+def test_damage_is_an_error_of_the_query(torn: Cli) -> None:
+    """Typed, with its place; a file that was begun is kept as incomplete."""
+    whole = torn.on("cat", "t")
+    found = torn.on("sql", "SELECT count(*) FROM t")
+
+    assert (found.code, found.out) == (whole.code, "")
+    assert found.err.split(":", 1)[1] == whole.err.split(":", 1)[1]
+
+
+def test_damage_leaves_no_file_of_that_name(torn: Cli) -> None:
+    """A file is whole or not there."""
+    path = torn.data.parent / "rows.csv"
+
+    found = torn.on("sql", "SELECT decode(value) AS v FROM t", "--format", "csv", "-o", path)
+
+    assert (found.code, path.exists()) == (ExitCode.DAMAGED, False)
+
+
+FORMS = """SELECT decode(key) AS k, "offset" AS o, NULL AS none, '' AS empty, 1.5 AS half,
+    [1, 2] AS list, {'a': 1} AS object, 'NaN'::DOUBLE AS nan, TRUE AS yes, DATE '2020-01-31' AS day,
+    170141183460469231731687303715884105727::HUGEINT AS huge, timestamp AS at, '\xff'::BLOB AS b
+    FROM t WHERE partition = 0 AND "offset" = 0"""
+
+
+def test_a_line_of_json_has_every_type(readings: Cli) -> None:
+    """Times are text in UTC; bytes that are not text are named."""
+    assert rows(readings, FORMS.replace("\xff", "\\xFF")) == [
+        {
+            "k": "k0",
+            "o": 0,
+            "none": None,
+            "empty": "",
+            "half": 1.5,
+            "list": [1, 2],
+            "object": {"a": 1},
+            "nan": "nan",
+            "yes": True,
+            "day": "2020-01-31",
+            "huge": 2**127 - 1,
+            "at": "2001-09-09T01:46:40.000Z",
+            "b": "/w==",
+            "bEncoding": "base64",
+        }
+    ]
+
+
+def test_csv_and_text_have_the_same_cells(readings: Cli) -> None:
+    """Null is empty in CSV and a dash in text; bytes that are not text are escaped."""
+    query = FORMS.replace("\xff", "\\xFF")
+    csv, text = (readings.on("sql", query, "--format", form).out for form in ("csv", "text"))
+
+    assert csv.splitlines() == [
+        "k,o,none,empty,half,list,object,nan,yes,day,huge,at,b",
+        (
+            'k0,0,,"",1.5,"[1, 2]","{""a"": 1}",nan,true,2020-01-31,'
+            f"{2**127 - 1},2001-09-09T01:46:40.000Z,\\xff"
+        ),
+    ]
+    names, cells = text.splitlines()
+    assert names.split() == csv.splitlines()[0].split(",")
+    assert cells.split()[2:4] == ["-", "-"]
+
+
+def test_a_query_without_rows_prints_the_names(readings: Cli) -> None:
+    """In text and CSV; JSON has no line then."""
+    query = 'SELECT "offset", key FROM t WHERE partition > 7'
+    found = {form: readings.on("sql", query, "--format", form).out for form in FORMATS}
+
+    assert found == {"text": "  offset  key\n", "csv": "offset,key\n", "json": ""}
+
+
+FORMATS = ("text", "csv", "json")
+
+
+def test_files_hold_the_rows(readings: Cli) -> None:
+    """As an Arrow stream or a Parquet file, for other programs."""
+    query = "SELECT partition, count(*) AS n FROM t GROUP BY ALL ORDER BY ALL"
+    arrow, parquet = (readings.data.parent / f"rows.{form}" for form in ("arrow", "parquet"))
+    for path in (arrow, parquet):
+        words = ("--format", path.suffix[1:], "-o", path)
+        assert readings.on("sql", query, *words).code == 0
+
+    with pa.ipc.open_stream(arrow) as stream:
+        found = stream.read_all()
+    assert found.to_pylist() == [{"partition": 0, "n": 3}, {"partition": 1, "n": 3}]
+    assert pq.read_table(parquet).equals(found)
+
+
+def test_a_query_may_come_from_standard_input(readings: Cli) -> None:
+    """With a dash in its place."""
+    found: Outcome = readings.on("sql", "-", stdin="SELECT 1 AS a\n")
+
+    assert (found.code, found.out) == (0, "  a\n  1\n")
+
+
+def test_a_time_that_no_calendar_has_is_a_number(readings: Cli) -> None:
+    """A log may hold any; in microseconds since 1970."""
+    with tidelog.open(readings.data) as logs:
+        logs.create_topic("late", config={"message.timestamp.after.max.ms": str(2**63 - 1)})
+        logs.append("late", b"far", timestamp=2**52)
+
+    found = rows(readings, "SELECT timestamp AS at FROM late")
+
+    assert found == [{"at": 2**52 * 1000}]
