@@ -1,6 +1,6 @@
 """Records as Arrow tables, and Arrow tables as record batches.
 
-The public names are loaded on first use: ``read`` and ``dataset`` for topics in every tool;
+The public names are loaded on first use: ``read``, ``follow`` and ``dataset`` for every tool,
 ``ArrowDecoder``, ``TopicEncoder`` and their arguments for programs that read and write themselves.
 """
 
@@ -13,6 +13,7 @@ from tidelog.lazy import lazy_door
 if TYPE_CHECKING:
     from tidelog.arrow.decode import ArrowDecoder
     from tidelog.arrow.encode import BatchForm, TopicEncoder
+    from tidelog.arrow.follow_topic import follow
     from tidelog.arrow.read_topic import dataset, read
     from tidelog.arrow.schema import SCHEMA, SCHEMA_WITH_HEADERS, select
     from tidelog.arrow.topic_dataset import TopicDataset
@@ -25,6 +26,7 @@ __all__ = [
     "TopicDataset",
     "TopicEncoder",
     "dataset",
+    "follow",
     "read",
     "select",
 ]
@@ -39,6 +41,7 @@ __getattr__, __dir__ = lazy_door(
         "TopicDataset": "tidelog.arrow.topic_dataset",
         "TopicEncoder": "tidelog.arrow.encode",
         "dataset": "tidelog.arrow.read_topic",
+        "follow": "tidelog.arrow.follow_topic",
         "read": "tidelog.arrow.read_topic",
         "select": "tidelog.arrow.schema",
     },

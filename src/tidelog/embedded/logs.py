@@ -16,7 +16,6 @@ from tidelog.embedded.topic_reads import (
     TopicFollower,
     all_consumed,
     check_partition,
-    followed,
     numbers_to_read,
     point_in_log,
     total_count,
@@ -31,6 +30,7 @@ from tidelog.errors import (
 )
 from tidelog.log.retention.retention_rules import deletion_end
 from tidelog.manager.topics.topic_checks import check_same
+from tidelog.readonly.log_follower import followed
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
 from tidelog.records.new_record import NewRecord

@@ -11,13 +11,12 @@ from tidelog.embedded.topic_reads import (
     ReadOnlyTopicFollower,
     all_consumed,
     check_partition,
-    followed,
     numbers_to_read,
     point_in_log,
     total_count,
 )
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
-from tidelog.readonly.log_follower import POLL_MS, LogFollower
+from tidelog.readonly.log_follower import POLL_MS, LogFollower, followed
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import Offsets, reach
 from tidelog.records.isolation import Isolation

@@ -12,8 +12,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.env.moments import time_ms
-from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import InvalidArgument
 from tidelog.log.reading.record_count import RecordCount
+from tidelog.readonly.log_follower import FollowedTopic
 from tidelog.records.batch import NO_SEQUENCE, TimestampType
 from tidelog.records.isolation import Isolation
 from tidelog.records.record import Record
@@ -26,12 +27,8 @@ if TYPE_CHECKING:
     from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
-    from tidelog.readonly.log_follower import LogFollower
     from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.record import Header
-
-_NEW_PARTITIONS_NS: Final = 1_000_000_000
-"""Time between two looks for new partitions in a directory, which may hold thousands."""
 
 
 class ConsumedRecord(NamedTuple):
@@ -122,29 +119,6 @@ def end_of(log: Log, isolation: Isolation) -> int:
             return log.log_end_offset
 
 
-def followed(
-    records: Callable[[], Iterator[ConsumedRecord]],
-    wait_ms: Callable[[int], object],
-    clock: Clock,
-    *,
-    idle_ms: int | None,
-    look_ms: int,
-) -> Iterator[ConsumedRecord]:
-    """Yield the records that have come, again and again, until none came for ``idle_ms``.
-
-    ``wait_ms`` waits between two looks, for ``look_ms`` at most; None: there is no end.
-    """
-    last_ns = clock.monotonic_ns()
-    while True:
-        for record in records():
-            yield record
-            last_ns = clock.monotonic_ns()
-        waited_ms = (clock.monotonic_ns() - last_ns) // 1_000_000
-        if idle_ms is not None and waited_ms >= idle_ms:
-            return
-        wait_ms(look_ms if idle_ms is None else min(look_ms, idle_ms - waited_ms))
-
-
 class _Followed:
     """A partition that is followed; ``seen_end`` is where reading ended last, None before."""
 
@@ -216,46 +190,10 @@ class TopicFollower:
         return _Followed(partition, start)
 
 
-class ReadOnlyTopicFollower:
-    """Reads on in the partitions of a topic that any other process may write.
-
-    Used by one thread at a time. ``new_followers`` returns those of partitions that were added; it
-    is asked at most once a second. ``path_of`` returns where a partition is now; it is asked where
-    one cannot be read any more, since it may have been moved to another data directory.
-    """
-
-    def __init__(
-        self,
-        topic: str,
-        followers: dict[int, LogFollower],
-        new_followers: Callable[[], dict[int, LogFollower]],
-        path_of: Callable[[int], str],
-        clock: Clock,
-    ) -> None:
-        self._topic = topic
-        self._followers = followers
-        self._new_followers = new_followers
-        self._path_of = path_of
-        self._clock = clock
-        self._looked_ns = clock.monotonic_ns()
+class ReadOnlyTopicFollower(FollowedTopic):
+    """Reads on in the partitions of a topic that any other process may write, record by record."""
 
     def records(self) -> Generator[ConsumedRecord, None, None]:
         """Yield the records that have come since, partition by partition; errors as ``columns``."""
-        now_ns = self._clock.monotonic_ns()
-        if now_ns - self._looked_ns >= _NEW_PARTITIONS_NS:
-            self._followers |= self._new_followers()
-            self._looked_ns = now_ns
-        for number in self._followers:
-            for columns in self._columns(number):
-                yield from all_consumed(self._topic, number, [columns])
-
-    def _columns(self, number: int) -> Iterator[RecordColumns]:
-        follower = self._followers[number]
-        try:
-            yield from follower.columns()
-        except (KafkaStorageError, UnknownTopicOrPartition):
-            path = self._path_of(number)
-            if path == follower.path:
-                raise
-            moved = self._followers[number] = follower.moved_to(path)
-            yield from moved.columns()
+        for number, columns in self.columns():
+            yield from all_consumed(self.topic, number, [columns])

@@ -1,4 +1,4 @@
-"""A log that is read on as it grows, by opening it again whenever it may have changed.
+"""Logs that are read on as they grow, by opening them again whenever they may have changed.
 
 Any other process may write it, so there is nothing to wait for but the files.
 """
@@ -6,25 +6,30 @@ Any other process may write it, so there is nothing to wait for but the files.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE
-from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
 from tidelog.segment.filenames import log_file, log_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Generator, Iterator
     from uuid import UUID
 
+    from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.decoding.record_columns import RecordColumns
 
+T = TypeVar("T")
+
 POLL_MS: Final = 200
 """Time between two looks that serves people well and costs little."""
+_NEW_PARTITIONS_NS: Final = 1_000_000_000
+"""Time between two looks for new partitions in a directory, which may hold thousands."""
 
 
 class LogFollower:
@@ -142,3 +147,74 @@ class LogFollower:
         except FileNotFoundError:
             written_ms = 0
         return len(bases), size, written_ms
+
+
+def followed(
+    found: Callable[[], Iterator[T]],
+    wait_ms: Callable[[int], object],
+    clock: Clock,
+    *,
+    idle_ms: int | None,
+    look_ms: int,
+) -> Iterator[T]:
+    """Yield what is found, again and again, until nothing was found for ``idle_ms``.
+
+    ``wait_ms`` waits between two looks, for ``look_ms`` at most; None: there is no end.
+    """
+    last_ns = clock.monotonic_ns()
+    while True:
+        for one in found():
+            yield one
+            last_ns = clock.monotonic_ns()
+        waited_ms = (clock.monotonic_ns() - last_ns) // 1_000_000
+        if idle_ms is not None and waited_ms >= idle_ms:
+            return
+        wait_ms(look_ms if idle_ms is None else min(look_ms, idle_ms - waited_ms))
+
+
+class FollowedTopic:
+    """Reads on in the partitions of a topic that any other process may write.
+
+    Used by one thread at a time. ``new_followers`` returns those of partitions that were added; it
+    is asked at most once a second. ``path_of`` returns where a partition is now; it is asked where
+    one cannot be read any more, since it may have been moved to another data directory.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        followers: dict[int, LogFollower],
+        new_followers: Callable[[], dict[int, LogFollower]],
+        path_of: Callable[[int], str],
+        clock: Clock,
+    ) -> None:
+        self.topic: Final = topic
+        self._followers = followers
+        self._new_followers = new_followers
+        self._path_of = path_of
+        self._clock = clock
+        self._looked_ns = clock.monotonic_ns()
+
+    def columns(self) -> Generator[tuple[int, RecordColumns], None, None]:
+        """Yield the records that have come since, each group with its partition.
+
+        Partitions come in turns. Errors as ``LogFollower.columns``.
+        """
+        now_ns = self._clock.monotonic_ns()
+        if now_ns - self._looked_ns >= _NEW_PARTITIONS_NS:
+            self._followers |= self._new_followers()
+            self._looked_ns = now_ns
+        for number in self._followers:
+            for columns in self._columns_of(number):
+                yield number, columns
+
+    def _columns_of(self, number: int) -> Iterator[RecordColumns]:
+        follower = self._followers[number]
+        try:
+            yield from follower.columns()
+        except (KafkaStorageError, UnknownTopicOrPartition):
+            path = self._path_of(number)
+            if path == follower.path:
+                raise
+            moved = self._followers[number] = follower.moved_to(path)
+            yield from moved.columns()
