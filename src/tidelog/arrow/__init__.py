@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tidelog.arrow.decode import ArrowDecoder
     from tidelog.arrow.encode import BatchForm, TopicEncoder
     from tidelog.arrow.follow_topic import follow
+    from tidelog.arrow.json_values import ParsedJson, json_schema, parse_json
     from tidelog.arrow.read_topic import dataset, read
     from tidelog.arrow.schema import SCHEMA, SCHEMA_WITH_HEADERS, select
     from tidelog.arrow.topic_dataset import TopicDataset
@@ -23,10 +24,13 @@ __all__ = [
     "SCHEMA_WITH_HEADERS",
     "ArrowDecoder",
     "BatchForm",
+    "ParsedJson",
     "TopicDataset",
     "TopicEncoder",
     "dataset",
     "follow",
+    "json_schema",
+    "parse_json",
     "read",
     "select",
 ]
@@ -38,10 +42,13 @@ __getattr__, __dir__ = lazy_door(
         "SCHEMA_WITH_HEADERS": "tidelog.arrow.schema",
         "ArrowDecoder": "tidelog.arrow.decode",
         "BatchForm": "tidelog.arrow.encode",
+        "ParsedJson": "tidelog.arrow.json_values",
         "TopicDataset": "tidelog.arrow.topic_dataset",
         "TopicEncoder": "tidelog.arrow.encode",
         "dataset": "tidelog.arrow.read_topic",
         "follow": "tidelog.arrow.follow_topic",
+        "json_schema": "tidelog.arrow.json_values",
+        "parse_json": "tidelog.arrow.json_values",
         "read": "tidelog.arrow.read_topic",
         "select": "tidelog.arrow.schema",
     },

@@ -1,0 +1,166 @@
+"""JSON values of records as columns."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidelog.arrow import json_schema, parse_json
+from tidelog.errors import InvalidArgument
+
+SCHEMA = pa.schema({"a": pa.int64(), "b": pa.string(), "c": pa.list_(pa.float64())})
+
+
+def table(*values: bytes | None) -> pa.Table:
+    """Return rows with these values, numbered."""
+    numbers = pa.array(range(len(values)), pa.int64())
+    return pa.table({"offset": numbers, "value": pa.array(values, pa.binary())})
+
+
+def test_members_become_columns_after_the_others() -> None:
+    """Those that a row lacks are null; those that the schema lacks are left out."""
+    rows = table(b'{"a": 1, "x": {}}', b'{"c": [1, 2.5], "b": "text"}', b"{}")
+
+    parsed = parse_json(rows, SCHEMA)
+
+    assert parsed.rows.schema == pa.schema([pa.field("offset", pa.int64()), *SCHEMA])
+    assert parsed.rows.to_pylist() == [
+        {"offset": 0, "a": 1, "b": None, "c": None},
+        {"offset": 1, "a": None, "b": "text", "c": [1.0, 2.5]},
+        {"offset": 2, "a": None, "b": None, "c": None},
+    ]
+    assert parsed.bad.num_rows == 0
+
+
+def test_a_null_value_is_a_row_of_nulls() -> None:
+    """A tombstone says something, too; so does JSON's null."""
+    parsed = parse_json(table(None, b"null"), SCHEMA)
+
+    assert parsed.rows.drop_columns("offset").to_pylist() == [dict.fromkeys(SCHEMA.names)] * 2
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"", "Invalid value."),
+        (b"oops", "Invalid value."),
+        (b'{"a": 1', "Missing a comma or '}' after an object member."),
+        (b"[1]", "The value changed from object to array"),
+        (b"5", "The value changed from object to number"),
+        (b'{"a": "text"}', "Column(/a) changed from number to string"),
+        (b'{"a": 1} {"a": 2}', "Missing a comma or '}' after an object member."),
+        (b'{"a": 1}}\n{"i": 1, "v": {"a": 2}', "it is not one JSON object"),
+        (b'{"b": "\xff"}', "it is not UTF-8"),
+        (b'{"a": 1, "a": 2}', "Column(/a) was specified twice"),
+        (b'{"a": 99999999999999999999}', "Failed to convert JSON to int64"),
+    ],
+)
+def test_what_does_not_parse_is_kept_aside_with_the_reason(value: bytes, reason: str) -> None:
+    """As it was; the rows before and after it are not touched."""
+    rows = table(b'{"a": 0}', value, b'{"a": 2}')
+
+    parsed = parse_json(rows, SCHEMA)
+
+    assert parsed.rows["offset"].to_pylist() == [0, 2]
+    assert parsed.rows["a"].to_pylist() == [0, 2]
+    assert parsed.bad.schema == rows.schema.append(pa.field("reason", pa.string()))
+    (bad,) = parsed.bad.to_pylist()
+    assert (bad["offset"], bad["value"]) == (1, value)
+    assert reason in bad["reason"]
+
+
+def objects() -> st.SearchStrategy[dict[str, Any]]:
+    """Objects with some of the members of the schema, and others."""
+    text = st.text(st.characters(codec="utf-8"), max_size=5)
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "a": st.none() | st.integers(-(2**63), 2**63 - 1),
+            "b": st.none() | text,
+            "c": st.none() | st.lists(st.integers(-1000, 1000).map(float), max_size=3),
+            "d": st.none() | text | st.lists(st.integers(), max_size=2),
+        },
+    )
+
+
+BAD = (
+    b"",
+    b"oops",
+    b"[]",
+    b'{"a":"x"}',
+    b'{"b":1}',
+    b'{"c":[[]]}',
+    b"{}{}",
+    b'{"a":1},',
+    b'"',
+    b"{",
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(objects() | st.sampled_from(BAD) | st.none(), max_size=40))
+def test_each_row_is_parsed_as_if_it_were_alone(
+    given_rows: list[dict[str, Any] | bytes | None],
+) -> None:
+    """However good and bad ones follow one another."""
+    values = [
+        json.dumps(one, ensure_ascii=False).encode() if isinstance(one, dict) else one
+        for one in given_rows
+    ]
+    expected = [
+        {"offset": at} | {name: None if one is None else one.get(name) for name in SCHEMA.names}
+        for at, one in enumerate(given_rows)
+        if not isinstance(one, bytes)
+    ]
+
+    parsed = parse_json(table(*values), SCHEMA)
+
+    assert parsed.rows.to_pylist() == expected
+    assert parsed.bad["value"].to_pylist() == [one for one in given_rows if isinstance(one, bytes)]
+
+
+def test_a_value_larger_than_a_block_is_parsed() -> None:
+    """PyArrow reads blocks of a megabyte by default."""
+    text = "x" * 3_000_000
+
+    assert parse_json(table(json.dumps({"b": text}).encode()), SCHEMA).rows["b"].to_pylist() == [
+        text
+    ]
+
+
+def test_a_schema_is_inferred_from_what_parses() -> None:
+    """A number beside a fraction is a double; of two types that exclude each other the first."""
+    rows = table(b'{"n": 1, "t": "x"}', b"oops", None, b'{"n": 1.5}', b'{"t": 5, "m": [true]}')
+
+    schema = json_schema(rows)
+    parsed = parse_json(rows)
+
+    assert schema == pa.schema({"n": pa.float64(), "t": pa.string(), "m": pa.list_(pa.bool_())})
+    assert parsed.rows["n"].to_pylist() == [1.0, None, 1.5]
+    assert parsed.bad["offset"].to_pylist() == [1, 4]
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ({"column": "nothing"}, "no column nothing; there are offset, value"),
+        ({"column": "offset"}, "of type int64"),
+        ({"schema": pa.schema({})}, "has no column"),
+        ({"schema": pa.schema({"offset": pa.int64()})}, "names offset"),
+    ],
+)
+def test_what_cannot_be_done_is_said(how: dict[str, Any], reason: str) -> None:
+    """With the columns that there are."""
+    with pytest.raises(InvalidArgument, match=reason):
+        parse_json(table(b"{}"), **{"schema": SCHEMA} | how)
+
+
+def test_no_object_gives_no_schema() -> None:
+    """Neither do objects without members."""
+    with pytest.raises(InvalidArgument, match="no value of column value is a JSON object"):
+        json_schema(table(b"oops", None, b"{}", b"5"))
