@@ -13,11 +13,13 @@ import re
 import typing
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_type
+from typing import TYPE_CHECKING, Any, assert_type
 
+import pyarrow.dataset
 import pytest
 
 import tidelog
+import tidelog.arrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,18 +43,22 @@ INTERNAL = {
 WORD = re.compile(r"\b[A-Z]\w+")
 KNOWN = (builtins, collections.abc, typing, os, uuid, random)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-EXAMPLES = [
-    "AsyncLogs",
-    "AsyncReadOnlyLogs",
-    "GroupReader",
-    "Logs",
-    "NewRecord",
-    "mirror",
-    "open",
-    "open_async",
-    "open_directory_read_only",
-    "open_read_only",
-]
+DOORS: dict[str, Any] = {"tidelog": tidelog, "tidelog.arrow": tidelog.arrow}
+EXAMPLES = {
+    "tidelog": [
+        "AsyncLogs",
+        "AsyncReadOnlyLogs",
+        "GroupReader",
+        "Logs",
+        "NewRecord",
+        "mirror",
+        "open",
+        "open_async",
+        "open_directory_read_only",
+        "open_read_only",
+    ],
+    "tidelog.arrow": ["dataset", "follow", "parse_json", "read"],
+}
 
 
 def public_methods(held: type) -> Iterator[typing.Any]:
@@ -84,13 +90,15 @@ def test_each_exported_class_and_function_says_what_it_is(name: str) -> None:
         assert not found.__doc__.startswith(f"{found.__name__}(")
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    ("door", "name"), [(door, name) for door, names in EXAMPLES.items() for name in names]
+)
 def test_the_examples_of_docstrings_run(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    door: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each alone in an empty directory, as a reader of ``help`` would try it."""
-    names = {"tidelog": tidelog, "asyncio": asyncio}
-    found = doctest.DocTestFinder().find(getattr(tidelog, name), name, globs=names)
+    names = {"tidelog": tidelog, "asyncio": asyncio, "pa": pyarrow, "pyarrow": pyarrow}
+    found = doctest.DocTestFinder().find(getattr(DOORS[door], name), name, globs=names)
     wrong: list[str] = []
     tried = 0
     for test in found:
@@ -103,16 +111,17 @@ def test_the_examples_of_docstrings_run(
     assert "".join(wrong) == ""
 
 
-def test_every_example_is_tried() -> None:
+@pytest.mark.parametrize("door", DOORS)
+def test_every_example_is_tried(door: str) -> None:
     """Those of each name that has any."""
     with_examples = [
         name
-        for name in tidelog.__all__
-        if inspect.isclass(found := getattr(tidelog, name)) or inspect.isfunction(found)
+        for name in DOORS[door].__all__
+        if inspect.isclass(found := getattr(DOORS[door], name)) or inspect.isfunction(found)
         if any(test.examples for test in doctest.DocTestFinder().find(found, name))
     ]
 
-    assert with_examples == EXAMPLES
+    assert with_examples == EXAMPLES[door]
 
 
 def test_a_program_needs_no_casts(tmp_path: Path) -> None:
