@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from errno import ENOSPC
 from typing import TYPE_CHECKING, cast
 
@@ -80,6 +81,14 @@ def test_why_a_log_failed_is_known_while_it_is_tried_again() -> None:
 
     assert (tried.error, tried.may_be_half_recovered) == (ERROR, True)
     assert tried.served(PARTITION).error is None
+
+
+def test_a_partition_is_new_until_it_is_served_or_deleted() -> None:
+    """Only then may a log of it lie in another directory."""
+    new = replace(UNKNOWN, is_new=True).loading()
+
+    assert (new.is_new, new.failed(ERROR).is_new) == (True, True)
+    assert (new.served(PARTITION).is_new, new.left().is_new) == (False, False)
 
 
 @pytest.mark.parametrize("is_uncut", [False, True])
