@@ -142,6 +142,9 @@ class _Tables:
         A directory may have thousands of topics, and each costs a look at its columns.
         """
         topics = [name for name in self._topics if _names(query, name)]
+        tables = [table for table in SYSTEM_TABLES.values() if _names(query, table.name)]
+        # Also for system tables: they would leave out what lies elsewhere without a word.
+        self._directory.check_present(dict.fromkeys(self._topics if tables else topics))
         folded: dict[str, str] = {}
         for name in topics:
             other = folded.setdefault(name.casefold(), name)
@@ -151,12 +154,11 @@ class _Tables:
                 )
             connection.register(name, self._topic(name))
         connection.execute(f"CREATE SCHEMA {SCHEMA}")
-        for table in SYSTEM_TABLES.values():
-            if _names(query, table.name):
-                hidden = f"{SCHEMA}.{table.name} of this directory"
-                connection.register(hidden, self._table(table))
-                view = f'CREATE VIEW {SCHEMA}.{table.name} AS FROM "{hidden}"'
-                connection.execute(view)
+        for table in tables:
+            hidden = f"{SCHEMA}.{table.name} of this directory"
+            connection.register(hidden, self._table(table))
+            view = f'CREATE VIEW {SCHEMA}.{table.name} AS FROM "{hidden}"'
+            connection.execute(view)
 
     def _topic(self, name: str) -> TopicDataset:
         whole = dataset(

@@ -51,6 +51,7 @@ def run(args: Namespace) -> int:
     from tidelog.cli.sql.answer_forms import BINARY_FORMS, open_form
     from tidelog.cli.sql.query import Visible, answered
     from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.readonly.absent_partitions import BY_FLAG
     from tidelog.readonly.read_only_directory import open_directory_read_only
 
     if args.format in BINARY_FORMS and args.output is None and sys.stdout.isatty():
@@ -58,7 +59,8 @@ def run(args: Namespace) -> int:
             f"--format {args.format} is not for a terminal: name a file with --output"
         )
     query = sys.stdin.read() if args.query == "-" else args.query
-    directory = open_directory_read_only(*args.directories, fs=SYSTEM_FILES, accept=None)
+    accept = None if args.allow_partial else BY_FLAG
+    directory = open_directory_read_only(*args.directories, fs=SYSTEM_FILES, accept=accept)
     visible = Visible(args.isolation, args.up_to, args.allow_partial)
     with answered(directory, query, visible) as answer:
         form = open_form(args.format, answer.schema)

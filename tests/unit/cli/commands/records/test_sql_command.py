@@ -271,3 +271,19 @@ def test_a_time_that_no_calendar_has_is_a_number(readings: Cli) -> None:
     found = rows(readings, "SELECT timestamp AS at FROM late")
 
     assert found == [{"at": 2**52 * 1000}]
+
+
+@pytest.mark.parametrize("query", ["SELECT count(*) AS n FROM s", "FROM tidelog.partitions"])
+def test_partitions_in_another_directory_are_an_error_unless_they_may_be_left_out(
+    cli: Cli, query: str
+) -> None:
+    """With the option that says so; a query that names no such topic is not concerned."""
+    other = cli.data.parent / "other"
+    with tidelog.open(cli.data, other) as logs:
+        logs.create_topic("s", 2, is_spread=True)
+    alone = ("sql", query, "-d", cli.data)
+
+    assert "add --allow-partial" in refused(cli, query)
+    assert cli(*alone, "--allow-partial").code == ExitCode.OK
+    assert cli(*alone, "-d", other).code == ExitCode.OK
+    assert rows(cli, "SELECT 1 AS one") == [{"one": 1}]
