@@ -174,8 +174,7 @@ class _Chain:
         if self._following is not None:
             return max((way.lowest for way in self._ways), default=self._bounds.lowest)
         end = self._bounds.lowest + max(second[rows.LAST_OFFSET] - second[rows.BASE_OFFSET], 0) + 1
+        # Where either may be damaged the later one counts: it ends higher after the earlier one.
         if damaged is Damaged.FIRST:
             end = second[rows.LAST_OFFSET] + 1
-        elif damaged is Damaged.UNDECIDED:
-            end = max(end, second[rows.LAST_OFFSET] + 1)
         return min(end, self._segment.end)

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.kernels import rows
 from tidelog.records.batch import INT64_MAX
 from tidelog.records.batch_columns import BatchColumns
-from tidelog.records.damage.contradiction import Contradiction, find_contradiction
+from tidelog.records.builder import BatchSpec
+from tidelog.records.damage.contradiction import (
+    Contradiction,
+    contradiction_from,
+    find_contradiction,
+)
+from tidelog.records.file_records import FileRecords
+from tidelog.testing import build_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 SIZE = 10
 
@@ -58,7 +68,7 @@ def test_offsets_that_rise_are_in_order(offsets: list[tuple[int, int]], piece: i
     [
         # The earlier one of two is too high.
         (singles(0, 1, 12, 3, 4, 5), [2], 2, 4),
-        ([(0, 4), (13, 17), (10, 14), (15, 15)], [1], 5, 15),
+        ([(0, 4), (13, 17), (10, 14), (15, 18)], [1], 5, 15),
         # The later one is too low.
         (singles(0, 1, 2, 1, 4, 5), [3], 3, 4),
         ([(0, 4), (5, 9), (2, 6), (15, 15)], [2], 10, 15),
@@ -88,6 +98,7 @@ def test_the_damaged_one_is_left_out(
     assert contradiction.next_offset == next_offset
     assert contradiction.following_offset == following
     assert contradiction.is_explained
+    assert contradiction.is_torn_end == (following is None)
     assert "impossible offsets" in contradiction.reason
 
 
@@ -108,8 +119,10 @@ def test_both_are_named_where_either_may_be_damaged(
 
     assert contradiction is not None
     assert contradiction.damaged == tuple(at * SIZE for at in damaged)
+    assert contradiction.position == damaged[0] * SIZE
     assert contradiction.next_offset == next_offset
     assert contradiction.is_explained
+    assert not contradiction.is_torn_end
     assert "one of the two is damaged" in contradiction.reason
 
 
@@ -122,6 +135,8 @@ def test_both_are_named_where_either_may_be_damaged(
         singles(0, 5, 5, 5),
         singles(9, 0, 1, 0),
         singles(0, 12, 14, 3, 4),
+        singles(0, 12, 2, 3, 4, 8, 6, 9),
+        [(0, 0), (12, 12), (2, 5), (3, 3)],
     ],
 )
 def test_more_than_one_damaged_batch_explains_nothing(
@@ -156,6 +171,33 @@ def test_the_end_counts_the_damaged_batch(offsets: list[tuple[int, int]], end_of
 
     assert contradiction is not None
     assert contradiction.end_offset == end_offset
+
+
+def test_the_earlier_one_may_be_damaged_at_the_end() -> None:
+    """The later one is sound then: it is where the log ends, and it is kept."""
+    contradiction = found([(0, 0), (7, 11), (6, 7)], end=12)
+
+    assert contradiction is not None
+    assert (contradiction.damaged, contradiction.end_offset) == ((SIZE,), 8)
+    assert not contradiction.is_torn_end
+
+
+def test_the_batch_after_the_two_decides_and_not_a_later_one() -> None:
+    """What comes after it may be damaged as well."""
+    contradiction = found([(0, 4), (7, 11), (10, 14), (15, 15), (16, 200)], end=100)
+
+    assert contradiction is not None
+    assert contradiction.damaged == (SIZE,)
+
+
+def test_a_batch_with_a_wrong_checksum_contradicts_nothing(tmp_path: Path) -> None:
+    """The batches end there: nothing in it can be relied on."""
+    batches = [build_batch([(1, b"k", b"v", ())], BatchSpec(base_offset=at)) for at in (0, 5, 3)]
+    path = tmp_path / "log"
+    for flipped, is_found in ((0, True), (1, False)):
+        path.write_bytes(b"".join(batches)[:-1] + bytes([batches[-1][-1] ^ flipped]))
+        with closing(SYSTEM_FILES.open(str(path))) as file:
+            assert (contradiction_from(FileRecords(file), 0) is not None) == is_found
 
 
 def test_the_end_is_not_beyond_the_segments() -> None:

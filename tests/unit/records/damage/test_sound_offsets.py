@@ -12,7 +12,13 @@ from tidelog.kernels import rows
 from tidelog.records.batch import INT64_MAX
 from tidelog.records.batch_columns import BatchColumns
 from tidelog.records.builder import BatchSpec
-from tidelog.records.damage.sound_offsets import GREATEST_OFFSET, Damaged, OffsetBounds, damaged_of
+from tidelog.records.damage.sound_offsets import (
+    GREATEST_OFFSET,
+    Damaged,
+    OffsetBounds,
+    damaged_of,
+    reason_of,
+)
 from tidelog.records.file_records import FileRecords
 from tidelog.records.memory import walk
 from tidelog.testing import build_batch
@@ -74,6 +80,10 @@ def test_the_reason_names_the_offsets() -> None:
         # At the end of a log whose end is not known both may be.
         ((7, 11), (10, 14), INT64_MAX, Damaged.UNDECIDED),
         ((5, 9), (9, 9), 10, Damaged.UNDECIDED),
+        # The bounds: the lowest offset may be had, that of what follows may not.
+        ((50, 54), (5, 9), 10, Damaged.FIRST),
+        ((5, 9), (6, 15), 15, Damaged.SECOND),
+        ((5, 15), (6, 8), 15, Damaged.FIRST),
     ],
 )
 def test_the_damaged_neighbour_fits_the_gap_that_it_would_leave(
@@ -81,6 +91,35 @@ def test_the_damaged_neighbour_fits_the_gap_that_it_would_leave(
 ) -> None:
     """The order of the others decides, then the number of offsets, which the checksum covers."""
     assert damaged_of(row(*first), row(*second), OffsetBounds(5), after) is damaged
+
+
+@pytest.mark.parametrize(
+    ("damaged", "reason"),
+    [
+        (Damaged.FIRST, "batch has impossible offsets 7 to 11; it needs from 5 to 9"),
+        (Damaged.SECOND, "batch has impossible offsets 10 to 14; it needs from 12 to 29"),
+        (
+            Damaged.UNDECIDED,
+            (
+                "offsets 7 to 11 of a batch contradict those of the next one, at byte 77,"
+                " 10 to 14: one of the two is damaged"
+            ),
+        ),
+    ],
+)
+def test_the_reason_says_what_the_damaged_one_needs(damaged: Damaged, reason: str) -> None:
+    """Up to the next one, or from the end of the one before; of two, both are named."""
+    first, second = row(7, 11), row(10, 14)
+    second[rows.POSITION] = 77
+
+    assert reason_of(damaged, first, second, OffsetBounds(5), 30) == reason
+
+
+def test_what_follows_a_batch_begins_after_it() -> None:
+    """But not below what was possible before; by default any offset is that is not negative."""
+    assert OffsetBounds(5, 10).after(7) == (8, 10)
+    assert OffsetBounds(5, 10).after(3) == (5, 10)
+    assert OffsetBounds() == (0, INT64_MAX)
 
 
 def simulated(spans: list[int], start: int, flipped: int, bit: int) -> Damaged | None:
@@ -156,6 +195,9 @@ def columns(*offsets: tuple[int, int]) -> BatchColumns:
         ([(100, 105), (106, 106), (102, 103)], 2),
         ([(100, 105), (106, 200)], 1),
         ([(INT64_MAX - 5, -(2**63) + 3)], 0),
+        ([(99, 99), (100, 100)], 0),
+        ([(100, 105), (105, 106)], 1),
+        ([(100, 100), (110, 120), (115, 125)], 2),
     ],
 )
 def test_the_first_unsound_of_many_batches_is_found(
