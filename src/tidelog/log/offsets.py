@@ -106,8 +106,8 @@ class LogOffsets:
         old = self.high_watermark_metadata
         if watermark.offset <= old.offset:
             return self.with_log_end(log_end)
-        if watermark.offset > log_end.offset:
-            watermark = log_end
+        if watermark.offset >= log_end.offset:
+            watermark = log_end  # which knows where it lies
         return LogOffsets(
             self.log_start_offset, watermark, log_end, self.recovery_point, self.first_unstable
         )

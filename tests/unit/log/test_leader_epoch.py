@@ -405,6 +405,7 @@ def test_lookups_find_neighbours_and_the_epoch_of_an_offset() -> None:
     """
     cache = Place((2, 6), (3, 8), (4, 11)).cache
     assert (cache.earliest, cache.latest) == (EpochEntry(2, 6), EpochEntry(4, 11))
+    assert cache.latest_epoch == 4
     cache = Place((2, 6), (4, 11)).cache
 
     assert [cache.epoch_for_offset(offset) for offset in (5, 6, 10, 11)] == [None, 2, 2, 4]

@@ -153,3 +153,27 @@ def test_the_recovery_point_only_rises_and_never_passes_the_end() -> None:
 
     assert log.with_recovery_point(2).recovery_point == 4
     assert log.with_recovery_point(12).recovery_point == 10
+
+
+@pytest.mark.parametrize(
+    ("watermark", "expected"),
+    [
+        # There already: it keeps its place.
+        (3, LogOffsetMetadata(5, 0, 50)),
+        (5, LogOffsetMetadata(5, 0, 50)),
+        # Between: where it lies is looked up.
+        (6, LogOffsetMetadata(6)),
+        # At the end, or beyond it: the place of the end is known.
+        (12, LogOffsetMetadata(12, 0, 120)),
+        (13, LogOffsetMetadata(12, 0, 120)),
+    ],
+)
+def test_an_append_moves_the_watermark_forward_only_and_not_beyond_the_end(
+    watermark: int, expected: LogOffsetMetadata
+) -> None:
+    """The end moves on in any case."""
+    before, end = offsets(watermark=5, end=10), LogOffsetMetadata(12, 0, 120)
+
+    after = before.appended(end, LogOffsetMetadata(watermark))
+
+    assert (after.high_watermark_metadata, after.log_end) == (expected, end)

@@ -127,9 +127,8 @@ def count_deletable(
     """
     count = 0
     for segment in segments:
-        if segment.end_offset > high_watermark or segment.is_empty_active:
-            break
-        if not may_delete(segment):
+        is_kept = segment.end_offset > high_watermark or segment.is_empty_active
+        if is_kept or not may_delete(segment):
             break
         count += 1
     return count

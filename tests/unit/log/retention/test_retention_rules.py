@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
+import pytest
+
+from tidelog.config.log_config import LogConfig
+from tidelog.errors import InvalidArgument, OffsetOutOfRange, PolicyViolation
 from tidelog.log.retention.retention_rules import (
+    DELETE_ALL,
     SegmentFacts,
     count_below_start,
     count_beyond_size,
     count_expired,
+    deletion_end,
+    deletion_target,
 )
 
 INFINITE = 2**62
@@ -94,3 +102,59 @@ def test_an_empty_last_segment_stays() -> None:
     three = segments(10, 10, 0, ages_ms=(500, 500, 500))
 
     assert count_expired(three, INFINITE, now_ms=1000, retention_ms=300) == 2
+
+
+def test_a_segment_that_stays_keeps_the_later_ones() -> None:
+    """A log has no holes, though a later segment may be older."""
+    three = segments(10, 10, 10, ages_ms=(301, 0, 301))
+
+    assert count_expired(three, INFINITE, 1000, 300) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "offset"), [("highWatermark", -1), (0, 0), (7, 7), (np.int64(3), 3)]
+)
+def test_records_are_deleted_before_an_offset_or_all_that_readers_see(
+    given: int | str, offset: int
+) -> None:
+    """-1 is how Kafka's clients say the latter."""
+    assert deletion_end(given) == offset
+    assert DELETE_ALL == -1
+
+
+@pytest.mark.parametrize("given", [-1, -2, True, False, 1.5, "7", "", "logEnd", None])
+def test_what_is_no_offset_deletes_nothing(given: object) -> None:
+    """A slip must not delete all records, as -1 and 1, or True, would."""
+    with pytest.raises(InvalidArgument, match="is not an offset to delete records before"):
+        deletion_end(given)  # type: ignore[arg-type]  # what users may type
+
+
+def target_of(before_offset: int, policy: str = "delete") -> int:
+    """Return the log start that is asked for, of a log whose records below 10 may be deleted."""
+    config = LogConfig.parse({"cleanup.policy": policy})
+    return deletion_target(
+        before_offset, config, log_start_offset=2, log_end_offset=20, deletable_end=10
+    )
+
+
+def test_deletions_reach_up_to_what_may_be_deleted() -> None:
+    """Inclusive, and from 0 on: what is below the log start is deleted already."""
+    offsets = (0, 1, 9, 10, DELETE_ALL)
+
+    assert [target_of(offset) for offset in offsets] == [0, 1, 9, 10, 10]
+    assert target_of(5, "compact,delete") == 5
+
+
+@pytest.mark.parametrize("before_offset", [-3, -2, 11, 20, 2**63 - 1])
+def test_a_deletion_beyond_that_is_out_of_range(before_offset: int) -> None:
+    """The error says how far it could go."""
+    with pytest.raises(OffsetOutOfRange) as caught:
+        target_of(before_offset)
+
+    assert (caught.value.requested, caught.value.log_end_offset) == (before_offset, 20)
+
+
+def test_records_of_a_compacted_log_are_not_deleted_by_offset() -> None:
+    """Only its cleaner may, unless its policy is to delete as well."""
+    with pytest.raises(PolicyViolation, match="only compacted"):
+        target_of(5, "compact")
