@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,18 +14,22 @@ from tidelog.records.builder import build_batch
 from tidelog.records.decoding.record_areas import area_of
 from tidelog.records.legacy import Expansion, LegacyRecord
 from tidelog.records.memory import walk
+from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.records.validation.record_rules import (
     NO_KEY,
     RecordRules,
     Summary,
     check_area,
     check_legacy,
+    check_records,
     time_limits,
 )
 from tidelog.records.validation.rejection import Rejection, ignore_rejections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    Note = Callable[[Rejection, int], None]
 
 NO_KEYS = Rejection.NO_KEY_COMPACTED_TOPIC
 OUTSIDE_BEFORE = "timestamp 9 is outside [10, 20] (message.timestamp.before.max.ms)"
@@ -223,3 +228,44 @@ def test_a_wrong_checksum_of_an_old_record_is_counted_once() -> None:
         check_old(rules, old(9), old(crc_matches=False), old(key_size=-1))
 
     assert counted == [(Rejection.INVALID_MESSAGE_CRC, 1)]
+
+
+def outcome(act: Callable[[Note], object]) -> list[object]:
+    """Return the rejections that were counted, and the error with the records it names."""
+    seen: list[object] = []
+    try:
+        act(lambda kind, count: seen.append((kind, count)))
+    except (InvalidRecord, InvalidTimestamp) as error:
+        seen += [type(error), str(error), error.record_errors]
+    return seen
+
+
+@pytest.mark.parametrize("kind", [TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME])
+@pytest.mark.parametrize("needs_keys", [False, True])
+def test_records_of_this_process_are_held_to_the_rules_of_a_batch(
+    needs_keys: bool, kind: TimestampType
+) -> None:
+    """Before they are in one, with the same errors, whatever two of them are."""
+    policy = LeaderPolicy(
+        needs_keys=needs_keys,
+        timestamp_type=kind,
+        timestamp_before_max_ms=5,
+        timestamp_after_max_ms=5,
+    )
+    rules = {"need_key": needs_keys, "use_append_time": kind is TimestampType.LOG_APPEND_TIME}
+    seen: list[list[object]] = []
+    for pair in product(product((9, 10, 15, 20, 21), (None, b"k")), repeat=2):
+        fields = [(time, key, b"v", ()) for time, key in pair]
+
+        def as_batch(note: Note, pair: Any = pair) -> None:
+            check(pair, rules_of(**rules, on_rejected=note))
+
+        def as_records(note: Note, fields: Any = fields) -> None:
+            check_records(fields, policy, 15, note)
+
+        found = outcome(as_records)
+        assert found == outcome(as_batch)
+        seen.append(found)
+
+    is_lenient = not needs_keys and kind is TimestampType.LOG_APPEND_TIME
+    assert any(seen) != is_lenient
