@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidelog.errors import CorruptMessage, InvalidRecord, SegmentOffsetOverflow
-from tidelog.records.batch import BATCH_HEADER
+from tidelog.records.batch import BATCH_HEADER, INT32_MAX
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.segment.checked_batches import PART_BYTES
-from tidelog.segment.segment_recovery import USUAL_CHECK, Check, ContradictedOffsets, Treatment
+from tidelog.segment.segment_recovery import (
+    USUAL_CHECK,
+    Check,
+    ContradictedOffsets,
+    Looked,
+    Treatment,
+    look_through,
+)
 from tidelog.segment.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
@@ -481,3 +488,83 @@ def test_an_error_without_a_position_is_raised(room: Room) -> None:
         segment.recover(Failing())
 
     assert files(room) == before
+
+
+def test_offsets_that_fall_between_two_pieces_contradict_each_other(room: Room) -> None:
+    """The last batch of the one before counts, and not its first."""
+    # A piece has three of them or four.
+    for lower in (3, 4):
+        offsets = [5 * at - 8 * (at == lower) for at in range(7)]
+        parts = [large_batch(offset, 5000) for offset in offsets]
+        segment = write(room, *parts)
+
+        found = treated(segment).treatment
+
+        assert found is not None
+        assert found.contradiction.damaged[-1] == lower * len(parts[0])
+
+
+def test_a_piece_of_which_nothing_is_kept_is_passed(room: Room) -> None:
+    """Its bytes stay, and the batches after it are indexed."""
+    parts = [large_batch(offset, 5000) for offset in (0, 700, 2, 3)]
+    segment = write(room, *parts)
+    observer = Observer()
+
+    assert segment.recover(observer, None, treated(segment, keeps=True)) == 0
+    assert observer.seen == [(0, 0), (2, 2), (3, 3)]
+    assert segment.read_next_offset() == 4
+
+
+def test_an_entry_comes_no_earlier_for_bytes_that_are_left_out(room: Room) -> None:
+    """It is where it would be if the batch were sound."""
+    parts = [room.batch([i]) for i in (0, 1, 700, 3, 4, 5, 6, 7)]
+    segment = write(room, *parts, index_interval_bytes=4 * len(parts[0]) - 1)
+
+    segment.recover(None, None, treated(segment, keeps=True))
+
+    entries = [segment.offset_index.entry(at) for at in range(segment.offset_index.entry_count)]
+    assert entries == [(4, 4 * len(parts[0]))]
+
+
+def test_nothing_is_observed_after_what_the_observer_refuses(room: Room) -> None:
+    """However much of the file is left."""
+    calls = 0
+
+    class Refusing(Observer):
+        def observe(
+            self,
+            batches: BatchColumns,
+            data: NDArray[np.uint8],  # noqa: ARG002 - an override
+            aborted: Callable[[AbortedTxn], object],  # noqa: ARG002 - an override
+        ) -> None:
+            nonlocal calls
+            calls += 1
+            raise CorruptMessage("no marker", int(batches.position[0]))
+
+    segment = write(room, *(large_batch(offset, 5000) for offset in range(7)))
+
+    segment.recover(Refusing())
+
+    assert (calls, segment.read_next_offset()) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "first_far"),
+    [
+        ([], None),
+        ([10, 11], None),
+        ([10, 10 + INT32_MAX], None),
+        ([10, 11 + INT32_MAX], 11 + INT32_MAX),
+        ([10, 2**40, 2**41], 2**40),
+    ],
+)
+def test_a_look_finds_the_first_offset_that_does_not_fit_and_the_end(
+    room: Room, offsets: list[int], first_far: int | None
+) -> None:
+    """An index holds int32s above the base offset."""
+    parts = [room.batch([offset]) for offset in offsets]
+    segment = write(room, *parts, base_offset=10)
+
+    looked = look_through(segment.view(), USUAL_CHECK)
+
+    assert looked == Looked(None, first_far, len(b"".join(parts)))
