@@ -203,9 +203,9 @@ def look_through(view: SegmentView, how: Check) -> Looked:
         with closing(checker.pieces()) as pieces:
             for piece in pieces:
                 last = piece.batches.last_offset
-                far = np.flatnonzero(last > view.base_offset + INT32_MAX)[:1]
+                far = last[last > view.base_offset + INT32_MAX]
                 if len(far) and first_far is None:
-                    first_far = int(last[far[0]])
+                    first_far = int(far[0])
                 end = piece.batches.next_position
                 yield piece.batches
 

@@ -506,12 +506,13 @@ def test_offsets_that_fall_between_two_pieces_contradict_each_other(room: Room) 
 
 def test_a_piece_of_which_nothing_is_kept_is_passed(room: Room) -> None:
     """Its bytes stay, and the batches after it are indexed."""
-    parts = [large_batch(offset, 5000) for offset in (0, 700, 2, 3)]
+    # The first one is as large as a piece.
+    parts = [large_batch(700, 17 << 10), *(large_batch(offset, 1) for offset in (1, 2, 3))]
     segment = write(room, *parts)
     observer = Observer()
 
     assert segment.recover(observer, None, treated(segment, keeps=True)) == 0
-    assert observer.seen == [(0, 0), (2, 2), (3, 3)]
+    assert observer.seen == [(1, 1), (2, 2), (3, 3)]
     assert segment.read_next_offset() == 4
 
 
