@@ -277,7 +277,7 @@ def test_a_time_that_no_calendar_has_is_a_number(readings: Cli) -> None:
 def test_partitions_in_another_directory_are_an_error_unless_they_may_be_left_out(
     cli: Cli, query: str
 ) -> None:
-    """With the option that says so; a query that names no such topic is not concerned."""
+    """With the option for that; a query that names no such topic is not concerned."""
     other = cli.data.parent / "other"
     with tidelog.open(cli.data, other) as logs:
         logs.create_topic("s", 2, is_spread=True)
