@@ -61,15 +61,15 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.ONLINE, Event.LEAVE): State.ABSENT,
     (State.MOVING, Event.COPY_LEAVES): State.ONLINE,
     (State.MOVING, Event.LEAVE): State.ABSENT,
+    # The copy of a partition that is not served is open as well: its log may come into service.
+    (State.ABSENT, Event.COPY): State.ABSENT,
+    (State.ABSENT, Event.COPY_LEAVES): State.ABSENT,
+    (State.LOADING, Event.COPY): State.LOADING,
+    (State.LOADING, Event.COPY_LEAVES): State.LOADING,
+    (State.FAILED, Event.COPY): State.FAILED,
+    (State.FAILED, Event.COPY_LEAVES): State.FAILED,
 }
-"""From state and event to state.
-
-The copy of a partition that is not served is open as well, in case the log comes into service: a
-copy comes and goes without a change of the other three states.
-"""
-
-_UNSERVED: Final = (State.ABSENT, State.LOADING, State.FAILED)
-_COPYING: Final = (Event.COPY, Event.COPY_LEAVES)
+"""From state and event to state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,6 @@ class Life:
         return self.state in {State.LOADING, State.FAILED}
 
     def _after(self, event: Event) -> State:
-        if self.state in _UNSERVED and event in _COPYING:
-            return self.state
         after = TRANSITIONS.get((self.state, event))
         if after is None:
             raise InvariantError(

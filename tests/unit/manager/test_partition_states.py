@@ -51,12 +51,10 @@ def after(*events: Event) -> Life:
 @pytest.mark.parametrize("state", State)
 @pytest.mark.parametrize("event", Event)
 def test_only_what_the_table_has_may_happen(state: State, event: Event) -> None:
-    """A change that it lacks is a bug, and raises; a copy may come to what is not served."""
+    """A change that it lacks is a bug, and raises."""
     life = after(*WAYS[state])
     assert life.state is state
     expected = TRANSITIONS.get((state, event))
-    if expected is None and event in {Event.COPY, Event.COPY_LEAVES} and life.partition is None:
-        expected = state
 
     if expected is None:
         with pytest.raises(InvariantError, match=state.value):
@@ -99,6 +97,16 @@ def test_a_copy_that_was_found_before_its_log_is_moved_on(is_uncut: bool) -> Non
     served = found.loading().served(PARTITION)
 
     assert (served.state, served.copy, served.is_uncut) == (State.MOVING, LOG, is_uncut)
+
+
+@pytest.mark.parametrize("state", [State.ABSENT, State.LOADING, State.FAILED])
+def test_a_copy_comes_and_goes_beside_a_log_that_is_not_served(state: State) -> None:
+    """Nothing else of the partition changes."""
+    life = after(*WAYS[state])
+
+    copied = life.copied_to(LOG)
+
+    assert (copied, copied.without_copy()) == (replace(life, copy=LOG), life)
 
 
 def test_a_copy_outlives_the_loss_of_its_log() -> None:
