@@ -227,11 +227,11 @@ class LogCreator:
             if not is_future and not self._topics.has(key):
                 self.check_free(key.topic, [key.partition])
             candidates = self._candidates(key, target_directory_id, is_future=is_future)
-            log = self._create_in_first(key, candidates, topic_id, is_future=is_future)
+            log_dir, log = self._create_in_first(key, candidates, topic_id, is_future=is_future)
             if is_future:
                 registry.add_future(key, log)
             else:
-                self._loader.take_in(key, self._log_dirs.of(log), topic_id, lambda: log)
+                self._loader.take_in(key, log_dir, topic_id, lambda: log)
             self._preferred.pop(key, None)
             return log
 
@@ -420,8 +420,8 @@ class LogCreator:
         topic_id: UUID | None,
         *,
         is_future: bool,
-    ) -> Log:
-        """Create the log in the first directory that works."""
+    ) -> tuple[LogDir, Log]:
+        """Create the log in the first directory that works; return both."""
         tried = []
         for log_dir in candidates:
             name = log_directory_name(*key)
@@ -451,7 +451,7 @@ class LogCreator:
                     self._remove_unfinished(path)
                 raise
             _log_created(key, log.directory, log.config.to_properties())
-            return log
+            return log_dir, log
         raise KafkaStorageError(f"no directory accepts {key}; {'; '.join(tried)}")
 
     def _remove_unfinished(self, path: str) -> None:

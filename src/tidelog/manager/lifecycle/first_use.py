@@ -82,11 +82,11 @@ class FirstUseLoader:
             log_dir = self._place(key, topic)
             topic = self._topics.get(name)
             self._prepare(log_dir, key)
-            is_new = self._registry.life(key).is_new
-            self._creator.make_directories(topic, [number], is_new=is_new)
+            life = self._registry.life(key)
+            self._creator.make_directories(topic, [number], is_new=life.is_new)
             path = os.path.join(log_dir.path, log_directory_name(*key))
             used_watcher = watcher or self._watcher
-            is_retry = self._registry.life(key).may_be_half_recovered
+            is_retry = life.may_be_half_recovered
             load = partial(self._opener.load, log_dir, key, path, used_watcher, is_retry=is_retry)
             return self._loader.take_in(key, log_dir, topic.topic_id, load)
 

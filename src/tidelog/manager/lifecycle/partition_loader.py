@@ -54,11 +54,11 @@ class PartitionLoader:
         path = os.path.join(log_dir.path, log_directory_name(*key))
         try:
             log = open_log()
-            self._identify(log, topic_id)
-            # Before it is served: after that the checkpoint of what readers saw is written again.
-            if warn_of_lost_end(log_dir.checkpoints, key, log):
-                self._registry.lost.add(key)
-            partition = self._registry.serve(key, log)
+            try:
+                partition = self._serve(key, log_dir, topic_id, log)
+            except BaseException:
+                log.close_handlers()
+                raise
         except BaseException:
             # Its files may be half recovered: a start that took them for clean would not look.
             log_dir.doubted.add(path)
@@ -66,11 +66,12 @@ class PartitionLoader:
         log_dir.doubted.discard(path)
         return partition
 
-    @staticmethod
-    def _identify(log: Log, topic_id: UUID | None) -> None:
-        try:
-            if topic_id is not None:
-                log.assign_topic_id(topic_id)
-        except BaseException:
-            log.close_handlers()
-            raise
+    def _serve(
+        self, key: TopicPartition, log_dir: LogDir, topic_id: UUID | None, log: Log
+    ) -> Partition:
+        if topic_id is not None:
+            log.assign_topic_id(topic_id)
+        # Before it is served: after that the checkpoint of what readers saw is written again.
+        if warn_of_lost_end(log_dir.checkpoints, key, log):
+            self._registry.lost.add(key)
+        return self._registry.serve(key, log)
