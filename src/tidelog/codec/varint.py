@@ -37,7 +37,7 @@ def read_varint(data: Bytes, at: int) -> tuple[int, int]:
             if high >= 0x80:
                 raw, end = _read(data, at, MAX_VARINT_BYTES)
     except IndexError:
-        raise InvalidRecord("data ends inside a varint", position=at) from None
+        raw, end = _read(data, at, MAX_VARINT_BYTES)  # raises, and names what is wrong
     raw &= _UINT32_MAX
     return (raw >> 1) ^ -(raw & 1), end
 

@@ -29,9 +29,9 @@ _CAPACITY: Final = 1 << 14
 _USUAL_BATCH: Final = 1 << 12
 """Typical size of a batch in bytes, by which the first array of a walk is sized."""
 _HEADER_WORK: Final = 64
-"""In plain code a header takes about as long as decoding this number of bytes of records."""
+"""The work that a header is in plain code."""
 _CRC_SHARE: Final = 1024
-"""The CRC of this number of bytes takes as long as decoding one byte of records in plain code."""
+"""The CRC of this number of bytes is one byte of work."""
 _UNBOUNDED: Final = rows.ANY_OFFSET, 0
 
 
@@ -162,9 +162,6 @@ def _work_of(view: memoryview, start: int, stop: int, *, check_crc: bool) -> int
 
 
 def plain_work(size_bytes: int, batch_bytes: int, *, check_crc: bool) -> int:
-    """Return the work of walking over batches of this size in plain code.
-
-    Its unit is the time in which plain code decodes one byte of records, as for ``use_kernels``.
-    """
+    """Return the work of a plain walk over batches of this size, as for ``use_kernels``."""
     batches = -(-size_bytes // batch_bytes)
     return batches * _HEADER_WORK + (size_bytes // _CRC_SHARE if check_crc else 0)

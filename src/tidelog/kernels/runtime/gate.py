@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     """Called with a kernel's name before it is compiled, since it is not cached; None after."""
 
 LOADING_PAYS_BYTES: Final = 4 << 20
-"""Bytes of work in plain code after which the kernels are loaded."""
+"""Bytes of work in plain code after which the kernels are loaded.
+
+A byte of work is what plain code does in about 0.12 us: a copied byte is less, a record is 40.
+"""
 
 KERNEL_MODULES: Final = (
     "hashing.crc",

@@ -35,8 +35,8 @@ AREA_FROM_BATCH: Final = (
 )
 """Fields that an area copies from its batch, in the order of the area's rows from the count on."""
 _area_fields: Final = itemgetter(*AREA_FROM_BATCH)
-_RECORD_WORK: Final = 40
-"""Bytes of work that a record counts as in plain code: about 5 us."""
+RECORD_WORK: Final = 40
+"""The work that a record is in plain code, about 5 us, in the unit of ``use_kernels``."""
 _APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 assert rows.AREA_COUNT + len(AREA_FROM_BATCH) == rows.AREA_COLUMNS
 
@@ -67,7 +67,7 @@ def decode_areas(data: Bytes, areas: Ints, batch_positions: Ints) -> Ints:
         decode_areas(data, np.ascontiguousarray(areas[:, :first]), batch_positions)
         reason = f"{counts[first]} records do not fit in {lengths[first]} bytes"
         raise InvalidRecord(reason, int(batch_positions[first]))
-    if not use_kernels(int(counts.sum()) * _RECORD_WORK):
+    if not use_kernels(int(counts.sum()) * RECORD_WORK):
         return _decode_plain(byte_view(data), areas, batch_positions)
     from tidelog.kernels.decode_kernel import decode_records  # noqa: PLC0415 - compiles when imported
 
@@ -86,7 +86,7 @@ def decode_whole_records(data: Bytes, area: Ints) -> tuple[Ints, int, str]:
     """
     start, end, count = area[: rows.AREA_COUNT + 1, 0].tolist()
     most = min(count, (end - start) // MIN_RECORD_BYTES)
-    if not use_kernels(end - start):
+    if not use_kernels(most * RECORD_WORK):
         return _decode_whole_plain(byte_view(data), area[:, 0].tolist())
     from tidelog.kernels.decode_kernel import decode_records  # noqa: PLC0415 - compiles when imported
 
@@ -144,7 +144,7 @@ def _decode_area(view: memoryview, index: int, area: list[int]) -> Iterator[tupl
     for _ in range(count):
         span = scan_record(view, at, end)
         yield _row_of(span, index, area)
-        at = span[-1]
+        at = span.next_position
     if count and at != end:
         raise InvalidRecord("bytes are left over after the last record", at)
 
