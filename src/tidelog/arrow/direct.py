@@ -16,7 +16,7 @@ from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import would_use
 from tidelog.records.array_rows import every
 from tidelog.records.batch import BatchFlags
-from tidelog.records.decoding.record_areas import RECORD_WORK, areas_of
+from tidelog.records.decoding.record_areas import areas_of, decoding_work
 from tidelog.records.record import MIN_RECORD_BYTES
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def direct_columns(
     count = int(areas[rows.AREA_COUNT].sum())
     size = int((areas[rows.AREA_END] - areas[rows.AREA_START]).sum())
     is_small = size <= _MOST_BYTES and count <= MOST_ROWS
-    if not (is_small and 0 < count <= size // MIN_RECORD_BYTES and would_use(count * RECORD_WORK)):
+    if not (is_small and 0 < count <= size // MIN_RECORD_BYTES and would_use(decoding_work(count))):
         return None
     columns = _Columns(wanted.names, count, size)
     return (count, columns.arrays()) if columns.fill(data, areas, wanted) == count else None

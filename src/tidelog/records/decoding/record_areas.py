@@ -35,10 +35,17 @@ AREA_FROM_BATCH: Final = (
 )
 """Fields that an area copies from its batch, in the order of the area's rows from the count on."""
 _area_fields: Final = itemgetter(*AREA_FROM_BATCH)
-RECORD_WORK: Final = 40
-"""The work that a record is in plain code, about 5 us, in the unit of ``use_kernels``."""
+_RECORD_WORK: Final = 40
 _APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 assert rows.AREA_COUNT + len(AREA_FROM_BATCH) == rows.AREA_COLUMNS
+
+
+def decoding_work(records: int) -> int:
+    """Return the work of decoding records in plain code, about 5 us each, as for ``use_kernels``.
+
+    A negative number, as a damaged header may state, counts as none.
+    """
+    return max(records, 0) * _RECORD_WORK
 
 
 def areas_of(batches: BatchColumns) -> Ints:
@@ -67,7 +74,7 @@ def decode_areas(data: Bytes, areas: Ints, batch_positions: Ints) -> Ints:
         decode_areas(data, np.ascontiguousarray(areas[:, :first]), batch_positions)
         reason = f"{counts[first]} records do not fit in {lengths[first]} bytes"
         raise InvalidRecord(reason, int(batch_positions[first]))
-    if not use_kernels(int(counts.sum()) * RECORD_WORK):
+    if not use_kernels(decoding_work(int(counts.sum()))):
         return _decode_plain(byte_view(data), areas, batch_positions)
     from tidelog.kernels.decode_kernel import decode_records  # noqa: PLC0415 - compiles when imported
 
@@ -86,7 +93,7 @@ def decode_whole_records(data: Bytes, area: Ints) -> tuple[Ints, int, str]:
     """
     start, end, count = area[: rows.AREA_COUNT + 1, 0].tolist()
     most = min(count, (end - start) // MIN_RECORD_BYTES)
-    if not use_kernels(most * RECORD_WORK):
+    if not use_kernels(decoding_work(most)):
         return _decode_whole_plain(byte_view(data), area[:, 0].tolist())
     from tidelog.kernels.decode_kernel import decode_records  # noqa: PLC0415 - compiles when imported
 

@@ -13,7 +13,7 @@ from tidelog.errors import CorruptMessage, InvalidRecord, InvalidTimestamp
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.batch import INT64_MAX, NO_TIMESTAMP, BatchFlags, TimestampType
-from tidelog.records.decoding.record_areas import RECORD_WORK, decode_areas
+from tidelog.records.decoding.record_areas import decode_areas, decoding_work
 from tidelog.records.validation.rejection import Rejection
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def check_area(data: Bytes, areas: Ints, rules: RecordRules) -> Summary:
             rules; ``record_errors`` lists each of them.
         InvalidTimestamp: the same, if any record breaks the rules for timestamps.
     """
-    if use_kernels(max(areas[rows.AREA_COUNT].item(), 0) * RECORD_WORK):
+    if use_kernels(decoding_work(areas[rows.AREA_COUNT].item())):
         from tidelog.kernels.validate_kernel import validate_records  # noqa: PLC0415 - compiles then
 
         out = np.empty((rows.VALID_COLUMNS, 1), np.int64)
