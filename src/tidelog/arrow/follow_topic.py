@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.arrow.decode import ArrowDecoder
-from tidelog.arrow.schema import COLUMNS, select
+from tidelog.arrow.schema import named_columns, select
 from tidelog.arrow.topic_read import TopicRead
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.waiting import sleep_ms
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
     from tidelog.env.paths import Paths
-    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
 
 def follow(
@@ -81,47 +81,25 @@ def follow(
         read_up_to=read_up_to,
         allow_partial=allow_partial,
     )
-    if isinstance(columns, str):
-        raise InvalidArgument(f"columns must be a list of names, not {columns!r}")
     if idle_ms is not None and idle_ms < 0:
         raise InvalidArgument(f"idle_ms must be a number from 0 on, not {idle_ms}")
-    schema = select(COLUMNS if columns is None else tuple(columns))
+    schema = select(named_columns(columns))
     grown = _followed_topic(read, SYSTEM_CLOCK, from_end=from_end)
     return _batches(grown, schema, sleep_ms, SYSTEM_CLOCK, idle_ms)
 
 
 def _followed_topic(read: TopicRead, clock: Clock, *, from_end: bool) -> FollowedTopic:
-    opened = read.opened()
     now = {one.log.partition: one for one in read.plan()}
     given = now.keys() if isinstance(read.starts, int) else read.starts.keys()
-
-    def follower(where: ReadOnlyDirectory, number: int, start: int | None) -> LogFollower:
-        return LogFollower(
-            where.partition_path(read.topic, number),
-            fs=read.fs,
-            next_offset=start,
-            up_to=read.up_to,
-            committed=read.committed,
-        )
-
-    followers = {
-        number: follower(
-            opened,
-            number,
-            part.end_offset if from_end and number not in given else part.start_offset,
-        )
+    starts = {
+        number: part.end_offset if from_end and number not in given else part.start_offset
         for number, part in now.items()
     }
-
-    def new_followers() -> dict[int, LogFollower]:
-        later = read.opened()
-        added = set(read.numbers_in(later)) - followers.keys()
-        return {number: follower(later, number, None) for number in sorted(added)}
-
-    def path_of(number: int) -> str:
-        return read.opened().partition_path(read.topic, number)
-
-    return FollowedTopic(read.topic, followers, new_followers, path_of, clock)
+    follow = partial(LogFollower, fs=read.fs, up_to=read.up_to, committed=read.committed)
+    numbers_in = read.numbers_in if read.partitions is None else None
+    return FollowedTopic(
+        read.topic, starts, read.opened, follow, numbers_in=numbers_in, clock=clock
+    )
 
 
 def _batches(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from tidelog.arrow.schema import COLUMNS
+from tidelog.arrow.schema import named_columns
 from tidelog.arrow.table_stream import DEFAULT_THREADS, TableStream
 from tidelog.arrow.topic_dataset import TopicDataset
 from tidelog.arrow.topic_read import TopicRead
@@ -91,9 +91,7 @@ def dataset(
 def _stream(found: TopicRead, columns: Iterable[str] | None, threads: int) -> TableStream:
     if not isinstance(threads, int) or threads < 1:
         raise InvalidArgument(f"threads must be a number from 1 on, not {threads!r}")
-    if isinstance(columns, str):
-        raise InvalidArgument(f"columns must be a list of names, not {columns!r}")
-    names = COLUMNS if columns is None else tuple(columns)
+    names = named_columns(columns)
     stream = TableStream(names, found.times, found.committed, ThreadScheduler(0), threads)
     _ = stream.schema  # raises InvalidArgument for an unknown name
     return stream

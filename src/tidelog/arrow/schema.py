@@ -41,6 +41,16 @@ SCHEMA: Final = SCHEMA_WITH_HEADERS.remove(SCHEMA_WITH_HEADERS.get_field_index("
 COLUMNS: Final = tuple(SCHEMA_WITH_HEADERS.names)
 
 
+def named_columns(columns: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the names of columns as a user gives them; None: all.
+
+    Raises InvalidArgument for a text: its letters are not what was meant.
+    """
+    if isinstance(columns, str):
+        raise InvalidArgument(f"columns must be a list of names, not {columns!r}")
+    return COLUMNS if columns is None else tuple(columns)
+
+
 def select(names: Iterable[str]) -> pa.Schema:
     """Return the schema of the columns ``names``, in that order.
 

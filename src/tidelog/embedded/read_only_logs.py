@@ -5,6 +5,7 @@ Kafka has no such reader: its consumers need a broker.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, overload
 
 from tidelog.embedded.topic_reads import (
@@ -180,13 +181,9 @@ class ReadOnlyLogs:
     ) -> LogFollower:
         """Return what follows one partition, for a program that waits in its own way."""
         check_partition(partition)
-        is_committed, up_to = reach(isolation)
         directory = self._look()
         directory.check_present({topic: [partition]}, asks_metadata=False)
-        path = directory.partition_path(topic, partition)
-        return LogFollower(
-            path, fs=self._fs, next_offset=start_offset, up_to=up_to, committed=is_committed
-        )
+        return self._follow(isolation)(directory.partition_path(topic, partition), start_offset)
 
     def topic_follower(
         self,
@@ -197,24 +194,18 @@ class ReadOnlyLogs:
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> ReadOnlyTopicFollower:
         """Return what ``follow`` reads with."""
-        followers = {
-            number: self.follower(topic, number, start_offset, isolation=isolation)
-            for number in self._chosen(topic, partition, start_offset)
-        }
+        starts = dict.fromkeys(self._chosen(topic, partition, start_offset), start_offset)
+        follow = self._follow(isolation)
+        if partition is not None:
+            self._look().check_present({topic: [partition]}, asks_metadata=False)
+        numbers_in = partial(self._numbers_in, topic) if partition is None else None
+        return ReadOnlyTopicFollower(
+            topic, starts, self._look, follow, numbers_in=numbers_in, clock=self._clock
+        )
 
-        def new_followers() -> dict[int, LogFollower]:
-            known = set(followers)
-            return {
-                number: self.follower(topic, number, isolation=isolation)
-                for number in self._numbers(topic)
-                if number not in known
-            }
-
-        def path_of(number: int) -> str:
-            return self._look().partition_path(topic, number)
-
-        look = new_followers if partition is None else dict
-        return ReadOnlyTopicFollower(topic, followers, look, path_of, self._clock)
+    def _follow(self, isolation: Isolation | str) -> Callable[[str, int | None], LogFollower]:
+        is_committed, up_to = reach(isolation)
+        return partial(LogFollower, fs=self._fs, up_to=up_to, committed=is_committed)
 
     def _chosen(self, topic: str, partition: int | None, *offsets: int | None) -> list[int]:
         there = self._numbers(topic) if partition is None else ()
@@ -222,7 +213,10 @@ class ReadOnlyLogs:
 
     def _numbers(self, topic: str) -> list[int]:
         """Return the numbers of a topic's partitions, missing ones too, as reading them fails."""
-        numbers = self._look().numbers_of(topic, asks_metadata=topic not in self._asked_metadata)
+        return self._numbers_in(topic, self._look())
+
+    def _numbers_in(self, topic: str, directory: ReadOnlyDirectory) -> list[int]:
+        numbers = directory.numbers_of(topic, asks_metadata=topic not in self._asked_metadata)
         self._asked_metadata.add(topic)
         return numbers
 

@@ -16,11 +16,12 @@ from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
 from tidelog.segment.filenames import log_file, log_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Collection, Generator, Iterator, Mapping
     from uuid import UUID
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.decoding.record_columns import RecordColumns
 
@@ -39,8 +40,8 @@ class LogFollower:
 
     Args:
         path: the partition directory, as ``data/flights-0``.
-        fs: the file system.
         next_offset: where to begin; None: at the log start.
+        fs: the file system.
         up_to: how far to read.
         committed: read committed records only, up to the last stable offset.
     """
@@ -48,9 +49,9 @@ class LogFollower:
     def __init__(
         self,
         path: str,
+        next_offset: int | None = None,
         *,
         fs: FileSystem,
-        next_offset: int | None = None,
         up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK,
         committed: bool = False,
     ) -> None:
@@ -66,8 +67,8 @@ class LogFollower:
         """Return what follows the same partition, from where this is, in another directory."""
         moved = LogFollower(
             path,
+            self.next_offset,
             fs=self._fs,
-            next_offset=self.next_offset,
             up_to=self._up_to,
             committed=self._committed,
         )
@@ -175,45 +176,67 @@ def followed(
 class FollowedTopic:
     """Reads on in the partitions of a topic that any other process may write.
 
-    Used by one thread at a time. ``new_followers`` returns those of partitions that were added; it
-    is asked at most once a second. ``path_of`` returns where a partition is now; it is asked where
-    one cannot be read any more, since it may have been moved to another data directory.
+    Used by one thread at a time.
+
+    Args:
+        topic: the topic's name.
+        starts: the partitions, with the offsets where to begin; None: at the log start.
+        look: opens the data directories as they are now: to begin, once a second for partitions
+            that were added, and where one cannot be read any more, since it may have been moved to
+            another of the directories.
+        follow: makes what follows the log in a directory from an offset on.
+        numbers_in: returns the partitions that are there; None: those that are added do not count.
+        clock: the clock.
     """
 
     def __init__(
         self,
         topic: str,
-        followers: dict[int, LogFollower],
-        new_followers: Callable[[], dict[int, LogFollower]],
-        path_of: Callable[[int], str],
+        starts: Mapping[int, int | None],
+        look: Callable[[], ReadOnlyDirectory],
+        follow: Callable[[str, int | None], LogFollower],
+        *,
+        numbers_in: Callable[[ReadOnlyDirectory], Collection[int]] | None,
         clock: Clock,
     ) -> None:
         self.topic: Final = topic
-        self._followers = followers
-        self._new_followers = new_followers
-        self._path_of = path_of
-        self._clock = clock
+        self._look: Final = look
+        self._numbers_in: Final = numbers_in
+        self._follow: Final = follow
+        self._clock: Final = clock
         self._looked_ns = clock.monotonic_ns()
+        there = look()
+        self._followers = {
+            number: follow(there.partition_path(topic, number), start)
+            for number, start in starts.items()
+        }
 
     def columns(self) -> Generator[tuple[int, RecordColumns], None, None]:
         """Yield the records that have come since, each group with its partition.
 
         Partitions come in turns. Errors as ``LogFollower.columns``.
         """
-        now_ns = self._clock.monotonic_ns()
-        if now_ns - self._looked_ns >= _NEW_PARTITIONS_NS:
-            self._followers |= self._new_followers()
-            self._looked_ns = now_ns
+        self._add_new()
         for number in self._followers:
             for columns in self._columns_of(number):
                 yield number, columns
+
+    def _add_new(self) -> None:
+        now_ns = self._clock.monotonic_ns()
+        if self._numbers_in is None or now_ns - self._looked_ns < _NEW_PARTITIONS_NS:
+            return
+        there = self._look()
+        for number in sorted(set(self._numbers_in(there)) - self._followers.keys()):
+            path = there.partition_path(self.topic, number)
+            self._followers[number] = self._follow(path, None)
+        self._looked_ns = now_ns
 
     def _columns_of(self, number: int) -> Iterator[RecordColumns]:
         follower = self._followers[number]
         try:
             yield from follower.columns()
         except (KafkaStorageError, UnknownTopicOrPartition):
-            path = self._path_of(number)
+            path = self._look().partition_path(self.topic, number)
             if path == follower.path:
                 raise
             moved = self._followers[number] = follower.moved_to(path)
