@@ -20,16 +20,15 @@ SAMPLE_ROWS: Final = 10_000
 _TEXTS: Final = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
 _NUMBER: Final = "i"
 _VALUE: Final = "v"
+_REASON: Final = "reason"
 _BLOCK_BYTES: Final = 1 << 20
-_LINE_BYTES: Final = 64
-"""More than a line has besides its value."""
 
 
 class ParsedJson(NamedTuple):
     """Rows whose values are JSON objects, with their members as columns, and all other rows.
 
-    ``rows`` has the columns that were given but the parsed one, then those of the schema. ``bad``
-    has the columns that were given, then ``reason``, a text.
+    ``rows`` has the columns that were given, without the parsed one, then those of the schema.
+    ``bad`` has the columns that were given, then ``reason``, a text.
     """
 
     rows: pa.Table
@@ -45,7 +44,7 @@ def json_schema(rows: pa.Table | pa.RecordBatch, column: str = "value") -> pa.Sc
 
     Raises InvalidArgument if there is no such column, or no object with a member.
     """
-    values = _values(rows, column)[:SAMPLE_ROWS]
+    values = _values(rows.slice(0, SAMPLE_ROWS), column)
     schema = _inferred([value for value in values if value is not None])
     if not schema:
         raise InvalidArgument(f"no value of column {column} is a JSON object with members")
@@ -73,10 +72,12 @@ def parse_json(
         column: the column to parse, of binary or text.
 
     Raises InvalidArgument if there is no such column, if the schema has no column, or has one that
-    ``rows`` has as well.
+    ``rows`` has as well, or if ``rows`` has a column ``reason``.
     """
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
     values = _values(table, column)
+    if _REASON in table.schema.names:
+        raise InvalidArgument(f"the rows have a column {_REASON}, which bad rows get: rename it")
     members = json_schema(table, column) if schema is None else schema
     rest = table.drop_columns([column])
     twice = sorted(set(members.names) & set(rest.schema.names))
@@ -90,7 +91,7 @@ def parse_json(
         [*taken.columns, *parsed.columns], schema=pa.schema([*rest.schema, *parsed.schema])
     )
     others = table.take(pa.array(bad, pa.int64()))
-    return ParsedJson(found, others.append_column("reason", pa.array(reasons, pa.string())))
+    return ParsedJson(found, others.append_column(_REASON, pa.array(reasons, pa.string())))
 
 
 def _values(rows: pa.Table | pa.RecordBatch, column: str) -> list[bytes | None]:
@@ -174,8 +175,8 @@ def _read(values: Sequence[bytes], members: pa.Schema | None) -> pa.Table:
     """
     from pyarrow import json  # noqa: PLC0415 - few read JSON
 
-    lines = [b'{"%b":%d,"%b":%b}\n' % (b"i", at, b"v", one) for at, one in enumerate(values)]
-    longest = max(map(len, lines)) + _LINE_BYTES
+    lines = [b'{"i":%d,"v":%b}\n' % pair for pair in enumerate(values)]
+    longest = max(map(len, lines))
     explicit = None
     if members is not None:
         explicit = pa.schema({_NUMBER: pa.int64(), _VALUE: pa.struct(list(_nullable(members)))})

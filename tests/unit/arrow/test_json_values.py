@@ -124,13 +124,13 @@ def test_each_row_is_parsed_as_if_it_were_alone(
     assert parsed.bad["value"].to_pylist() == [one for one in given_rows if isinstance(one, bytes)]
 
 
-def test_a_value_larger_than_a_block_is_parsed() -> None:
-    """PyArrow reads blocks of a megabyte by default."""
-    text = "x" * 3_000_000
+@pytest.mark.parametrize("size", [*range((1 << 20) - 32, (1 << 20) + 2), 3_000_000])
+def test_a_value_as_large_as_a_block_is_parsed(size: int) -> None:
+    """PyArrow reads blocks, which must hold whole lines."""
+    texts = ["small", "x" * size, "last"]
+    values = [json.dumps({"b": text}).encode() for text in texts]
 
-    assert parse_json(table(json.dumps({"b": text}).encode()), SCHEMA).rows["b"].to_pylist() == [
-        text
-    ]
+    assert parse_json(table(*values), SCHEMA).rows["b"].to_pylist() == texts
 
 
 def test_a_schema_is_inferred_from_what_parses() -> None:
@@ -158,6 +158,14 @@ def test_what_cannot_be_done_is_said(how: dict[str, Any], reason: str) -> None:
     """With the columns that there are."""
     with pytest.raises(InvalidArgument, match=reason):
         parse_json(table(b"{}"), **{"schema": SCHEMA} | how)
+
+
+def test_rows_with_a_column_of_reasons_are_refused() -> None:
+    """Two columns of one name could not be told apart."""
+    rows = table(b"oops").append_column("reason", pa.array(["given"]))
+
+    with pytest.raises(InvalidArgument, match="a column reason"):
+        parse_json(rows, SCHEMA)
 
 
 def test_no_object_gives_no_schema() -> None:
