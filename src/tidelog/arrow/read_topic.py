@@ -60,7 +60,7 @@ def read(
         ``TableStream.tables``, damage after all records before it.
     """
     found = TopicRead.of(directory, topic, **narrow)
-    stream = _stream(found, columns, threads)
+    stream = stream_of(found, columns, threads)
     return pa.RecordBatchReader.from_batches(stream.schema, stream.tables(found.plan()))
 
 
@@ -85,10 +85,13 @@ def dataset(
     """
     found = TopicRead.of(directory, topic, **narrow)
     found.plan()  # so that what is wrong is known now
-    return TopicDataset(found, _stream(found, None, threads))
+    return TopicDataset(found, stream_of(found, threads=threads))
 
 
-def _stream(found: TopicRead, columns: Iterable[str] | None, threads: int) -> TableStream:
+def stream_of(
+    found: TopicRead, columns: Iterable[str] | None = None, threads: int = DEFAULT_THREADS
+) -> TableStream:
+    """Return what decodes the records that a read finds; arguments and errors as ``read``."""
     if not isinstance(threads, int) or threads < 1:
         raise InvalidArgument(f"threads must be a number from 1 on, not {threads!r}")
     names = named_columns(columns)

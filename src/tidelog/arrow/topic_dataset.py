@@ -34,6 +34,20 @@ _ONE_FRAGMENT: Final = frozenset({"fragment_readahead", "fragment_scan_options"}
 """Options of scanners that are about several fragments."""
 
 
+@contextmanager
+def noting(note: Callable[[TidelogError], object] | None) -> Iterator[None]:
+    """Pass an error of the body to ``note`` before it is raised.
+
+    A program that takes Arrow's streams, as DuckDB, keeps only the text of the error.
+    """
+    try:
+        yield
+    except TidelogError as error:
+        if note is not None:
+            note(error)
+        raise
+
+
 class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
     """The records of one topic, with the columns of ``SCHEMA_WITH_HEADERS``.
 
@@ -43,6 +57,12 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
 
     Any thread may use it. Scans raise what ``tidelog.arrow.read`` raises, and its reader; a program
     that takes Arrow's streams, as DuckDB, raises an error of its own with the same text.
+
+    Args:
+        read: which records.
+        stream: how they are read.
+        only: a filter that all rows match; None: there is none.
+        note: is called with each error of a scan before it is raised; None: nothing is.
     """
 
     def __init__(
@@ -140,13 +160,6 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         both = expression if self._only is None else self._only & expression
         return TopicDataset(self._read, self._stream, both, self._note)
 
-    def noting(self, note: Callable[[TidelogError], object]) -> TopicDataset:
-        """Return a dataset that passes each error of a scan to ``note`` before it is raised.
-
-        A program that takes Arrow's streams, as DuckDB, keeps only the text of the error.
-        """
-        return TopicDataset(self._read, self._stream, self._only, note)
-
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
@@ -186,20 +199,11 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
     # How it reads
 
     def _reader(self, names: Sequence[str], wanted: ds.Expression | None) -> pa.RecordBatchReader:
-        with self._noting():
+        with noting(self._note):
             return self._opened(names, wanted)
 
-    @contextmanager
-    def _noting(self) -> Iterator[None]:
-        try:
-            yield
-        except TidelogError as error:
-            if self._note is not None:
-                self._note(error)
-            raise
-
     def _noted(self, tables: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with self._noting():
+        with noting(self._note):
             yield from tables
 
     def _opened(self, names: Sequence[str], wanted: ds.Expression | None) -> pa.RecordBatchReader:

@@ -161,7 +161,7 @@ def test_what_cannot_be_done_is_said(how: dict[str, Any], reason: str) -> None:
 
 
 def test_rows_with_a_column_of_reasons_are_refused() -> None:
-    """Two columns of one name could not be told apart."""
+    """Bad rows would have two columns of that name."""
     rows = table(b"oops").append_column("reason", pa.array(["given"]))
 
     with pytest.raises(InvalidArgument, match="a column reason"):

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.cli.extras import needs_extra
+from tidelog.cli.output_file import BINARY_FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     Write = Callable[[Record], bytes]
 
 FORMS: Final = ("json", "text", "raw", "csv", "arrow", "parquet")
-BINARY_FORMS: Final = frozenset({"arrow", "parquet"})
 CSV_COLUMNS: Final = (
     *("topic", "partition", "offset", "timestamp", "key", "value", "headers"),
     *("keyEncoding", "valueEncoding"),

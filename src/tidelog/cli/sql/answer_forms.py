@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.cat.record_forms import csv_cell
+from tidelog.cli.output_file import BINARY_FORMS
 from tidelog.cli.terminal import json_line, table
 from tidelog.explain.printable_text import printable
 from tidelog.records.json.json_record import Encoding, bytes_as_text
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
     from tidelog.arrow.file_bytes import FileBytes
 
-FORMS: Final = ("text", "json", "csv", "arrow", "parquet")
-BINARY_FORMS: Final = frozenset({"arrow", "parquet"})
 _PAGE_ROWS: Final = 1000
 """Rows whose columns are aligned with one another."""
 _NUMBERS: Final = ("int", "uint", "float", "double", "decimal", "half")
@@ -30,9 +29,9 @@ _NUMBERS: Final = ("int", "uint", "float", "double", "decimal", "half")
 def open_form(form: str, schema: pa.Schema) -> FileBytes:
     """Return what writes rows in a form."""
     if form in BINARY_FORMS:
-        from tidelog.arrow.file_bytes import FORMS as OPENED
+        from tidelog.arrow.file_bytes import FORMS
 
-        return OPENED[form](schema)
+        return FORMS[form](schema)
     if form == "text":
         return TextRows(schema)
     return JsonRows(schema) if form == "json" else CsvRows(schema)

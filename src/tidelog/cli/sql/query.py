@@ -12,13 +12,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.cli.extras import needs_extra
-from tidelog.errors import InvalidArgument, TidelogError
+from tidelog.errors import InvalidArgument
 
 with needs_extra("sql"):
     import duckdb
 
-    from tidelog.arrow.read_topic import dataset
+    from tidelog.arrow.read_topic import stream_of
     from tidelog.arrow.rows_table import ChosenColumn, Rescanned
+    from tidelog.arrow.topic_dataset import TopicDataset, noting
+    from tidelog.arrow.topic_read import TopicRead
 
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.paths import new_temporary_path
@@ -28,12 +30,11 @@ from tidelog.explain.tables.system_tables import SYSTEM_TABLES
 from tidelog.readonly.absent_partitions import BY_FLAG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import FrameType
 
     import pyarrow as pa
 
-    from tidelog.arrow.topic_dataset import TopicDataset
     from tidelog.explain.tables.system_table import SystemTable
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
@@ -114,9 +115,12 @@ def _noting_signals(note: Callable[[BaseException], object]) -> Iterator[None]:
             signal.signal(number, one)
 
 
-def _names(query: str, name: str) -> bool:
-    """Return whether a query may mean a table of this name: it has the word somewhere."""
-    return bool(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", query, re.IGNORECASE))
+def _named(query: str, names: Iterable[str]) -> list[str]:
+    """Return the tables that a query may mean: it has their names as words somewhere."""
+    text = query.casefold()
+    # Of thousands of names, a pattern is made only of those that are there at all.
+    there = [name for name in names if name.casefold() in text]
+    return [one for one in there if re.search(rf"(?<!\w){re.escape(one.casefold())}(?!\w)", text)]
 
 
 def _check_reads(statements: Sequence[Any]) -> None:
@@ -141,8 +145,8 @@ class _Tables:
 
         A directory may have thousands of topics, and each costs a look at its columns.
         """
-        topics = [name for name in self._topics if _names(query, name)]
-        tables = [table for table in SYSTEM_TABLES.values() if _names(query, table.name)]
+        topics = _named(query, self._topics)
+        tables = _named(query, SYSTEM_TABLES)
         # Also for system tables: they would leave out what lies elsewhere without a word.
         self._directory.check_present(dict.fromkeys(self._topics if tables else topics))
         folded: dict[str, str] = {}
@@ -154,21 +158,15 @@ class _Tables:
                 )
             connection.register(name, self._topic(name))
         connection.execute(f"CREATE SCHEMA {SCHEMA}")
-        for table in tables:
-            hidden = f"{SCHEMA}.{table.name} of this directory"
-            connection.register(hidden, self._table(table))
-            view = f'CREATE VIEW {SCHEMA}.{table.name} AS FROM "{hidden}"'
+        for name in tables:
+            hidden = f"{SCHEMA}.{name} of this directory"
+            connection.register(hidden, self._table(SYSTEM_TABLES[name]))
+            view = f'CREATE VIEW {SCHEMA}.{name} AS FROM "{hidden}"'
             connection.execute(view)
 
     def _topic(self, name: str) -> TopicDataset:
-        whole = dataset(
-            self._directory.paths,
-            name,
-            isolation=self._visible.isolation,
-            read_up_to=self._visible.read_up_to,
-            allow_partial=self._visible.allow_partial,
-        )
-        return whole.noting(self._errors.append)
+        read = TopicRead.of(self._directory.paths, name, **self._visible._asdict())
+        return TopicDataset(read, stream_of(read), note=self._errors.append)
 
     def _table(self, table: SystemTable) -> Rescanned:
         columns = [
@@ -180,12 +178,9 @@ class _Tables:
     def _rows(self, table: SystemTable) -> Iterator[tuple[Any, ...]]:
         accept = None if self._visible.allow_partial else BY_FLAG
         paths = self._directory.paths
-        try:
+        with noting(self._errors.append):
             source = TableSource(SYSTEM_FILES, *paths, clock=SYSTEM_CLOCK, accept=accept)
             yield from table.rows(source)
-        except TidelogError as error:
-            self._errors.append(error)
-            raise
 
     @contextmanager
     def typed_errors(self, query: str) -> Iterator[None]:

@@ -6,7 +6,6 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import DIRECTORIES, OUTPUT, VISIBILITY, Command, argument
-from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -47,17 +46,14 @@ COMMAND: Final = Command(
 
 def run(args: Namespace) -> int:
     """Print the rows that the query gives."""
-    from tidelog.cli.output_file import opened_output
-    from tidelog.cli.sql.answer_forms import BINARY_FORMS, open_form
+    from tidelog.cli.output_file import check_form, opened_output
+    from tidelog.cli.sql.answer_forms import open_form
     from tidelog.cli.sql.query import Visible, answered
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.readonly.absent_partitions import BY_FLAG
     from tidelog.readonly.read_only_directory import open_directory_read_only
 
-    if args.format in BINARY_FORMS and args.output is None and sys.stdout.isatty():
-        raise InvalidArgument(
-            f"--format {args.format} is not for a terminal: name a file with --output"
-        )
+    check_form(args.format, args.output)
     query = sys.stdin.read() if args.query == "-" else args.query
     accept = None if args.allow_partial else BY_FLAG
     directory = open_directory_read_only(*args.directories, fs=SYSTEM_FILES, accept=accept)
