@@ -97,9 +97,12 @@ def smoke_test(name: str, python: str, wheel: Path, archive: Path) -> None:
             ("wheel", "core", (str(wheel),)),
             ("archive", "core", (*anew, str(archive))),
             ("wheel[arrow]", "arrow", (f"{wheel}[arrow]",)),
+            ("wheel[sql]", "sql", (f"{wheel}[sql]",)),
             ("wheel[spark]", "spark", (f"{wheel}[spark]",)),
         ):
             begun = time.monotonic()
+            if part == "spark":  # what it installs by itself is counted
+                run(Path(folder, "bin", "python"), "-m", "pip", "uninstall", "-q", "-y", "duckdb")
             run(*pip, "--disable-pip-version-check", *words)
             printed = run(
                 Path(folder, "bin", "python"), "-I", SMOKE, part, version(), XDG_CACHE_HOME=folder

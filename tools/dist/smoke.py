@@ -1,6 +1,6 @@
 """Uses an installed tidelog as a user does; run by the Python of a new environment.
 
-    python -I smoke.py core|arrow|spark VERSION
+    python -I smoke.py core|arrow|sql|spark VERSION
 """
 
 from __future__ import annotations
@@ -60,6 +60,14 @@ def arrow(directory: str, _version: str) -> None:
     assert ArrowDecoder.__module__ == "tidelog.arrow.decode"
 
 
+def sql(directory: str, _version: str) -> None:
+    """Query a topic and a system table."""
+    tidelog("create", "t", "-d", directory)
+    tidelog("append", "t", "-d", directory, lines="\n".join(RECORDS) + "\n")
+    query = "SELECT count(*) AS rows FROM t, tidelog.topics"
+    assert json.loads(tidelog("sql", "-d", directory, query, "--format", "json")) == {"rows": 1_000}
+
+
 def spark(directory: str, _version: str) -> None:
     """Write rows with Spark, and read them back."""
     from tidelog.spark import session
@@ -85,7 +93,8 @@ def main() -> None:
     part, version = sys.argv[1:]
     packages, size = installed()
     with tempfile.TemporaryDirectory() as directory:
-        {"core": core, "arrow": arrow, "spark": spark}[part](str(Path(directory, "data")), version)
+        parts = {"core": core, "arrow": arrow, "sql": sql, "spark": spark}
+        parts[part](str(Path(directory, "data")), version)
     print(f"{packages} {size}")
 
 

@@ -42,7 +42,7 @@ class LogRegistry:
     ``_lock`` guards ``_lives``. ``change_lock`` is held while a log is created, deleted or replaced
     by another. ``copying`` is held while a step of a move copies records, and while a current log
     is truncated: the future one never keeps what the current one has dropped. The locks are taken
-    in this order: ``change_lock``, that of a partition, ``copying``. ``bell`` rings when readers
+    in this order: ``change_lock``, the partition's lock, ``copying``. ``bell`` rings when readers
     may see more, or less.
     """
 

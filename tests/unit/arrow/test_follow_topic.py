@@ -83,7 +83,7 @@ def test_it_begins_where_it_is_told_and_ends_when_idle(
 
 
 def test_from_the_end_only_what_comes_is_read(path: Path) -> None:
-    """What was there is left out, in every partition."""
+    """Records that were there before are left out, in every partition."""
     batches = follow(path, "t", from_end=True)
     append(path, 6, 7)
 

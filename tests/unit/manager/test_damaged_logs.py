@@ -110,7 +110,7 @@ def ask_to_recover(home: ManagerHome, *, keep: bool = True) -> Answer:
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_a_running_service_recovers_it_on_request(keep: bool) -> None:
-    """What is cut is kept, unless that was not wanted; readers and writers continue from there."""
+    """What it cuts is kept if so requested; reading and writing continue from the end it left."""
     home = killed()
     manager = home.open()
     partition = manager.partition("t", 0)

@@ -74,7 +74,7 @@ class ReadableContent:
         return counted
 
     def _add(self, piece: Piece) -> None:
-        # A damaged batch may state an offset above those of the sound ones after it.
+        # A damaged batch may state a higher offset than the sound ones after it.
         first, last = int(piece.batches.base_offset.min()), int(piece.batches.last_offset.max())
         self.batches += len(piece.batches)
         self.first_offset = first if self.first_offset is None else min(first, self.first_offset)

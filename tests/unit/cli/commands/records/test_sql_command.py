@@ -48,7 +48,7 @@ def refused(cli: Cli, query: str) -> str:
 
 
 def test_a_topic_is_a_table_of_its_records(readings: Cli) -> None:
-    """Its columns are those of the records; keys and values are bytes, of JSON here."""
+    """It has the columns of ``SCHEMA_WITH_HEADERS``; here, values are JSON."""
     query = """
         SELECT partition, "offset", decode(key) AS key, (decode(value)->>'n')::INT AS n
         FROM t WHERE "offset" = 1 ORDER BY partition
