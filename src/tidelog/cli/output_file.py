@@ -21,18 +21,11 @@ if TYPE_CHECKING:
 
     Write = Callable[[bytes | memoryview], object]
 
-BINARY_FORMS: Final = frozenset({"arrow", "parquet"})
 INCOMPLETE: Final = ".incomplete"
 """What is added to the name of a file that damage has cut short."""
 
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 """Errors of a disk that cannot give a file a second name."""
-
-
-def check_form(form: str, path: str | None) -> None:
-    """Raise InvalidArgument if output in this form would go to a terminal that cannot show it."""
-    if form in BINARY_FORMS and path is None and sys.stdout.isatty():
-        raise InvalidArgument(f"--format {form} is not for a terminal: name a file with --output")
 
 
 @contextmanager

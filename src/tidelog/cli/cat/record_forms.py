@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.cli.extras import needs_extra
-from tidelog.cli.output_file import BINARY_FORMS
+from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     Write = Callable[[Record], bytes]
 
 FORMS: Final = ("json", "text", "raw", "csv", "arrow", "parquet")
+BINARY_FORMS: Final = frozenset({"arrow", "parquet"})
 CSV_COLUMNS: Final = (
     *("topic", "partition", "offset", "timestamp", "key", "value", "headers"),
     *("keyEncoding", "valueEncoding"),
@@ -31,6 +33,12 @@ DIRECTIVES: Final = "tpoTkvhKV%"
 _TOKEN: Final = re.compile(r"%(.)|\\(.)|([^%\\]+)|(.)", re.DOTALL)
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _NEEDS_QUOTES: Final = re.compile(r'[",\r\n]')
+
+
+def check_terminal(form: str, path: str | None) -> None:
+    """Raise InvalidArgument if output in this form would go to a terminal that cannot show it."""
+    if form in BINARY_FORMS and path is None and sys.stdout.isatty():
+        raise InvalidArgument(f"--format {form} is not for a terminal: name a file with --output")
 
 
 class Printer(Protocol):

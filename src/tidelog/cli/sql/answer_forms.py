@@ -8,8 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.cat.record_forms import csv_cell
-from tidelog.cli.output_file import BINARY_FORMS
+from tidelog.cli.cat.record_forms import BINARY_FORMS, csv_cell
 from tidelog.cli.terminal import json_line, table
 from tidelog.explain.printable_text import printable
 from tidelog.records.json.json_record import Encoding, bytes_as_text

@@ -191,7 +191,7 @@ def _is_rescue(args: Namespace) -> bool:
 
 def _check(args: Namespace) -> None:
     """Raise InvalidArgument for options that exclude each other."""
-    from tidelog.cli.output_file import check_form
+    from tidelog.cli.cat.record_forms import check_terminal
 
     if args.follow and (args.skip_damage or args.below_start):
         option = "--skip-damage" if args.skip_damage else "--below-start"
@@ -203,7 +203,7 @@ def _check(args: Namespace) -> None:
     if args.follow and (args.output is not None or args.format == "parquet"):
         option = "--format parquet" if args.output is None else "--output"
         raise InvalidArgument(f"--follow has no end, and {option} needs one: leave one of them out")
-    check_form(args.format, args.output)
+    check_terminal(args.format, args.output)
 
 
 def _selection(args: Namespace) -> Selection:

@@ -46,14 +46,15 @@ COMMAND: Final = Command(
 
 def run(args: Namespace) -> int:
     """Print the rows that the query gives."""
-    from tidelog.cli.output_file import check_form, opened_output
+    from tidelog.cli.cat.record_forms import check_terminal
+    from tidelog.cli.output_file import opened_output
     from tidelog.cli.sql.answer_forms import open_form
     from tidelog.cli.sql.query import Visible, answered
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.readonly.absent_partitions import BY_FLAG
     from tidelog.readonly.read_only_directory import open_directory_read_only
 
-    check_form(args.format, args.output)
+    check_terminal(args.format, args.output)
     query = sys.stdin.read() if args.query == "-" else args.query
     accept = None if args.allow_partial else BY_FLAG
     directory = open_directory_read_only(*args.directories, fs=SYSTEM_FILES, accept=accept)
