@@ -24,7 +24,7 @@ from tidelog.errors import DataLoss, KafkaStorageError
 from tidelog.spark.catalog_table import columns_with_options
 from tidelog.spark.options.source_options import ReadOptions
 from tidelog.spark.read.batch_reader import LogReader
-from tidelog.spark.read.stream_reader import LogStreamReader
+from tidelog.spark.read.limited_stream_reader import LimitedStreamReader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,7 +131,7 @@ class Watch:
         self.kind = KINDS[topic]
         self.given = {"path": path, "subscribe": topic, "maxSplitBytes": "1000000"}
         self.given |= dict(self.kind.options)
-        self.stream = LogStreamReader(
+        self.stream = LimitedStreamReader(
             ReadOptions.parse_stream(
                 self.given | {"startingOffsets": "earliest", "failOnDataLoss": "false"}
             ),

@@ -16,6 +16,7 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException, StreamingQueryException
 from tests.machinery.scale import scaled
 from tests.spark import stopped_source
+from tests.spark.releases import NEEDS_DEFAULTS
 from tests.spark.stopped_source import POINTS, StoppedSource
 from tests.spark.written_rows import left_over, values, write_lines
 
@@ -36,6 +37,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 TIMEOUT_S = 200
 EACH = 40
+NULLS = ", NULL" * 5
 """Rows that a stream gets at a time."""
 
 
@@ -139,9 +141,9 @@ def test_rows_are_inserted_into_a_table(spark: SparkSession, tmp_path: Path) -> 
     options = "subscribe 't', topic 't', `config.retention.ms` '-1'"
     try:
         spark.sql(f"CREATE TABLE made USING tidelog OPTIONS ({options}) LOCATION '{path}'")
-        spark.sql("INSERT INTO made (key, value) VALUES (X'6B', X'31'), (NULL, X'32')")
+        spark.sql(f"INSERT INTO made VALUES (X'6B', X'31'{NULLS}), (NULL, X'32'{NULLS})")
         with pytest.raises(PySparkException, match="can only be appended to"):
-            spark.sql("INSERT OVERWRITE made (key, value) VALUES (X'6B', X'31')")
+            spark.sql(f"INSERT OVERWRITE made VALUES (X'6B', X'31'{NULLS})")
         create = f"CREATE TABLE other USING tidelog OPTIONS (topic 'u') LOCATION '{path}' AS"
         for columns, words in (
             ("key, value", "no data directory is named"),
@@ -155,6 +157,20 @@ def test_rows_are_inserted_into_a_table(spark: SparkSession, tmp_path: Path) -> 
     finally:
         spark.sql("DROP TABLE IF EXISTS made")
         spark.sql("DROP TABLE IF EXISTS other")
+
+
+@NEEDS_DEFAULTS
+def test_columns_that_an_insert_leaves_out_are_null(spark: SparkSession, tmp_path: Path) -> None:
+    """The topic is then that of the table."""
+    path = str(tmp_path / "data")
+    try:
+        options = "OPTIONS (subscribe 't', topic 't')"
+        spark.sql(f"CREATE TABLE short USING tidelog {options} LOCATION '{path}'")
+        spark.sql("INSERT INTO short (key, value) VALUES (X'6B', X'31'), (NULL, X'32')")
+
+        assert values(path) == [1, 2]
+    finally:
+        spark.sql("DROP TABLE IF EXISTS short")
 
 
 # Streams

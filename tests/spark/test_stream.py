@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from tests.spark.releases import NEEDS_LIMITS
 
 import tidelog
 import tidelog.spark
@@ -18,6 +19,7 @@ from tidelog.errors import UnknownTopicOrPartition
 from tidelog.explain.groups import group_positions
 from tidelog.manager.metrics.metric import parse_prometheus
 from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.spark.releases import has_limits, spark_release
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +82,7 @@ def offsets(text: str) -> dict[str, Any]:
     return {name: entry for name, entry in json.loads(text).items() if "#" not in name}
 
 
+@NEEDS_LIMITS
 def test_a_stream_reads_limited_batches_and_reports_its_lag(stream: Stream) -> None:
     """AvailableNow reads limited batches; progress has offsets in the form of the Kafka source.
 
@@ -113,6 +116,16 @@ def test_a_batch_that_was_not_committed_is_repeated_with_the_same_rows(stream: S
 
     three, two = [(0, 0), (0, 1), (0, 2)], [(0, 3), (0, 4)]
     assert stream.batches == [(0, three), (0, three), (1, two)]
+
+
+@pytest.mark.skipif(has_limits(spark_release()), reason="this release has limits")
+@pytest.mark.parametrize("option", ["maxOffsetsPerTrigger", "maxBytesPerTrigger"])
+def test_a_release_without_limits_refuses_them(stream: Stream, option: str) -> None:
+    """The error names the option, and the release that it needs."""
+    stream.append(1)
+
+    with pytest.raises(StreamingQueryException, match=f"{option} needs Spark 4.2 or later"):
+        stream.run(**{option: 5})
 
 
 def test_a_checkpoint_on_a_local_disk_has_no_checksum_files(stream: Stream) -> None:
@@ -150,6 +163,7 @@ def test_ending_offsets_are_refused(stream: Stream) -> None:
         stream.run(endingOffsets="latest")
 
 
+@NEEDS_LIMITS
 def test_a_checkpoint_of_the_kafka_source_is_continued(stream: Stream) -> None:
     """Without loss or repetition, except the batch that it has planned and not committed.
 
@@ -185,6 +199,7 @@ def test_the_lag_of_a_stream_is_logged_measured_and_committed_to_a_group(
 ) -> None:
     """After each batch; the positions also while another process holds the directory."""
     caplog.set_level("INFO", "tidelog.spark.streams")
+    is_limited = has_limits(spark_release())
     stream.append(6)
     stream.append(4, partition=1)
     metrics = tmp_path / "streams.prom"
@@ -194,9 +209,8 @@ def test_the_lag_of_a_stream_is_logged_measured_and_committed_to_a_group(
     try:
         with tidelog.open(stream.data):
             reader = stream.spark.readStream.format("tidelog").load
-            rows = reader(
-                stream.data, subscribe="t", startingOffsets="earliest", maxOffsetsPerTrigger=5
-            )
+            limits: dict[str, Any] = {"maxOffsetsPerTrigger": 5} if is_limited else {}
+            rows = reader(stream.data, subscribe="t", startingOffsets="earliest", **limits)
             writer = rows.writeStream.format("memory").queryName("watched")
             query = writer.option("checkpointLocation", stream.checkpoint).start()
             query.processAllAvailable()
@@ -212,14 +226,15 @@ def test_the_lag_of_a_stream_is_logged_measured_and_committed_to_a_group(
         monitor.stop()
 
     assert positions == {0: 6, 1: 4}
-    assert (found.query, found.max_behind, found.batch_id) == ("watched", 0, 1)
+    assert (found.query, found.max_behind, found.batch_id) == ("watched", 0, int(is_limited))
     assert values["tidelog_streams_offsets_behind_latest", "1"] == 0
     lags = [
         line.getMessage().rpartition("records=")[2]
         for line in caplog.records
         if line.getMessage().startswith("stream-progress")
     ]
-    assert lags == ["5 max_behind=3 behind=5", "5 max_behind=0 behind=0"]
+    limited = ["5 max_behind=3 behind=5", "5 max_behind=0 behind=0"]
+    assert lags == (limited if is_limited else ["10 max_behind=0 behind=0"])
     assert not metrics.exists()
 
 

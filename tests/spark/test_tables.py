@@ -209,7 +209,7 @@ def test_a_table_keeps_the_location_that_it_was_created_with(
 
     spark.sql(f"ALTER TABLE dst SET LOCATION '{elsewhere}'")
     spark.sql("ALTER TABLE dst SET TBLPROPERTIES ('subscribe' = 'src', 'topic' = 'src')")
-    spark.sql("INSERT INTO dst (value) VALUES (X'01')")
+    spark.sql("INSERT INTO dst VALUES (NULL, X'01', NULL, NULL, NULL, NULL, NULL)")
 
     assert spark.table("dst").count() == 4
     spark.sql("DROP TABLE dst")

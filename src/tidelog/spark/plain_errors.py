@@ -1,6 +1,6 @@
 """Lets Spark show the text of an error of ours without the traceback of the Python that raised it.
 
-A missing topic or a misspelled option is an answer to the user, and Spark 4.3 prints each error of
+A missing topic or a misspelled option is an answer to the user, and Spark prints each error of
 a Python data source with the frames of the source and of PySpark's worker.
 """
 
@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 """PySpark's workers read this variable of their environment when they report an error."""
 
-IN_WORKER: Final = "SPARK_PYTHON_RUNTIME"
-"""Spark sets this variable for each Python that it starts, and for no other process."""
-
+_OF_WORKERS: Final = "PYTHON_WORKER_FACTORY_"
+"""How variables begin that Spark sets for each Python that it starts, and for no other process."""
 
 _OF_OURS: Final = re.compile(r"^(?:.*\s)?tidelog\.errors\.\w+: (.+)$", re.MULTILINE)
 _OF_SPARK: Final = ("pyspark", "py4j")
+
+
+def in_worker() -> bool:
+    """Return whether Spark started this process."""
+    return any(name.startswith(_OF_WORKERS) for name in os.environ)
 
 
 def is_of_spark(error: Exception) -> bool:
@@ -49,6 +53,6 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except TidelogError:
-        if IN_WORKER in os.environ:
+        if in_worker():
             os.environ[HIDE_TRACEBACK] = "1"
         raise

@@ -23,6 +23,7 @@ from tidelog.spark.options.source_options import (
     without,
 )
 from tidelog.spark.plain_errors import plain_errors
+from tidelog.spark.releases import check_limits, has_limits, spark_release
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,13 +106,19 @@ class LogSource(DataSource):
         An error is raised by its methods: Spark 4.3 shows an UnboundLocalError instead of what is
         raised here.
         """
-        from tidelog.spark.read.stream_reader import LogStreamReader, RefusedStreamReader
+        from tidelog.spark.read.stream_reader import RefusedStreamReader, UnlimitedStreamReader
 
         try:
             options = self._options(schema)
             if is_table_read(options):
                 raise InvalidArgument("a system table cannot be read as a stream")
-            return LogStreamReader(ReadOptions.parse_stream(options), schema)
+            parsed, release = ReadOptions.parse_stream(options), spark_release()
+            if not has_limits(release):
+                check_limits(parsed.limits.names(), release)
+                return UnlimitedStreamReader(parsed, schema)
+            from tidelog.spark.read.limited_stream_reader import LimitedStreamReader
+
+            return LimitedStreamReader(parsed, schema)
         except TidelogError as error:
             return RefusedStreamReader(error)
 

