@@ -57,7 +57,8 @@ class PartitionLoader:
             try:
                 partition = self._serve(key, log_dir, topic_id, log)
             except BaseException:
-                log.close_handlers()
+                if self._registry.current(key) is not log:  # an interrupt may come just after that
+                    log.close_handlers()
                 raise
         except BaseException:
             # Its files may be half recovered: a start that took them for clean would not look.
