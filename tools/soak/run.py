@@ -542,11 +542,11 @@ class Reader:
 
     def read_on(self) -> str | None:
         """Read what has come, until nothing comes for a while; return what is wrong."""
-        directory = self.soak.directory_of(self.topic.name, self.partition)
-        if directory is None:
+        if self.soak.directory_of(self.topic.name, self.partition) is None:
             time.sleep(0.1)
             return None
-        logs = tidelog.open_directory_read_only(directory)
+        # Both, as the partition may move from one to the other while it is read.
+        logs = tidelog.open_directory_read_only(self.soak.first, self.soak.second)
         for record in logs.follow(self.topic.name, self.partition, self.next_offset, idle_ms=1000):
             fault = check_record(self.topic, self.partition, record, self.next_offset)
             if fault is not None:

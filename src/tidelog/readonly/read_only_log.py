@@ -337,11 +337,11 @@ class ReadOnlyLog:
         The first open one holds the last stable offset. Without ``aborted`` only what lies after
         the newest producer snapshot is read, else the whole log. Raises KafkaStorageError.
         """
-        end = self.end_offset(up_to)
-        found = self._replayed(self.log_start_offset if aborted else end, end)
+        first, end = self.log_start_offset, self.end_offset(up_to)
+        found = self._replayed(first if aborted else end, end)
 
         def from_start(start: int, end: int) -> Iterator[Piece]:
-            return self.pieces(start, end) if start >= self.log_start_offset else iter(())
+            return self.quiet_pieces(start, end) if start >= first else iter(())
 
         opened = begun(found.transactions.open, from_start)
         known = tuple(found.transactions.aborted) if aborted else ()
@@ -602,12 +602,15 @@ class ReadOnlyLog:
         if asked not in self._replays:
             known = newest_snapshot(self._fs, self.directory, start, known_offset)
             self._replays[asked] = replay_transactions(
-                known or Snapshot(start, []), end, self._unreported, until_decided=until_decided
+                known or Snapshot(start, []),
+                end,
+                self.quiet_pieces,
+                until_decided=until_decided,
             )
         return self._replays[asked]
 
-    def _unreported(self, start: int, end: int) -> Iterator[Piece]:
-        """Yield pieces as ``pieces``; skipped damage is reported by the read itself."""
+    def quiet_pieces(self, start: int, end: int) -> Iterator[Piece]:
+        """Yield pieces as ``pieces``; another read reports the damage that this one skips."""
         reported, self._on_damage = self._on_damage, self._on_damage and ignore_damage
         try:
             yield from self.pieces(start, end)

@@ -138,7 +138,7 @@ def _open_spans(log: ReadOnlyLog, transactions: Transactions) -> Iterator[Transa
 
     def pieces(start: int, end: int) -> Iterator[Piece]:
         with suppress(CorruptMessage):
-            yield from log.pieces(start, end)
+            yield from log.quiet_pieces(start, end)
 
     first = sorted(transactions.open.items(), key=lambda item: item[1])[:MAX_TRANSACTIONS]
     for txn in begun(dict(first), pieces):

@@ -155,6 +155,41 @@ def test_transactions_are_those_of_the_log() -> None:
     assert "open: producer 3, epoch 0, first offset 8" in check_text(picture, 80)
 
 
+def damaged_home() -> DataHome:
+    """Return a log whose first batch claims a large last offset, and whose second is open."""
+    batch = build_batch(
+        [record(b"v")],
+        base_offset=1,
+        leader_epoch=0,
+        producer_id=1,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=True,
+    )
+    return home_with([flipped(BATCHES[0], at=25), batch])
+
+
+def test_damage_before_an_open_transaction_is_drawn_once() -> None:
+    """The bytes are read again to find where the transaction began."""
+    picture = picture_of(damaged_home().fs)
+
+    assert [(one.position, one.start_offset, one.end_offset) for one in picture.damaged] == [
+        (0, 0, 1)
+    ]
+    assert [txn.first_offset for txn in picture.transactions] == [1]
+
+
+def test_the_list_of_transactions_reports_no_damage() -> None:
+    """The reads of records do."""
+    reported: list[object] = []
+
+    with open_read_only(PATH, fs=damaged_home().fs, on_damage=reported.append) as log:
+        assert [one.first_offset for one in log.transactions().open] == [1]
+        assert reported == []
+        assert len(list(log.records())) == 1
+    assert len(reported) == 1
+
+
 def compacted() -> tuple[LogHome, Log, LogConfig]:
     """Return a log in which each key is written twice, over several segments."""
     home = CleanerHome()
