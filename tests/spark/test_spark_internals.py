@@ -70,7 +70,7 @@ class Probe(DataSource):
         return ProbeReader()
 
     def streamReader(self, schema: object) -> DataSourceStreamReader:
-        return ProbeStream()
+        return ProbeStream(self)
 
     def streamWriter(self, schema: object, overwrite: bool) -> DataSourceStreamWriter:
         self.note("streamWriter", is_copy=self.is_copy)
@@ -85,16 +85,22 @@ class ProbeReader(DataSourceReader):
 class ProbeStream(DataSourceStreamReader):
     """Three batches of one row."""
 
-    end = 0
+    def __init__(self, source: Probe) -> None:
+        self.source = source
+        self.end = 0
+        self.calls: list[str] = []
 
     def initialOffset(self) -> dict[str, int]:
+        self.calls.append("initial")
         return {"end": 0}
 
     def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # as old releases call it
+        self.calls.append("latest")
         self.end = min(self.end + 1, 3)
         return {"end": self.end}
 
     def partitions(self, start: object, end: object) -> list[InputPartition]:
+        self.source.note("partitions", calls=self.calls, start=start)
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
@@ -129,13 +135,13 @@ def notes(spark: SparkSession, tmp_path: Path) -> Path:
 
 
 def noted(notes: Path, what: str) -> list[dict[str, Any]]:
-    """Return the notes of one kind, without those of a test's own process."""
+    """Return the notes of one kind."""
     return [json.loads(path.read_text("utf-8")) for path in sorted(notes.glob(f"{what}-*"))]
 
 
 def run_stream(spark: SparkSession, notes: Path) -> str:
     """Run three batches into the source; return the id of the query."""
-    rows = spark.readStream.format("probe").load()
+    rows = spark.readStream.format("probe").option("notes", str(notes)).load()
     writer = rows.writeStream.format("probe").option("notes", str(notes))
     query = writer.option("checkpointLocation", str(notes.parent / "checkpoint")).start()
     try:
@@ -159,6 +165,17 @@ def test_a_stream_is_planned_with_a_new_source_and_committed_with_a_copy(
     assert {note["is_copy"] for note in noted(notes, "commit")} == {True}
     assert True in made
     assert False in made
+
+
+def test_a_source_that_is_passed_no_start_is_asked_for_an_end_first(
+    spark: SparkSession, notes: Path
+) -> None:
+    """So ``StreamPlan.latest`` finds the initial offset itself; no later batch asks for it."""
+    run_stream(spark, notes)
+
+    planned = sorted((note["start"]["end"], note["calls"]) for note in noted(notes, "partitions"))
+    assert planned[0] == (0, ["latest", "initial"])
+    assert planned[1][1].count("initial") == 1
 
 
 def test_a_task_of_a_stream_knows_its_query_and_batch(spark: SparkSession, notes: Path) -> None:

@@ -18,6 +18,8 @@ from tidelog.spark.source import LogSource
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tidelog.spark.read.stream_offsets import Json
+
 SCHEMA = StructType([StructField("partition", IntegerType()), StructField("offset", LongType())])
 LIMITS = ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger"]
 WITHOUT_LIMITS = [(4, 0), (4, 1)]
@@ -110,38 +112,41 @@ def test_a_session_reads_all_that_is_available(
 
 
 class OldSpark:
-    """A query as Spark 4.0 and 4.1 run it: ``latestOffset`` is not passed the batch's start."""
+    """A query as Spark 4.0 and 4.1 run it, in the order of its calls.
 
-    def __init__(self, path: str) -> None:
-        self.reader = UnlimitedStreamReader(ReadOptions.parse_stream(given(path)), SCHEMA)
+    ``latestOffset`` is not passed where the batch begins, and is called first: only then does a new
+    query ask for its initial offset. With ``availableNow`` all batches end where it was at first.
+    """
+
+    def __init__(self, path: str, **more: Any) -> None:
+        self.reader = UnlimitedStreamReader(ReadOptions.parse_stream(given(path, **more)), SCHEMA)
         self.rows: list[tuple[int, int]] = []
 
-    def begin(self) -> dict[str, Any]:
-        return self.reader.initialOffset()
-
-    def batch(self, start: dict[str, Any]) -> dict[str, Any]:
-        """Plan a batch and run it; return its end."""
+    def batch(self, start: Json | None) -> Json:
+        """Plan a batch and run it; return its end. ``start`` is None in a new query."""
         end = self.reader.latestOffset()
         self.run(start, end)
         return end
 
-    def run(self, start: dict[str, Any], end: dict[str, Any]) -> None:
-        if start == end:
+    def run(self, start: Json | None, end: Json) -> None:
+        """Run a batch that was planned, perhaps before a restart."""
+        begin = self.reader.initialOffset() if start is None else start
+        if begin == end:
             return
-        for task in self.reader.partitions(start, end):
+        for task in self.reader.partitions(begin, end):
             for rows in self.reader.read(task):
                 columns = rows.to_pydict()
                 self.rows += zip(columns["partition"], columns["offset"], strict=True)
 
 
-def expected(count: int, first: int = 0) -> list[tuple[int, int]]:
-    return [(number, offset) for number in range(2) for offset in range(first, count)]
+def expected(end: int, first: int = 0) -> list[tuple[int, int]]:
+    return [(number, offset) for number in range(2) for offset in range(first, end)]
 
 
 def test_a_batch_has_all_that_is_available(data: str) -> None:
     """Nothing new gives the same end, so that Spark runs no batch."""
     query = OldSpark(data)
-    end = query.batch(query.begin())
+    end = query.batch(None)
     assert query.reader.latestOffset() == end
     append(data, 2)
 
@@ -150,32 +155,87 @@ def test_a_batch_has_all_that_is_available(data: str) -> None:
     assert sorted(query.rows) == expected(5)
 
 
-@pytest.mark.parametrize("is_repeated", [True, False])
-def test_a_query_that_starts_again_reads_each_record_once(data: str, is_repeated: bool) -> None:
-    """Spark repeats the last batch only if it was not committed; else no start is known."""
-    before = OldSpark(data)
-    start = before.begin()
-    end = before.batch(start)
+def test_a_new_query_begins_where_it_was_planned(data: str) -> None:
+    """Records that come before Spark asks where it begins are not left out."""
+    query = OldSpark(data, startingOffsets="latest")
+    end = query.reader.latestOffset()
     append(data, 2)
-    after = OldSpark(data)
-    if is_repeated:
-        assert after.begin().keys() == start.keys()
-        after.run(start, end)
 
-    end = after.batch(end)
+    query.run(None, end)
+    query.batch(end)
+
+    assert sorted(query.rows) == expected(5, 3)
+
+
+@pytest.mark.parametrize("is_available_now", [True, False])
+@pytest.mark.parametrize("starting", ["earliest", "latest"])
+def test_a_first_batch_that_is_repeated_has_the_same_rows(
+    data: str, starting: str, is_available_now: bool
+) -> None:
+    """Whatever the initial offset is by now; and what follows is read once."""
+    before = OldSpark(data, startingOffsets=starting)
+    end = before.reader.latestOffset()
+    before.run(None, end)
+    append(data, 2)
+    after = OldSpark(data, startingOffsets=starting)
+    bound = after.reader.latestOffset() if is_available_now else None
+
+    after.run(None, end)
+    assert sorted(after.rows) == sorted(before.rows)
+    after.run(end, after.reader.latestOffset() if bound is None else bound)
+
+    assert sorted(after.rows) == expected(5, 0 if starting == "earliest" else 3)
+
+
+@pytest.mark.parametrize("starting", ["earliest", "latest"])
+def test_a_query_that_starts_again_goes_on_where_it_was(data: str, starting: str) -> None:
+    """Its last batch was committed, so nothing is repeated, and no batch says where it begins."""
+    end = OldSpark(data, startingOffsets=starting).batch(None)
+    append(data, 2)
+    after = OldSpark(data, startingOffsets=starting)
+
+    later = after.batch(end)
+    again = OldSpark(data, startingOffsets=starting)
+    again.run(end, later)  # not committed: it is repeated
     append(data, 1)
-    after.batch(end)
+    again.batch(later)
 
-    first = 0 if is_repeated else 3
-    assert sorted(after.rows) == expected(6, first)
+    assert sorted(after.rows) == expected(5, 3)
+    assert sorted(again.rows) == expected(6, 3)
 
 
-def test_after_a_restart_a_topic_without_news_has_the_same_offsets(data: str) -> None:
-    """A batch that Spark may plan from them has no rows."""
-    before = OldSpark(data)
-    end = before.batch(before.begin())
+def test_after_a_restart_a_topic_without_news_gives_no_rows(data: str) -> None:
+    """Spark may plan a batch of them."""
+    end = OldSpark(data).batch(None)
     after = OldSpark(data)
 
     after.batch(end)
 
     assert after.rows == []
+
+
+LACKING = '{"t": {"0": 1}}'
+
+
+def test_starting_offsets_that_lack_a_partition_are_refused(data: str) -> None:
+    """Of a new query; one with the offsets mended may continue its checkpoint."""
+    query = OldSpark(data, startingOffsets=LACKING)
+    end = query.reader.latestOffset()
+    with pytest.raises(InvalidArgument, match="startingOffsets"):
+        query.run(None, end)
+
+    mended = OldSpark(data, startingOffsets='{"t": {"0": 1, "1": 2}}')
+    mended.run(None, end)
+
+    assert sorted(mended.rows) == [(0, 1), (0, 2), (1, 2)]
+
+
+def test_a_query_that_starts_again_needs_no_starting_offsets(data: str) -> None:
+    """Partitions may have been added since."""
+    end = OldSpark(data).batch(None)
+    append(data, 1)
+    after = OldSpark(data, startingOffsets=LACKING)
+
+    after.batch(end)
+
+    assert sorted(after.rows) == expected(4, 3)

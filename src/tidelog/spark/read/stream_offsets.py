@@ -31,7 +31,8 @@ Json = dict[str, Any]
 class StreamOffset:
     """The next offset of each partition, the topic ids, and where the first batch began.
 
-    ``first_start`` is set only in the end of a query's first batch.
+    ``first_start`` is set only in the end of a query's first batch, and in that of a batch of which
+    the plan did not know whether it was the first.
     """
 
     offsets: Mapping[TopicPartition, int]

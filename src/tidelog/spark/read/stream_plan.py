@@ -7,6 +7,7 @@ classes, so it can be tested without a session. Spark: ``KafkaMicroBatchStream``
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.env.files import is_gone
@@ -69,6 +70,7 @@ class StreamPlan:
         self._initial_error: TidelogError | None = None
         self._absent: str | None = None
         self._latest: StreamOffset | None = None
+        self._without_start: StreamOffset | None = None
         self._target: StreamOffset | None = None
         self._is_bounded = False
         self._has_asked_metadata = False
@@ -113,7 +115,7 @@ class StreamPlan:
 
         Args:
             start: an offset that this plan, or the plan of an earlier run, returned; None: not
-                known, after a restart.
+                known, nor whether the query is new.
             is_limited: whether to apply the limits that the options set.
 
         Raises:
@@ -124,8 +126,7 @@ class StreamPlan:
                 ``failOnDataLoss`` is false, only for a new query.
         """
         if start is None:
-            self._latest = self._available(StreamOffset({}))
-            return self._latest.to_json()
+            return self._latest_without_start().to_json()
         begin = StreamOffset.from_json(start)
         error, self._initial_error = self._initial_error, None
         if error is not None and not begin.first_start and begin == self._initial:
@@ -144,6 +145,15 @@ class StreamPlan:
             end = StreamOffset(end.offsets, end.topic_ids, self._initial.offsets)
         return end.to_json()
 
+    def _latest_without_start(self) -> StreamOffset:
+        """Return what is available, and where the query begins if this is its first batch."""
+        # Before the end is looked up: one that is found later may be above it.
+        self.initial()
+        self._latest = self._available(StreamOffset({}))
+        begin = StreamOffset({}) if self._initial_error else self._initial or StreamOffset({})
+        self._without_start = replace(self._latest, first_start=begin.offsets)
+        return self._without_start
+
     def report(self) -> Json | None:
         """Return the end of the available offsets as of the last batch; None before the first.
 
@@ -155,13 +165,19 @@ class StreamPlan:
         """Return the tasks of the batch between two offsets.
 
         Raises:
+            InvalidArgument, UnknownTopicOrPartition: as ``latest``, if that was not passed a start.
             DataLoss: some of its offsets are lost, and ``failOnDataLoss`` is true.
         """
         if start == end:
             return []
-        self._initial_error = None  # the first batch, repeated
+        error, self._initial_error = self._initial_error, None
         begin, finish = StreamOffset.from_json(start), StreamOffset.from_json(end)
-        if finish.first_start:
+        is_first = self._initial is not None and begin.is_at(self._initial)
+        # Not of a first batch that is repeated: that was planned before the restart.
+        if error is not None and is_first and finish == self._without_start:
+            raise error
+        # An end that was planned without a start has one of its own, whichever batch it ends.
+        if finish.first_start and is_first:
             # The ids of a repeated first batch are those it was planned with.
             is_planned = begin.offsets == finish.first_start
             ids = begin.topic_ids if is_planned else finish.topic_ids

@@ -67,18 +67,13 @@ class StreamReader(DataSourceStreamReader):
 class UnlimitedStreamReader(StreamReader):
     """A stream in Spark 4.0 and 4.1, which ask for the end of a batch without saying its start.
 
-    The start is the end of the batch before it. After a restart that one is known only if it is
-    repeated; if not, the first batch is planned without a start.
+    The start is the end of the batch before it. That is not known for the first batch after a start
+    of the query: Spark asks for its end before it asks where a new query begins.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         super().__init__(options, schema)
         self._end: Json | None = None
-
-    def initialOffset(self) -> Json:
-        """Return where a new query begins."""
-        self._end = super().initialOffset()
-        return self._end
 
     @plain_errors()
     def latestOffset(self) -> Json:  # type: ignore[override]  # as these releases call it
