@@ -161,7 +161,7 @@ def test_rows_are_inserted_into_a_table(spark: SparkSession, tmp_path: Path) -> 
 
 @NEEDS_DEFAULTS
 def test_columns_that_an_insert_leaves_out_are_null(spark: SparkSession, tmp_path: Path) -> None:
-    """The topic is then that of the table."""
+    """The rows go to the table's topic."""
     path = str(tmp_path / "data")
     try:
         options = "OPTIONS (subscribe 't', topic 't')"

@@ -36,8 +36,8 @@ def check_release(release: Release) -> None:
     """Raise InvalidArgument for a release of Spark that lacks Python data sources."""
     if release < FIRST:
         raise InvalidArgument(
-            f"Spark {_text(release)} has no Python data sources: tidelog needs Spark"
-            f" {_text(FIRST)} to {_text(LAST)}"
+            f"Spark {dotted(release)} has no Python data sources: tidelog needs Spark"
+            f" {dotted(FIRST)} to {dotted(LAST)}"
         )
 
 
@@ -53,10 +53,11 @@ def check_limits(names: Sequence[str], release: Release) -> None:
     """Raise InvalidArgument for options that limit the batches of a stream in ``release``."""
     if names and not has_limits(release):
         raise InvalidArgument(
-            f"option {names[0]} needs Spark {_text(_WITH_START)} or later: Spark {_text(release)}"
+            f"option {names[0]} needs Spark {dotted(_WITH_START)} or later: Spark {dotted(release)}"
             " does not pass to a Python source where a batch begins"
         )
 
 
-def _text(release: Release) -> str:
-    return ".".join(map(str, release))
+def dotted(version: Sequence[int]) -> str:
+    """Return a version as people write it."""
+    return ".".join(map(str, version))

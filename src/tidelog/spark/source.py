@@ -113,8 +113,8 @@ class LogSource(DataSource):
             if is_table_read(options):
                 raise InvalidArgument("a system table cannot be read as a stream")
             parsed, release = ReadOptions.parse_stream(options), spark_release()
+            check_limits(parsed.limits.names(), release)
             if not has_limits(release):
-                check_limits(parsed.limits.names(), release)
                 return UnlimitedStreamReader(parsed, schema)
             from tidelog.spark.read.limited_stream_reader import LimitedStreamReader
 

