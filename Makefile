@@ -68,6 +68,7 @@ test-all: lint peer $(VENV)/flights/.downloaded .venvs/pages/.installed ## every
 	@$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --resume .test-all tests
 	@NUMBA_BOUNDSCHECK=1 $(PYTEST) -q tests/unit/kernels
 	@PYTHONPATH=$(CURDIR)/.venvs/pages TIDELOG_ALL_BLOCKS=1 $(PYTEST) -q -n 2 tests/docs/test_pages.py -k "analyst or recipes"
+	@PYTHONPATH=$(CURDIR)/.venvs/pages $(PYTEST) -q -n 2 tests/golden/test_table_tools.py tests/unit/arrow/writing
 
 .venvs/pages/.installed: tests/docs/requirements.txt | $(STAMP)
 	@rm -rf $(@D)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pyarrow.dataset as ds
 import pytest
 from tests.golden.conftest import in_base64, is_timely, link_all, topic_of
 
-from tidelog.arrow import dataset, read
+from tidelog.arrow import dataset, read, read_table
 from tidelog.arrow.schema import COLUMNS
 
 if TYPE_CHECKING:
@@ -133,6 +134,29 @@ def test_times_leave_out_the_records_that_a_filter_leaves_out(
         record["offset"] for record in partition.records if since <= record["timestamp"] < until
     ]
     assert timely == table["offset"].to_pylist()
+
+
+def test_the_last_records_of_a_key_are_the_last_that_kafka_gives(
+    partition: Partition, data_dir: Callable[[Partition], str]
+) -> None:
+    """As many as there are, in order; aborted records and markers do not count."""
+    rng, directory = random.Random(str(partition)), data_dir(partition)
+    records = partition.committed if partition.has_committed else partition.records
+    for key in {None, *rng.sample([record["key"] for record in records] or [None], 1)}:
+        of_key = [record for record in records if key in {None, record["key"]}]
+        last = rng.randint(0, len(of_key) + 1)
+
+        table = read_table(
+            directory,
+            topic_of(partition),
+            columns=["offset"],
+            key=None if key is None else base64.b64decode(key),
+            last=last,
+            isolation=level_of(partition),
+        )
+
+        wanted = [record["offset"] for record in of_key]
+        assert table["offset"].to_pylist() == wanted[max(len(wanted) - last, 0) :]
 
 
 def level_of(partition: Partition) -> str:

@@ -11,8 +11,8 @@ import pytest
 
 from tidelog.cli.main import main
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.readonly.missing.salvage import find_cut_files
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.readonly.salvage import find_cut_files
 from tidelog.records.damage.past_damage import BadBytes, walk_past_damage
 
 if TYPE_CHECKING:

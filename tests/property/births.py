@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 from tests.machinery.manager_home import ManagerHome
 
+from tidelog.arrow.writing.staged_commit import StagedWrite
+from tidelog.arrow.writing.staged_rows import PlannedTopic
 from tidelog.cli.serving.service_settings import given_settings, service_config
 from tidelog.codec.compression import Codec
 from tidelog.config.log_config import LogConfig
@@ -43,9 +45,7 @@ from tidelog.service.requests.carry_out import carry_out
 from tidelog.service.requests.home import Home
 from tidelog.service.requests.request import Request
 from tidelog.spark.jobs.repartition_plan import config_of_copy
-from tidelog.spark.options.source_options import WriteOptions
-from tidelog.spark.write.staged_commit import StagedWrite
-from tidelog.spark.write.staged_rows import PlannedTopic
+from tidelog.spark.options.source_options import SinkOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -336,7 +336,7 @@ class World:
     def staged(self, settings: Mapping[str, str], **birth: Any) -> Staged:
         """Return what a write of Spark's commits, with options ``config.*``."""
         topic_config = {f"config.{name}": text for name, text in settings.items()}
-        options = WriteOptions.parse({"path": PATH, "topic": "t", "txnId": "x", **topic_config})
+        options = SinkOptions.parse({"path": PATH, "topic": "t", "txnId": "x", **topic_config})
         planned = {"t": PlannedTopic(1, None, is_new=True)}
         return StagedWrite(options, "x", None, (), planned, **birth).transaction({})
 

@@ -18,9 +18,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidelog.arrow.writing import staged_commit
 from tidelog.env.system_files import SystemFile
 from tidelog.spark.source import LogSource
-from tidelog.spark.write import staged_commit
 from tidelog.spark.write.batch_writer import LogWriter
 from tidelog.spark.write.stream_writer import LogStreamWriter
 from tidelog.staging.directory import CommitPoint

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from tests.spark.killed_jobs import kill_thrice
 
 import tidelog
+from tidelog.arrow.writing import staged_commit
 from tidelog.cli.commands.spark_command import run as run_spark
 from tidelog.cli.commands.spark_jobs import repartition_job
 from tidelog.cli.parser import make_parser
@@ -24,7 +25,6 @@ from tidelog.errors import InvalidArgument, TidelogError
 from tidelog.records.isolation import Isolation
 from tidelog.records.partitioner import partition_for_key
 from tidelog.spark import Repartitioned, repartition
-from tidelog.spark.write import staged_commit
 from tidelog.staging.staged_file import list_staged
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
+from tidelog.arrow.writing.stage_rows import StagedPart
 from tidelog.spark import use_in_thread
 from tidelog.spark.options.source_options import is_catalog_table
 from tidelog.spark.plain_errors import in_worker
@@ -119,7 +120,7 @@ class ProbeWriter(LogStreamWriter):
         query, batch = map(context.getLocalProperty, (QUERY_ID, BATCH_ID))
         kinds = sorted({type(rows).__name__ for rows in iterator})
         self.source.note("write", query=query, batch=batch, kinds=kinds)
-        return StagedTask((), {}, "")
+        return StagedTask(StagedPart((), {}), "")
 
     def commit(self, messages: object, batchId: int) -> None:
         self.source.note("commit", batch=batchId, is_copy=self.source.is_copy)

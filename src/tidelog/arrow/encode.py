@@ -5,14 +5,12 @@ Kafka: the producer's ``RecordAccumulator`` and ``MemoryRecordsBuilder``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tidelog.arrow.record_tables import column, record_source
 from tidelog.arrow.row_partitions import Partitioner, rows_by_partition
-from tidelog.codec.compression import Codec
 from tidelog.errors import InvalidRecord, InvalidTimestamp
 from tidelog.kernels import rows
 from tidelog.records.batch import NO_TIMESTAMP, TimestampType
@@ -25,21 +23,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from tidelog.arrow.batch_form import BatchForm
     from tidelog.arrow.buffers import Bytes
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.bulk_builder import RecordSource
     from tidelog.records.validation.policy import LeaderPolicy
-
-DEFAULT_BATCH_BYTES: Final = 64 << 10
-
-
-@dataclass(frozen=True, slots=True)
-class BatchForm:
-    """How batches are built: codec, level, and maximum size of a batch before compression."""
-
-    codec: Codec = Codec.NONE
-    level: int | None = None
-    batch_bytes: int = DEFAULT_BATCH_BYTES
 
 
 class Encoded(NamedTuple):

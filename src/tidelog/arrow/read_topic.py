@@ -51,8 +51,10 @@ def read(
             (inclusive) and ``until`` (exclusive), times in ms, as ``datetime`` or text as for
             ``tidelog cat``, by which records of any offset are left out; ``start_offsets``
             (inclusive) and ``end_offsets`` (exclusive) by partition, an ``int`` for the only one;
-            ``isolation``, as ``Logs.read``; ``read_up_to``, ``highWatermark`` or ``logEnd``;
-            ``allow_partial``, to read a topic without the partitions in other directories.
+            ``key``, text or bytes, of the records wanted; ``last``, how many of those in each
+            partition, counted from its end; ``isolation``, as ``Logs.read``; ``read_up_to``,
+            ``highWatermark`` or ``logEnd``; ``allow_partial``, to read a topic without the
+            partitions in other directories.
 
     Raises:
         InvalidArgument, UnknownTopicOrPartition, PartitionsElsewhere, OffsetOutOfRange,
@@ -62,6 +64,28 @@ def read(
     found = TopicRead.of(directory, topic, **narrow)
     stream = stream_of(found, columns, threads)
     return pa.RecordBatchReader.from_batches(stream.schema, stream.tables(found.plan()))
+
+
+def read_table(
+    directory: Paths,
+    topic: str,
+    *,
+    columns: Iterable[str] | None = None,
+    threads: int = DEFAULT_THREADS,
+    **narrow: Unpack[ReadArguments],
+) -> pa.Table:
+    """Return the records of a topic as one table, in memory; arguments and errors as ``read``.
+
+    >>> with tidelog.open("data") as logs:
+    ...     topic = logs.create_topic("tides")
+    ...     logs.append_all("tides", [{"key": b"Brest", "value": b"high"}, {"value": b"low"}])
+    2
+    >>> tidelog.arrow.read_table("data", "tides", key="Brest", columns=["value"]).to_pylist()
+    [{'value': b'high'}]
+    >>> tidelog.arrow.read_table("data", "tides", last=1, columns=["value"]).to_pylist()
+    [{'value': b'low'}]
+    """
+    return read(directory, topic, columns=columns, threads=threads, **narrow).read_all()
 
 
 def dataset(
@@ -95,6 +119,8 @@ def stream_of(
     if not isinstance(threads, int) or threads < 1:
         raise InvalidArgument(f"threads must be a number from 1 on, not {threads!r}")
     names = named_columns(columns)
-    stream = TableStream(names, found.times, found.committed, ThreadScheduler(0), threads)
+    stream = TableStream(
+        names, found.times, found.committed, ThreadScheduler(0), threads, found.key
+    )
     _ = stream.schema  # raises InvalidArgument for an unknown name
     return stream

@@ -89,7 +89,7 @@ def plain(array: pa.Array) -> pa.Array:
     Raises:
         InvalidArgument: one array holds 2 GiB or more.
     """
-    target = _plain_type(array.type)
+    target = plain_type(array.type)
     if target == array.type:
         return array
     try:
@@ -98,11 +98,11 @@ def plain(array: pa.Array) -> pa.Array:
         raise InvalidArgument(f"a column of type {array.type} does not fit: {error}") from None
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType:
+def plain_type(kind: pa.DataType) -> pa.DataType:
     """Return the type in which the kernels read arrays of type ``kind``; it, if they cannot."""
     types = pa.types
     if types.is_dictionary(kind):
-        return _plain_type(kind.value_type)
+        return plain_type(kind.value_type)
     if types.is_large_string(kind) or types.is_string_view(kind):
         return pa.string()
     if (
@@ -113,7 +113,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
         return pa.binary()
     if types.is_list(kind) or types.is_large_list(kind):
         element = kind.value_type
-        parts = [_plain_type(part.type) for part in element] if types.is_struct(element) else []
+        parts = [plain_type(part.type) for part in element] if types.is_struct(element) else []
         if parts == [part.type for part in HEADER_TYPE]:
             return HEADERS_TYPE
     return kind

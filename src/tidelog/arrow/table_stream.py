@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidelog.arrow.decode import ArrowDecoder
 from tidelog.arrow.schema import select
-from tidelog.arrow.topic_read import EVERY_TIME
 from tidelog.errors import TidelogError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ DEFAULT_THREADS: Final = 2
 AHEAD_BYTES: Final = 32 << 20
 """Bytes of tables of one piece that are decoded ahead; compressed pieces may hold far more."""
 
+_KEY: Final = "key"
 _TIMESTAMP: Final = "timestamp"
 _MICROS: Final = 1000
 
@@ -44,7 +45,7 @@ class Decoded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TableStream:
-    """Reads the columns ``names`` of records with certain ``times``.
+    """Reads the columns ``names`` of records with certain ``times`` and ``key``, None: any.
 
     ``scheduler`` runs the decoding ahead on ``threads`` threads; with one, the thread that reads
     decodes as well, when a table is asked for.
@@ -55,6 +56,7 @@ class TableStream:
     committed: bool
     scheduler: Scheduler
     threads: int = DEFAULT_THREADS
+    key: bytes | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -128,28 +130,36 @@ class TableStream:
         return Decoded(made, iter(()))
 
     def _decoder(self, part: LogRange) -> ArrowDecoder:
+        looked_at = {_TIMESTAMP: not self.times.is_all, _KEY: self.key is not None}
         names = [*self.names]
-        if self.times != EVERY_TIME and _TIMESTAMP not in names:
-            names.append(_TIMESTAMP)
+        names += [name for name, is_needed in looked_at.items() if is_needed and name not in names]
         return ArrowDecoder(select(names), part.log.topic, part.log.partition)
 
     def _tables(
         self, decoder: ArrowDecoder, piece: Piece, part: LogRange
     ) -> Iterator[pa.RecordBatch]:
         tables = decoder.tables_of_piece(piece, part.start_offset, part.end_offset)
-        if self.times.is_all:
+        if self.times.is_all and self.key is None:
             return tables
-        return self._timely(tables)
+        return self._wanted(tables)
 
-    def _timely(self, tables: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        since_ms, until_ms = self.times
+    def _wanted(self, tables: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in tables:
-            micros = np.frombuffer(table[_TIMESTAMP].buffers()[1], np.int64, len(table))
-            millis = micros // _MICROS
-            wanted = (millis >= since_ms) & (millis < until_ms)
-            found = table if wanted.all() else table.filter(pa.array(wanted))
+            found = table
+            if self.key is not None:
+                found = found.filter(pc.equal(found[_KEY], pa.scalar(self.key, pa.binary())))
+            if not self.times.is_all and len(found):
+                found = self._timely(found)
             if len(found):
                 yield found.select(self.names)
+
+    def _timely(self, table: pa.RecordBatch) -> pa.RecordBatch:
+        since_ms, until_ms = self.times
+        times = table[_TIMESTAMP]
+        micros = np.frombuffer(times.buffers()[1], np.int64, len(table), times.offset * 8)
+        millis = micros // _MICROS
+        wanted = (millis >= since_ms) & (millis < until_ms)
+        return table if wanted.all() else table.filter(pa.array(wanted))
 
 
 def _failing(error: Exception) -> Iterator[pa.RecordBatch]:

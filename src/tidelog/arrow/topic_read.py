@@ -14,6 +14,7 @@ from tidelog.env.paths import absolute_paths
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, UnknownTopicOrPartition
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
+from tidelog.readonly.chosen_records import RecordFilter
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import ReadUpTo, reach
 from tidelog.records.batch import INT64_MAX
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
         until: Moment | None
         start_offsets: int | Mapping[int, int] | None
         end_offsets: int | Mapping[int, int] | None
+        key: bytes | str | None
+        last: int | None
         isolation: Isolation | str
         read_up_to: ReadUpTo | str
         allow_partial: bool
@@ -69,7 +72,8 @@ class LogRange(NamedTuple):
 class TopicRead:
     """A read of one topic, checked as far as it can be without a look at the files.
 
-    ``partitions`` None: all. ``starts`` and ``ends`` are offsets by partition.
+    ``partitions`` None: all. ``starts`` and ``ends`` are offsets by partition. ``last``: only that
+    many records of each partition, counted from its end; None: all.
     """
 
     paths: tuple[str, ...]
@@ -81,6 +85,8 @@ class TopicRead:
     committed: bool
     up_to: ReadUpTo
     allow_partial: bool
+    key: bytes | None = None
+    last: int | None = None
     fs: FileSystem = SYSTEM_FILES
 
     @classmethod
@@ -94,12 +100,16 @@ class TopicRead:
         until: Moment | None = None,
         start_offsets: int | Mapping[int, int] | None = None,
         end_offsets: int | Mapping[int, int] | None = None,
+        key: bytes | str | None = None,
+        last: int | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
         read_up_to: ReadUpTo | str = ReadUpTo.HIGH_WATERMARK,
         allow_partial: bool = False,
     ) -> TopicRead:
         """Return a read; arguments as ``tidelog.arrow.read``, InvalidArgument for a bad one."""
         committed, up_to = reach(isolation)
+        if last is not None:
+            _check_int("last", last)
         return cls(
             paths=tuple(absolute_paths(directory)),
             topic=topic,
@@ -113,6 +123,8 @@ class TopicRead:
             committed=committed,
             up_to=up_to if up_to is ReadUpTo.LOG_END else _up_to(read_up_to),
             allow_partial=allow_partial,
+            key=_key(key),
+            last=last,
         )
 
     def opened(self) -> ReadOnlyDirectory:
@@ -175,7 +187,13 @@ class TopicRead:
                     f"{self.topic}-{number}: the end offset {last} is below the start offset"
                     f" {first}"
                 )
+            if self.last is not None and first < last:
+                first = self._filter().start_of_last(log, first, last, self.last, fs=self.fs)
             return LogRange(log, first, max(first, last))
+
+    def _filter(self) -> RecordFilter:
+        since_ms, until_ms = (None, None) if self.times.is_all else self.times
+        return RecordFilter(since_ms, until_ms, self.key, committed=self.committed)
 
 
 def _numbers(given: int | Iterable[int] | None) -> tuple[int, ...] | None:
@@ -201,6 +219,14 @@ def _offsets(name: str, given: int | Mapping[int, int] | None) -> int | Mapping[
 def _check_int(name: str, given: object) -> None:
     if not isinstance(given, int) or isinstance(given, bool) or given < 0:
         raise InvalidArgument(f"{name}: {given!r} is not a number from 0 on")
+
+
+def _key(given: bytes | str | None) -> bytes | None:
+    if given is None or isinstance(given, bytes):
+        return given
+    if not isinstance(given, str):
+        raise InvalidArgument(f"key must be bytes or text, not {given!r}")
+    return given.encode()
 
 
 def _up_to(word: ReadUpTo | str) -> ReadUpTo:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
     from tidelog.env.files import FileSystem
     from tidelog.explain.describe import LogFacts
-    from tidelog.readonly.damaged_range import OnDamage
-    from tidelog.readonly.holes import Hole
+    from tidelog.readonly.missing.damaged_range import OnDamage
+    from tidelog.readonly.missing.holes import Hole
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import MissingPartition, ReadOnlyTopic

@@ -23,7 +23,7 @@ from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.known_setting import KnownSetting
 from tidelog.errors import CorruptMessage, TidelogError
 from tidelog.explain.segment_contents import SegmentContents, contents_of
-from tidelog.readonly.holes import Hole
+from tidelog.readonly.missing.holes import Hole
 from tidelog.readonly.replayed_transactions import OpenTransaction
 from tidelog.segment.filenames import (
     offset_index_file,

@@ -9,10 +9,10 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import CorruptMessage, KafkaStorageError, OffsetOutOfRange
-from tidelog.readonly.damaged_range import DamagedRange
 from tidelog.readonly.held_files import SnapshotOutdated
 from tidelog.readonly.log_end import end_of
 from tidelog.readonly.log_snapshot import MAX_LOOKS, changing
+from tidelog.readonly.missing.damaged_range import DamagedRange
 from tidelog.readonly.partition_files import overlapping
 from tidelog.records.damage.past_damage import behind_damage
 from tidelog.records.file_records import FileRecords
@@ -20,7 +20,7 @@ from tidelog.records.file_records import FileRecords
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidelog.readonly.damaged_range import OnDamage
+    from tidelog.readonly.missing.damaged_range import OnDamage
     from tidelog.readonly.partition_files import PartitionFiles
     from tidelog.readonly.read_only_segment import ReadOnlySegment
     from tidelog.records.damage.sound_offsets import OffsetBounds

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from tidelog.datadir.metadata_files import MetaProperties
     from tidelog.datadir.partition_directories import PartitionLinks
-    from tidelog.readonly.damaged_range import OnDamage
+    from tidelog.readonly.missing.damaged_range import OnDamage
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.segment.filenames import TopicPartition

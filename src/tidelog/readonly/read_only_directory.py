@@ -23,7 +23,7 @@ from tidelog.datadir.partition_directories import lies_twice
 from tidelog.errors import CorruptFile, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.absent_partitions import BY_ARGUMENT, partitions_elsewhere
 from tidelog.readonly.directory_files import DirectoryFiles
-from tidelog.readonly.holes import Hole
+from tidelog.readonly.missing.holes import Hole
 from tidelog.readonly.placement import find_partitions
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_topic import MissingPartition, ReadOnlyTopic
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
     from tidelog.env.files import FileSystem
-    from tidelog.readonly.damaged_range import OnDamage
+    from tidelog.readonly.missing.damaged_range import OnDamage
     from tidelog.readonly.placement import Absent, Placement
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.readonly.read_only_log import ReadOnlyLog

@@ -24,10 +24,10 @@ from tidelog.lazy import np
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.readonly.batch_walk import walk_range
 from tidelog.readonly.checkpoints import NO_LINES, Checkpoints, Lines
-from tidelog.readonly.damaged_range import DamagedRange, ignore_damage
 from tidelog.readonly.held_files import SnapshotOutdated
-from tidelog.readonly.holes import find_holes
 from tidelog.readonly.log_end import find_end
+from tidelog.readonly.missing.damaged_range import DamagedRange, ignore_damage
+from tidelog.readonly.missing.holes import find_holes
 from tidelog.readonly.partition_files import PartitionFiles
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.replayed_transactions import (
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from tidelog.env.moments import Moment
     from tidelog.log.reading.offset_lookup import TimestampedOffset
     from tidelog.log.reading.record_count import RecordCount
-    from tidelog.readonly.damaged_range import OnDamage
     from tidelog.readonly.log_snapshot import LogSnapshot
+    from tidelog.readonly.missing.damaged_range import OnDamage
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.readonly.read_only_segment import ReadOnlySegment
     from tidelog.readonly.splits import CutPoints, Split

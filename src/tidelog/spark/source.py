@@ -16,7 +16,7 @@ from tidelog.spark.options.source_options import (
     ONLY_OF_WRITES,
     TABLE,
     ReadOptions,
-    WriteOptions,
+    SinkOptions,
     check_load,
     is_catalog_table,
     is_table_read,
@@ -136,7 +136,7 @@ class LogSource(DataSource):
         if overwrite:
             raise InvalidArgument("a log can only be appended to; use mode('append')")
         options = self.options if self._has_path() else self._inserted_options(schema)
-        return LogWriter(WriteOptions.parse(options), schema)
+        return LogWriter(SinkOptions.parse(options), schema)
 
     @plain_errors()
     def streamWriter(self, schema: StructType, overwrite: bool) -> LogStreamWriter:  # noqa: ARG002, FBT001, N802 - Spark's signature
@@ -148,7 +148,7 @@ class LogSource(DataSource):
 
         if not self._has_path():
             raise InvalidArgument(NO_PATH_OF_STREAM)
-        options = WriteOptions.parse_stream(self.options)
+        options = SinkOptions.parse_stream(self.options)
         if self._is_for_commit:
             return LogStreamWriter.for_commit(options, self.options)
         return LogStreamWriter.planned(options, self.options, schema)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.arrow.encode import BatchForm, TopicEncoder
+from tidelog.arrow.batch_form import BatchForm
+from tidelog.arrow.encode import TopicEncoder
 from tidelog.arrow.schema import HEADERS_TYPE, TIMESTAMP_TYPE
 from tidelog.codec.compression import Codec
 from tidelog.errors import (

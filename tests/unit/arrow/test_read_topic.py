@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import tidelog
-from tidelog.arrow import SCHEMA_WITH_HEADERS, TopicDataset, dataset, read
+from tidelog.arrow import SCHEMA_WITH_HEADERS, TopicDataset, dataset, read, read_table
 from tidelog.errors import (
     CorruptMessage,
     InvalidArgument,
@@ -214,3 +216,66 @@ def test_threads_change_nothing(tmp_path: Path, codec: str) -> None:
 
     assert one.read_all().to_pylist() == two.read_all().to_pylist()
     assert sum(len(batch) for batch in read(tmp_path, "t")) == 600
+
+
+KEYS = (None, b"", b"k", b"other", "é".encode())
+
+
+@settings(max_examples=60, deadline=None)  # the first one loads the decoder
+@given(data=st.data(), threads=st.integers(1, 2))
+def test_only_the_last_records_and_those_of_a_key(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, threads: int
+) -> None:
+    """Of each partition, counted among the records that match, also with a filter on top."""
+    path = tmp_path_factory.mktemp("data")
+    records = data.draw(
+        st.lists(
+            st.tuples(st.sampled_from(KEYS), st.integers(0, 9), st.integers(0, 1)), max_size=40
+        )
+    )
+    key = data.draw(st.sampled_from((None, "é", *KEYS[1:])))
+    last = data.draw(st.none() | st.integers(0, 12))
+    since = data.draw(st.none() | st.integers(0, 10))
+    until = data.draw(st.none() | st.integers(0, 10))
+    with tidelog.open(path) as logs:
+        logs.create_topic("t", 2)
+        for number, (one, time, partition) in enumerate(records):
+            logs.append("t", b"%d" % number, key=one, timestamp=time, partition=partition)
+
+    wanted: dict[int, list[int]] = {0: [], 1: []}
+    for number, (one, time, partition) in enumerate(records):
+        sought = key.encode() if isinstance(key, str) else key
+        is_timely = (since is None or time >= since) and (until is None or time < until)
+        if is_timely and sought in {None, one}:
+            wanted[partition].append(number)
+    expected = [each for numbers in wanted.values() for each in _last(numbers, last)]
+    narrow: Any = {"key": key, "last": last, "since": since, "until": until}
+
+    found = read_table(path, "t", columns=["value"], threads=threads, **narrow)
+    assert values(found) == expected
+    scanned = dataset(path, "t", **narrow).to_table(["value"], ds.field("partition") == 1)
+    assert values(scanned) == _last(wanted[1], last)
+
+
+def _last(numbers: list[int], count: int | None) -> list[int]:
+    return numbers if count is None else numbers[max(len(numbers) - count, 0) :]
+
+
+def test_the_last_records_before_damage(tmp_path: Path) -> None:
+    """Records are counted from the end of the log, and damage among them is an error."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+        for number in range(5):
+            logs.append("t", b"%d" % number)
+    damage_batch(tmp_path, "t", 2)
+
+    assert values(read_table(tmp_path, "t", last=2)) == [3, 4]
+    with pytest.raises(CorruptMessage):
+        read_table(tmp_path, "t", last=3)
+
+
+@pytest.mark.parametrize("narrow", [{"last": -1}, {"last": True}, {"last": "1"}, {"key": 5}])
+def test_a_bad_choice_is_refused(two_partitions: Path, narrow: Any) -> None:
+    """Before a file is opened."""
+    with pytest.raises(InvalidArgument, match=next(iter(narrow))):
+        read_table(two_partitions, "t", **narrow)

@@ -57,7 +57,7 @@ EXAMPLES = {
         "open_directory_read_only",
         "open_read_only",
     ],
-    "tidelog.arrow": ["dataset", "follow", "parse_json", "read"],
+    "tidelog.arrow": ["dataset", "follow", "parse_json", "read", "read_table", "write"],
 }
 
 

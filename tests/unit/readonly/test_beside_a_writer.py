@@ -24,8 +24,8 @@ from tidelog.explain.verify.findings import Severity
 from tidelog.explain.verify.verify_directory import check_directory
 from tidelog.explain.verify.verify_partition import verify_partition
 from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
-from tidelog.readonly.gaps import find_gaps
 from tidelog.readonly.log_follower import LogFollower
+from tidelog.readonly.missing.gaps import find_gaps
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
 from tidelog.testing import CrashFileSystem

@@ -8,7 +8,7 @@ import pytest
 from tests.machinery.stored_log import BATCHES, LOG_STARTS, flipped, home_with, name_of
 
 from tidelog.errors import CorruptMessage
-from tidelog.readonly.gaps import Gap, GapCause, find_gaps
+from tidelog.readonly.missing.gaps import Gap, GapCause, find_gaps
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 

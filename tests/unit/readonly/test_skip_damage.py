@@ -16,7 +16,7 @@ from tidelog.testing import build_batch
 if TYPE_CHECKING:
     from tests.machinery.directory_home import DataHome
 
-    from tidelog.readonly.damaged_range import DamagedRange
+    from tidelog.readonly.missing.damaged_range import DamagedRange
 
 PATH = "/data/t-0"
 

@@ -1,54 +1,26 @@
-"""Which records of a log ``tidelog cat`` prints: by offset, time, key, pattern and number.
+"""Which records ``tidelog cat`` prints, and how many.
 
 Modules of NumPy are imported where they are used, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterator
 
+    from tidelog.readonly.chosen_records import RecordFilter
     from tidelog.readonly.read_only_log import ReadOnlyLog
-    from tidelog.records.array_rows import Bools
     from tidelog.records.decoding.record_columns import RecordColumns
-
-_LEAST_WINDOW: Final = 1_000
-"""Offsets that are looked through at first for the last records."""
-
-
-class Filter(NamedTuple):
-    """What a record must be like; None: anything.
-
-    ``until_ms`` is exclusive. ``pattern`` must be found in the key or the value.
-    """
-
-    since_ms: int | None = None
-    until_ms: int | None = None
-    key: bytes | None = None
-    pattern: re.Pattern[bytes] | None = None
-
-    def chosen(self, found: RecordColumns) -> RecordColumns:
-        """Return the records that fit; ``since_ms`` is left to the reader of the log."""
-        if self.until_ms is not None:
-            found = found.select(found.timestamp < self.until_ms)
-        if self.key is not None:
-            found = found.select(found.key_size == len(self.key))
-            found = found.select(_has_key(found, self.key))
-        if self.pattern is not None:
-            found = found.select(_matches(found, self.pattern))
-        return found
 
 
 class Selection:
     """The records that one command prints; ``left`` counts down to 0 over all logs."""
 
-    def __init__(self, wanted: Filter, limit: int | None, *, committed: bool) -> None:
+    def __init__(self, wanted: RecordFilter, limit: int | None) -> None:
         self.wanted: Final = wanted
         self.left = limit
-        self._committed = committed
 
     @property
     def is_complete(self) -> bool:
@@ -61,7 +33,7 @@ class Selection:
 
         if self.is_complete:
             return
-        for found in self._found(log, start, end):
+        for found in self.wanted.records(log, start, end):
             if self.left is None:
                 yield found
                 continue
@@ -69,63 +41,3 @@ class Selection:
             self.left -= min(len(found), self.left)
             if self.is_complete:
                 return
-
-    def start_of_last(self, log: ReadOnlyLog, start: int, end: int, count: int) -> int:
-        """Return the offset at which the last ``count`` records of ``[start, end)`` begin.
-
-        Damage is passed without a word: what is there is said when the records are printed.
-        """
-        from tidelog.env.system_files import SYSTEM_FILES
-        from tidelog.readonly.damaged_range import ignore_damage
-        from tidelog.readonly.read_only_log import open_read_only
-
-        with open_read_only(log.directory, fs=SYSTEM_FILES, on_damage=ignore_damage) as looked:
-            first = max(start, looked.log_start_offset)
-            return self._start_of_last(looked, first, min(end, looked.log_end_offset), count)
-
-    def _start_of_last(self, log: ReadOnlyLog, start: int, end: int, count: int) -> int:
-        import numpy as np
-
-        window, upper, missing = max(count, _LEAST_WINDOW), end, count
-        while missing and upper > start:
-            lower = max(start, upper - window)
-            pieces = [found.offset.copy() for found in self._found(log, lower, upper)]
-            offsets = np.concatenate(pieces) if pieces else np.empty(0, np.int64)
-            if len(offsets) >= missing:
-                return int(offsets[-missing])
-            missing -= len(offsets)
-            upper, window = lower, 2 * window
-        return start if missing else end
-
-    def _found(self, log: ReadOnlyLog, start: int, end: int) -> Iterator[RecordColumns]:
-        since_ms = self.wanted.since_ms
-        for found in log.columns(start, end, since_ms=since_ms, committed=self._committed):
-            yield self.wanted.chosen(found)
-
-
-def _has_key(found: RecordColumns, key: bytes) -> Bools:
-    """Return which records have this key; all have one of its length."""
-    import numpy as np
-
-    bytes_of_keys = found.data[found.key_at[:, np.newaxis] + np.arange(len(key))]
-    is_same: Bools = (bytes_of_keys == np.frombuffer(key, np.uint8)).all(axis=1)
-    return is_same
-
-
-def _matches(found: RecordColumns, pattern: re.Pattern[bytes]) -> Bools:
-    """Return in which records the key or the value has a match."""
-    import numpy as np
-
-    from tidelog.codec.layout import byte_view
-
-    view = byte_view(found.data)
-    fields = (
-        (found.key_at.tolist(), found.key_size.tolist()),
-        (found.value_at.tolist(), found.value_size.tolist()),
-    )
-    is_match = np.zeros(len(found), np.bool_)
-    for starts, sizes in fields:
-        for number, (at, size) in enumerate(zip(starts, sizes, strict=True)):
-            if size >= 0 and pattern.search(view[at : at + size]):
-                is_match[number] = True
-    return is_match

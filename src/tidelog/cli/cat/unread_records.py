@@ -23,7 +23,7 @@ def report_unread(
 
     ``start`` and ``end`` are where it was to begin and end in ``log``.
     """
-    from tidelog.readonly.damaged_range import ignore_damage
+    from tidelog.readonly.missing.damaged_range import ignore_damage
 
     with chosen.open(place, ignore_damage, below_start=True) as whole:
         first, last = whole.log_start_offset, whole.log_end_offset

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.explain.describe import LogFacts
     from tidelog.manager.compaction_plan import CleanerLines
-    from tidelog.readonly.damaged_range import DamagedRange, OnDamage
+    from tidelog.readonly.missing.damaged_range import DamagedRange, OnDamage
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.file_records import Piece
 

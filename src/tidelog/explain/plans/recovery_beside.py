@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileStat, FileSystem
     from tidelog.log.loading.lost_records import LostBytes
-    from tidelog.readonly.holes import Hole
+    from tidelog.readonly.missing.holes import Hole
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 

@@ -27,7 +27,7 @@ from tidelog.explain.tables.system_table import (
 )
 from tidelog.log.retention.retention_outlook import SegmentOutlook
 from tidelog.manager.compaction_plan import plan_compaction
-from tidelog.readonly.gaps import find_gaps
+from tidelog.readonly.missing.gaps import find_gaps
 from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.readonly.snapshot_log import answer_at_once
 

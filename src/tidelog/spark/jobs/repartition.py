@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tidelog.arrow.writing.staged_commit import commit_write, ended, staged_write
+from tidelog.arrow.writing.write_plan import make_plan
 from tidelog.config.sources import from_mapping
 from tidelog.errors import InvalidArgument
 from tidelog.records.isolation import Isolation
@@ -24,14 +26,7 @@ from tidelog.spark.jobs.repartition_plan import (
 )
 from tidelog.spark.jobs.repartitioned import Repartitioned
 from tidelog.spark.options.option_values import absolute_paths, local_path
-from tidelog.spark.options.source_options import DEFAULT_SPLIT_BYTES, WriteOptions
-from tidelog.spark.write.staged_commit import (
-    StagedWrite,
-    abort_write,
-    commit_write,
-    delete_attempts,
-)
-from tidelog.spark.write.write_plan import make_plan
+from tidelog.spark.options.source_options import DEFAULT_SPLIT_BYTES, SinkOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -167,27 +162,22 @@ def _write(
     """Stage the records in tasks, and commit them as one transaction."""
     from tidelog.spark.jobs.job_tasks import run_tasks
     from tidelog.spark.jobs.repartition_tasks import COLUMNS, RepartitionJob
+    from tidelog.spark.write.frame_columns import frame_columns
 
     write, txn_id = _write_options(request, plan, options), plan.txn_id
-    staging = make_plan(write, COLUMNS, txn_id)
+    staging = make_plan(write, frame_columns(COLUMNS, has_topic=True), txn_id)
     keeps_source = request.keyless == "source"
     job = RepartitionJob(
         *(plan.read, write, staging, plan.tasks, txn_id, request.partitions, keeps_source)
     )
-    try:
-        runs = [run for task in run_tasks(spark, job) for run in task.runs]
-        topics = {request.to: staging.planned(request.to)}
-        done = commit_write(StagedWrite(write, txn_id, None, runs, topics, plan.birth))
-    except BaseException:
-        abort_write(write, txn_id, [staging.marker])
-        raise
-    delete_attempts(request.to_path, [staging.marker])
-    return done
+    with ended(write, staging, txn_id):
+        staged = staged_write(write, staging, txn_id, run_tasks(spark, job))
+        return commit_write(replace(staged, birth=plan.birth))
 
 
 def _write_options(
     request: RepartitionRequest, plan: RepartitionPlan, options: Mapping[str, str]
-) -> WriteOptions:
+) -> SinkOptions:
     """Return the options of the sink; InvalidArgument for one that is not the user's to set."""
     fixed = {
         "path": request.to_path,
@@ -199,4 +189,4 @@ def _write_options(
     same = {name.lower() for name in fixed} & {name.lower() for name in options}
     if same:
         raise InvalidArgument(f"the option {min(same)} is set by the repartition itself")
-    return WriteOptions.parse({**options, **fixed})
+    return SinkOptions.parse({**options, **fixed})

@@ -10,6 +10,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.arrow.writing.write_options import WriteOptions
+from tidelog.arrow.writing.write_plan import known_topics
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.env.system_files import SYSTEM_FILES
@@ -23,14 +25,12 @@ from tidelog.spark.options.source_options import (
     DEFAULT_SPLIT_BYTES,
     ReadOptions,
     TopicChoice,
-    WriteOptions,
 )
 from tidelog.spark.read.data_loss import DataLossPolicy
 from tidelog.spark.read.offset_bounds import bounds
 from tidelog.spark.read.read_plan import LogRange, make_tasks
 from tidelog.spark.read.topic_partitions import PartitionDirectories
 from tidelog.spark.sessions.parallelism import default_parallelism
-from tidelog.spark.write.write_plan import known_topics
 from tidelog.staging.finished import read_finished
 from tidelog.staging.staged_file import MAX_TXN_BYTES, check_txn, transaction_hash
 
@@ -216,7 +216,7 @@ def _check_target(request: RepartitionRequest, txn_id: str) -> _Target:
     path, to = request.to_path, request.to
     if not SYSTEM_FILES.exists(path):
         return _Target(exists=False)
-    existing = known_topics(WriteOptions(path, topic=to)).get(to)
+    existing = known_topics(WriteOptions(path=path, topic=to)).get(to)
     committed = read_finished(SYSTEM_FILES, path).get(txn_id)
     if committed is not None:
         now = {} if existing is None else {to: existing.topic_id}

@@ -15,16 +15,16 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from tidelog.arrow.writing.stage_rows import stage_rows
 from tidelog.spark.read.batch_reader import OffsetRanges, read_columns, read_task
-from tidelog.spark.write.task_write import stage_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tidelog.spark.options.source_options import ReadOptions, WriteOptions
+    from tidelog.arrow.writing.stage_rows import StagedPart
+    from tidelog.arrow.writing.write_plan import WritePlan
+    from tidelog.spark.options.source_options import ReadOptions, SinkOptions
     from tidelog.spark.read.read_plan import Task
-    from tidelog.spark.write.task_write import StagedTask
-    from tidelog.spark.write.write_plan import WritePlan
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 COLUMNS: Final = StructType(
@@ -48,14 +48,14 @@ class RepartitionJob:
     """
 
     read: ReadOptions
-    write: WriteOptions
+    write: SinkOptions
     plan: WritePlan
     tasks: tuple[Task, ...]
     txn_id: str
     partitions: int
     keeps_source: bool
 
-    def run(self, number: int) -> StagedTask:
+    def run(self, number: int) -> StagedPart:
         """Read and stage the records of a task; errors as ``read_task`` and ``stage_rows``."""
         columns = read_columns(COLUMNS)
         records = read_task(self.read, OffsetRanges(self.tasks[number]), columns)

@@ -1,4 +1,4 @@
-"""The options of the data source, parsed into ``ReadOptions`` and ``WriteOptions``.
+"""The options of the data source, parsed into ``ReadOptions`` and ``SinkOptions``.
 
 Where Spark's own Kafka source (``KafkaSourceProvider``) has an option, name, form and default are
 the same, so a job moves over with its options.
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from tidelog.arrow.batch_form import DEFAULT_BATCH_BYTES
+from tidelog.arrow.writing.write_options import DEFAULT_BUFFER_BYTES, WriteOptions
 from tidelog.errors import InvalidArgument, InvalidConfig
 from tidelog.readonly.absent_partitions import BY_OPTION
 from tidelog.readonly.read_only_log import ReadUpTo
@@ -38,10 +40,7 @@ _log = logging.getLogger(__name__)
 MEGABYTE: Final = 1 << 20
 DEFAULT_SPLIT_BYTES: Final = 128 * MEGABYTE
 MIN_SPLIT_BYTES: Final = 64 << 10
-DEFAULT_BATCH_BYTES: Final = 64 << 10
-DEFAULT_WRITE_BUFFER_BYTES: Final = 64 * MEGABYTE
 DEFAULT_TRIGGER_DELAY_MS: Final = 15 * 60_000
-DEFAULT_COMMIT_TIMEOUT_MS: Final = 60_000
 
 FROM_EARLIEST: Final = OffsetChoice(EARLIEST, option=STARTING_OPTIONS[-1])
 TO_LATEST: Final = OffsetChoice(LATEST, option=ENDING_OPTIONS[-1])
@@ -298,7 +297,7 @@ def check_load(options: Mapping[str, str]) -> bool:
     if is_catalog_table(options):
         writes = without(options, ONLY_OF_READS)
         if len(writes) > len(without(writes, ONLY_OF_WRITES)):
-            WriteOptions.parse(writes).new_topic_config()
+            SinkOptions.parse(writes).new_topic_config()
     if not is_catalog_table(options) or any(checked.has(name) for name in STRATEGIES):
         if _refused_in_stream(checked) is None:
             ReadOptions.of_stream(checked)
@@ -343,32 +342,11 @@ def is_table_read(options: Mapping[str, str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteOptions:
-    """The options of one ``save()``, or of a stream's ``start()``.
-
-    ``topic`` None: each row names its topic in the column ``topic``. ``compression`` None: not set.
-    ``num_partitions`` (None: not set) and ``topic_config`` (settings by Kafka's names) apply to
-    topics that the write creates. ``write_buffer_bytes``: about the memory of a task.
-    ``commit_timeout_ms``: how long the commit waits for the directory's lock; None: not set.
-    ``txn_id``: the transaction's id, by which a repeat is recognized; None: not set.
-    """
-
-    path: str
-    topic: str | None = None
-    num_partitions: int | None = None
-    topic_config: Mapping[str, str] = field(default_factory=dict)
-    compression: str | None = None
-    compression_level: int | None = None
-    batch_bytes: int = DEFAULT_BATCH_BYTES
-    write_buffer_bytes: int = DEFAULT_WRITE_BUFFER_BYTES
-    commit_timeout_ms: int | None = None
-    txn_id: str | None = None
-    skip_old_batches: bool = False
-    accept_missing_batches: bool = False
-    is_stream: bool = False
+class SinkOptions(WriteOptions):
+    """The options of one ``save()``, or of a stream's ``start()``."""
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> WriteOptions:
+    def parse(cls, options: Mapping[str, str]) -> SinkOptions:
         """Return the options of a batch write.
 
         Raises:
@@ -377,12 +355,12 @@ class WriteOptions:
         return cls._parse(options, is_stream=False)
 
     @classmethod
-    def parse_stream(cls, options: Mapping[str, str]) -> WriteOptions:
+    def parse_stream(cls, options: Mapping[str, str]) -> SinkOptions:
         """Return the options of a stream's sink; errors as ``parse``."""
         return cls._parse(options, is_stream=True)
 
     @classmethod
-    def _parse(cls, options: Mapping[str, str], *, is_stream: bool) -> WriteOptions:
+    def _parse(cls, options: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
         topic_config, others = split_topic_config(options)
         known = (*_WRITE_OPTIONS, *_OF_BATCH_WRITES, *_OF_STREAM_WRITES, ANY_TOPIC_CONFIG)
         checked = OptionMap.checked(others, known)
@@ -410,25 +388,18 @@ class WriteOptions:
             compression_level=checked.optional_number("compressionLevel"),
             batch_bytes=checked.number("batchBytes", DEFAULT_BATCH_BYTES, minimum=128),
             write_buffer_bytes=checked.number(
-                "writeBufferBytes", DEFAULT_WRITE_BUFFER_BYTES, minimum=MEGABYTE
+                "writeBufferBytes", DEFAULT_BUFFER_BYTES, minimum=MEGABYTE
             ),
             commit_timeout_ms=checked.optional_number("commitTimeoutMs", minimum=0),
             txn_id=txn_id,
             skip_old_batches=checked.flag(_SKIP_OLD_BATCHES),
             accept_missing_batches=checked.flag(_ACCEPT_MISSING_BATCHES),
-            is_stream=is_stream,
         )
 
     def new_topic_config(self) -> LogConfig:
-        """Return the config of a topic that the write creates.
-
-        Raises:
-            InvalidConfig: a ``config.`` option is unknown or malformed.
-        """
-        from tidelog.config.log_config import LogConfig
-
+        """Return the config of a new topic; InvalidConfig for a bad ``config.`` option."""
         try:
-            return LogConfig.parse(self.topic_config)
+            return WriteOptions.new_topic_config(self)
         except InvalidConfig as error:
             options = (f"option {_TOPIC_CONFIG_PREFIX}{problem}" for problem in error.problems)
             raise InvalidConfig(tuple(options)) from None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DataLoss
 from tidelog.readonly.absent_partitions import BY_NOTHING
-from tidelog.readonly.gaps import find_gaps
+from tidelog.readonly.missing.gaps import find_gaps
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.spark.options.option_values import absolute_paths
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tidelog.env.paths import Paths
-    from tidelog.readonly.gaps import Gap
-    from tidelog.readonly.holes import Hole
+    from tidelog.readonly.missing.gaps import Gap
+    from tidelog.readonly.missing.holes import Hole
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import MissingPartition
 

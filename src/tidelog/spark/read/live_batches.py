@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidelog.env.files import FileSystem
-    from tidelog.readonly.damaged_range import DamagedRange
+    from tidelog.readonly.missing.damaged_range import DamagedRange
     from tidelog.records.file_records import Piece
     from tidelog.spark.options.source_options import ReadOptions
     from tidelog.spark.read.read_plan import OffsetRange

@@ -10,7 +10,7 @@ import heapq
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import InvalidArgument, UnknownTopicOrPartition
-from tidelog.readonly.damaged_range import ignore_damage
+from tidelog.readonly.missing.damaged_range import ignore_damage
 from tidelog.spark.options.source_options import MEGABYTE
 from tidelog.spark.read.data_loss import DELETED, DataLossPolicy
 from tidelog.spark.read.offset_bounds import bounds, check_complete

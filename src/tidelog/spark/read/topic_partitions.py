@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from tidelog.env.files import FileSystem
-    from tidelog.readonly.damaged_range import OnDamage
-    from tidelog.readonly.holes import Hole
+    from tidelog.readonly.missing.damaged_range import OnDamage
+    from tidelog.readonly.missing.holes import Hole
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import MissingPartition
     from tidelog.spark.options.source_options import TopicChoice

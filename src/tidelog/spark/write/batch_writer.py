@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter
 
-from tidelog.spark.plain_errors import plain_errors
-from tidelog.spark.worker_task import worker_task
-from tidelog.spark.write.staged_commit import (
-    StagedWrite,
+from tidelog.arrow.writing.staged_commit import (
     abort_write,
     commit_write,
     delete_attempts,
+    staged_write,
 )
-from tidelog.spark.write.task_write import stage_rows, staged_tasks
-from tidelog.spark.write.write_plan import make_plan
+from tidelog.arrow.writing.write_plan import make_plan, warn_of_ignored_config
+from tidelog.spark.plain_errors import plain_errors
+from tidelog.spark.worker_task import worker_task
+from tidelog.spark.write.frame_columns import frame_columns
+from tidelog.spark.write.task_write import stage_task, staged_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import WriterCommitMessage
     from pyspark.sql.types import StructType
 
-    from tidelog.spark.options.source_options import WriteOptions
+    from tidelog.spark.options.source_options import SinkOptions
     from tidelog.spark.write.task_write import StagedTask
 
 
@@ -39,10 +40,12 @@ class LogWriter(DataSourceArrowWriter):
     takes the ids of a stream, not even inside ``foreachBatch``, where two writes would share them.
     """
 
-    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
         self._txn = options.txn_id or uuid.uuid4().hex
-        self._plan = make_plan(options, schema, self._txn)
+        columns = frame_columns(schema, has_topic=options.topic is not None)
+        self._plan = make_plan(options, columns, self._txn)
+        warn_of_ignored_config(options, self._plan)
 
     @worker_task()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
@@ -51,19 +54,15 @@ class LogWriter(DataSourceArrowWriter):
 
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
-        return stage_rows(self._options, self._plan, iterator, txn=self._txn, task_number=number)
+        return stage_task(self._options, self._plan, iterator, txn=self._txn, task_number=number)
 
     @plain_errors()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit the batches that the tasks staged, in order of tasks; runs on the driver."""
-        tasks, named = staged_tasks(messages), self._options.topic
-        topics = {name: topic for task in tasks for name, topic in task.topics.items()}
-        if named is not None:
-            topics[named] = self._plan.planned(named)
-        runs = [run for task in tasks for run in task.runs]
-        is_new = any(topic.is_new for topic in topics.values())
-        if runs or is_new or self._options.txn_id is not None:
-            commit_write(StagedWrite(self._options, self._txn, None, runs, topics))
+        parts = [task.part for task in staged_tasks(messages)]
+        write = staged_write(self._options, self._plan, self._txn, parts)
+        if not write.changes_nothing:
+            commit_write(write)
         delete_attempts(self._options.path, [self._plan.marker])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import datasource
 
-from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import InvalidArgument
-from tidelog.spark.plain_errors import plain_errors
-from tidelog.spark.worker_task import worker_task
-from tidelog.spark.write.staged_commit import (
+from tidelog.arrow.writing.staged_commit import (
     StagedWrite,
     abort_write,
     commit_write,
     delete_attempts,
 )
-from tidelog.spark.write.task_write import stage_rows, staged_tasks
-from tidelog.spark.write.write_plan import make_plan, marker_note
+from tidelog.arrow.writing.write_plan import make_plan, marker_note
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InvalidArgument
+from tidelog.spark.plain_errors import plain_errors
+from tidelog.spark.worker_task import worker_task
+from tidelog.spark.write.frame_columns import frame_columns
+from tidelog.spark.write.task_write import stage_task, staged_tasks
 from tidelog.staging.marker import visited_markers
 from tidelog.staging.stream_batch import StreamBatch
 
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import WriterCommitMessage
     from pyspark.sql.types import StructType
 
-    from tidelog.spark.options.source_options import WriteOptions
+    from tidelog.arrow.writing.write_plan import WritePlan
+    from tidelog.spark.options.source_options import SinkOptions
     from tidelog.spark.write.task_write import StagedTask
-    from tidelog.spark.write.write_plan import WritePlan
 
 QUERY_ID: Final = "sql.streaming.queryId"
 """Property of a task that holds the query's id. Spark: ``StreamExecution.QUERY_ID_KEY``."""
@@ -61,25 +62,26 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
     to commit or abort it; what the latter needs to know comes with the tasks' messages.
     """
 
-    def __init__(self, options: WriteOptions, marker_txn: str, plan: WritePlan | None) -> None:
+    def __init__(self, options: SinkOptions, marker_txn: str, plan: WritePlan | None) -> None:
         self._options = options
         self._marker_txn = marker_txn
         self._plan = plan
 
     @classmethod
     def planned(
-        cls, options: WriteOptions, given: Mapping[str, str], schema: StructType
+        cls, options: SinkOptions, given: Mapping[str, str], schema: StructType
     ) -> LogStreamWriter:
-        """Return a writer for the tasks; errors as ``make_plan``.
+        """Return a writer for the tasks; errors as ``frame_columns`` and ``make_plan``.
 
         ``given`` are all options of the stream, such as its checkpoint, those that are not the
         sink's among them.
         """
         marker_txn = _marker_txn(given)
-        return cls(options, marker_txn, make_plan(options, schema, marker_txn))
+        columns = frame_columns(schema, has_topic=options.topic is not None)
+        return cls(options, marker_txn, make_plan(options, columns, marker_txn))
 
     @classmethod
-    def for_commit(cls, options: WriteOptions, given: Mapping[str, str]) -> LogStreamWriter:
+    def for_commit(cls, options: SinkOptions, given: Mapping[str, str]) -> LogStreamWriter:
         """Return a writer that commits or aborts; ``given`` as for ``planned``."""
         return cls(options, _marker_txn(given), None)
 
@@ -100,7 +102,7 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
                 " without which a streaming write cannot be repeated safely"
             )
         stream = StreamBatch(query_id, int(batch_id))
-        return stage_rows(
+        return stage_task(
             *(self._options, plan, iterator),
             txn=stream.txn,
             task_number=context.partitionId(),
@@ -116,8 +118,8 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         """
         tasks = staged_tasks(messages)
         stream = _batch_of(tasks, batchId)
-        runs = [run for task in tasks for run in task.runs]
-        topics = {name: topic for task in tasks for name, topic in task.topics.items()}
+        runs = [run for task in tasks for run in task.part.runs]
+        topics = {name: topic for task in tasks for name, topic in task.part.topics.items()}
         commit_write(StagedWrite(self._options, stream.txn, stream, runs, topics))
         delete_attempts(self._options.path, _markers(tasks))
 

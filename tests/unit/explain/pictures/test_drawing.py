@@ -23,7 +23,7 @@ from tidelog.explain.pictures.svg_elements import mono_width
 from tidelog.explain.pictures.svg_marks import draw_marks
 from tidelog.explain.pictures.take_picture import picture_of_facts
 from tidelog.explain.pictures.text_picture import TextStyle, draw_text
-from tidelog.readonly.holes import Hole
+from tidelog.readonly.missing.holes import Hole
 
 HOSTILE = "a\"b<c>&'\x1b[31m\n\u202e\ud800\x00]]>-->"
 

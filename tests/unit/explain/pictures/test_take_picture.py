@@ -25,7 +25,7 @@ from tidelog.explain.pictures.log_picture import MAX_SPANS, OTHERS, LogPicture, 
 from tidelog.explain.pictures.take_picture import Planning, picture_of_facts, take_picture
 from tidelog.explain.plans.retention_plan import plan_retention
 from tidelog.manager.compaction_plan import CleanerLines
-from tidelog.readonly.holes import Hole
+from tidelog.readonly.missing.holes import Hole
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.builder import build_batch
 

@@ -14,8 +14,8 @@ from tidelog.errors import CorruptFile, KafkaStorageError
 from tidelog.log.loading.cut_files import CutName, is_newer, read_content
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.topic_id import write_partition_metadata
+from tidelog.readonly.missing.salvage import CutFile, find_cut_files
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.readonly.salvage import CutFile, find_cut_files
 from tidelog.records.damage.past_damage import BadBytes
 from tidelog.testing import PowerCut, build_batch
 

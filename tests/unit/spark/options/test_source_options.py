@@ -14,8 +14,8 @@ from tidelog.spark.options.source_options import (
     ONLY_OF_READS,
     ONLY_OF_WRITES,
     ReadOptions,
+    SinkOptions,
     TriggerLimits,
-    WriteOptions,
     check_load,
     without,
 )
@@ -314,7 +314,7 @@ def test_paths_are_a_list_that_names_a_directory(paths: str, words: str) -> None
 def test_a_write_goes_to_one_directory() -> None:
     """A transaction belongs to one data directory."""
     with pytest.raises(InvalidArgument, match="a write goes to one data directory"):
-        WriteOptions.parse({"topic": "flights", "paths": '["/a","/b"]'})
+        SinkOptions.parse({"topic": "flights", "paths": '["/a","/b"]'})
 
 
 def test_the_options_of_a_catalog_table_are_accepted() -> None:
@@ -338,14 +338,14 @@ def test_file_uris_are_paths() -> None:
 
 def test_a_write_has_no_topic_partitions_or_codec_by_default() -> None:
     """Without options the topic comes from each row and the codec from the topic's config."""
-    options = WriteOptions.parse({"path": "/data"})
+    options = SinkOptions.parse({"path": "/data"})
 
     assert (options.topic, options.num_partitions, options.compression) == (None, None, None)
 
 
 def test_numbers_of_a_write_are_parsed() -> None:
     """Partitions, compression level and bytes of a batch are integers."""
-    options = WriteOptions.parse(
+    options = SinkOptions.parse(
         {"path": "/data", "numpartitions": "4", "compressionlevel": "-3", "batchbytes": "1024"}
     )
 
@@ -360,9 +360,9 @@ def test_an_unknown_codec_is_refused() -> None:
     """``compression`` names one of Kafka's codecs, in any case."""
     base = {"path": "/data"}
 
-    assert WriteOptions.parse(base | {"compression": "ZSTD"}).compression == "zstd"
+    assert SinkOptions.parse(base | {"compression": "ZSTD"}).compression == "zstd"
     with pytest.raises(InvalidArgument, match=r"option compression must be none or gzip .*'rar'"):
-        WriteOptions.parse(base | {"compression": "rar"})
+        SinkOptions.parse(base | {"compression": "rar"})
 
 
 @pytest.mark.parametrize("prefix", ["config.", "topic."])
@@ -373,7 +373,7 @@ def test_all_bad_settings_of_a_new_topic_are_named_as_options(prefix: str) -> No
         f"{prefix}colour": "red",
         f"{prefix}segment.bytes": "1048576",
     }
-    parsed = WriteOptions.parse({"path": "/data"} | options)
+    parsed = SinkOptions.parse({"path": "/data"} | options)
 
     with pytest.raises(InvalidConfig, match=r"option config.retention.ms: .*option config.colour"):
         parsed.new_topic_config()
@@ -382,18 +382,18 @@ def test_all_bad_settings_of_a_new_topic_are_named_as_options(prefix: str) -> No
 def test_a_stream_has_the_ids_of_its_batches_and_a_batch_write_that_of_the_user() -> None:
     """So each refuses the option of the other; Spark's own options of a stream are accepted."""
     base = {"path": "data"}
-    stream = WriteOptions.parse_stream(
+    stream = SinkOptions.parse_stream(
         base | {"skipOldBatches": "true", "checkpointLocation": "/c", "queryName": "q"}
     )
 
     assert stream.skip_old_batches
     assert os.path.isabs(stream.path)
-    assert WriteOptions.parse(base | {"txnid": "x"}).txn_id == "x"
+    assert SinkOptions.parse(base | {"txnid": "x"}).txn_id == "x"
     with pytest.raises(InvalidArgument, match="txnId is not supported for a stream"):
-        WriteOptions.parse_stream(base | {"txnId": "x"})
+        SinkOptions.parse_stream(base | {"txnId": "x"})
     for name in ("skipOldBatches", "acceptMissingBatches"):
         with pytest.raises(InvalidArgument, match=f"{name} is for streams only"):
-            WriteOptions.parse(base | {name: "true"})
+            SinkOptions.parse(base | {name: "true"})
     for bad in (
         {"txnId": " "},
         {"txnId": "x" * 256},
@@ -401,7 +401,7 @@ def test_a_stream_has_the_ids_of_its_batches_and_a_batch_write_that_of_the_user(
         {"commitTimeoutMs": "soon"},
     ):
         with pytest.raises(InvalidArgument):
-            WriteOptions.parse(base | bad)
+            SinkOptions.parse(base | bad)
 
 
 def test_a_table_s_options_are_split_into_those_of_reads_and_of_writes() -> None:
@@ -437,14 +437,14 @@ def test_ignored_options_are_logged_in_their_documented_spelling(
 def test_a_producer_s_option_whose_effect_is_missing_is_refused(name: str) -> None:
     """A job that sets it relies on the effect; other options of producers are ignored."""
     with pytest.raises(InvalidArgument, match=f"option {name} is not supported"):
-        WriteOptions.parse({"path": "/data", name: "x"})
-    assert WriteOptions.parse({"path": "/data", "kafka.acks": "all"}).compression is None
+        SinkOptions.parse({"path": "/data", name: "x"})
+    assert SinkOptions.parse({"path": "/data", "kafka.acks": "all"}).compression is None
 
 
 def test_a_producer_s_compression_is_that_of_a_write(caplog: pytest.LogCaptureFixture) -> None:
     """Unless the option ``compression`` is set, too."""
     given = {"path": "/data", "kafka.compression.type": "zstd"}
 
-    assert WriteOptions.parse(given).compression == "zstd"
-    assert WriteOptions.parse(given | {"compression": "lz4"}).compression == "lz4"
+    assert SinkOptions.parse(given).compression == "zstd"
+    assert SinkOptions.parse(given | {"compression": "lz4"}).compression == "lz4"
     assert not caplog.records

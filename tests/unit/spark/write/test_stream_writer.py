@@ -12,14 +12,14 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 import tidelog
+from tidelog.arrow.writing.write_plan import make_plan, marker_note
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import MissingStreamBatches
 from tidelog.records.builder import build_batch
-from tidelog.spark.options.source_options import WriteOptions
+from tidelog.spark.options.source_options import SinkOptions
 from tidelog.spark.write.stream_writer import LogStreamWriter, markers_of_batch
-from tidelog.spark.write.task_write import stage_rows
-from tidelog.spark.write.write_plan import make_plan, marker_note
+from tidelog.spark.write.task_write import stage_task
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.marker import MAX_MARKER_BYTES, MarkerVisits, make_marker
 from tidelog.staging.staged_file import attempt_of, list_staged
@@ -51,7 +51,7 @@ def test_an_abort_without_messages_deletes_the_marker_of_its_own_batch(tmp_path:
 def test_an_abort_without_messages_deletes_what_killed_tasks_staged(tmp_path: Path) -> None:
     """A task that was killed after its file was made could not say so."""
     given = {"path": str(tmp_path), "topic": "t"}
-    options = WriteOptions.parse_stream(given)
+    options = SinkOptions.parse_stream(given)
     writer = LogStreamWriter.planned(options, given, VALUES)
     (name,) = list_staged(SYSTEM_FILES, str(tmp_path))
     stream = StreamBatch("q", 3)
@@ -95,11 +95,11 @@ def test_a_batch_that_is_missing_is_found_by_the_next_also_after_batches_without
 
     def offered(batch_id: int, *rows: bytes, **more: str) -> None:
         given = {"path": str(data), "topic": "t", "checkpointLocation": "c"} | more
-        options = WriteOptions.parse_stream(given)
-        plan = make_plan(options, VALUES, "markers")
+        options = SinkOptions.parse_stream(given)
+        plan = make_plan(options, {"value": 0}, "markers")
         stream = StreamBatch("q", batch_id)
         batches = [pa.RecordBatch.from_pydict({"value": [row]}) for row in rows]
-        task = stage_rows(
+        task = stage_task(
             *(options, plan, iter(batches)),
             txn=stream.txn,
             task_number=0,
@@ -136,7 +136,7 @@ def test_a_note_is_smaller_than_a_batch() -> None:
 def test_the_writers_of_a_stream_agree_on_its_markers(tmp_path: Path) -> None:
     """Spark makes one for the tasks and another one to commit, both with all options given."""
     given = {"path": str(tmp_path), "topic": "t", "checkpointLocation": str(tmp_path / "c")}
-    options = WriteOptions.parse_stream(given)
+    options = SinkOptions.parse_stream(given)
     LogStreamWriter.planned(options, given, VALUES)
     assert len(os.listdir(tmp_path)) == 1
 

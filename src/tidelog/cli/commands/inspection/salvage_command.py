@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
     from tidelog.log.loading.lost_records import ReadableContent
-    from tidelog.readonly.salvage import CutFile
+    from tidelog.readonly.missing.salvage import CutFile
 
 
 COMMAND: Final = Command(
@@ -64,8 +64,8 @@ def run(args: Namespace) -> int:
 def _chosen(args: Namespace, fs: FileSystem) -> list[CutFile]:
     from tidelog.cli.partition_choice import data_directories
     from tidelog.readonly.absent_partitions import BY_FLAG
+    from tidelog.readonly.missing.salvage import find_cut_files
     from tidelog.readonly.read_only_directory import open_directory_read_only
-    from tidelog.readonly.salvage import find_cut_files
 
     paths, places = data_directories(fs, args.directories)
     keys = {place.key for place in places}

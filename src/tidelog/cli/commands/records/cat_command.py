@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.cli.arguments import byte_pattern, not_negative, record_form
-from tidelog.cli.cat.record_selection import Filter, Selection
+from tidelog.cli.cat.record_selection import Selection
 from tidelog.cli.options import (
     ENCODING,
     OPTIONAL_TOPIC,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tidelog.cli.cat.record_forms import Form
     from tidelog.cli.output_file import Write
     from tidelog.cli.partition_choice import ChosenPartitions, Place
-    from tidelog.readonly.damaged_range import DamagedRange, OnDamage
+    from tidelog.readonly.missing.damaged_range import DamagedRange, OnDamage
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 _FORMS: Final = r"""FORMAT: text prints each value and a line end; raw only the values;
@@ -208,11 +208,13 @@ def _check(args: Namespace) -> None:
 
 def _selection(args: Namespace) -> Selection:
     """Return which records the options select."""
+    from tidelog.readonly.chosen_records import RecordFilter
     from tidelog.records.json.json_record import Encoding, bytes_from_text
 
     key = None if args.key is None else bytes_from_text(args.key, Encoding(args.encoding), "key")
-    wanted = Filter(args.since, args.until, key, args.grep)
-    return Selection(wanted, args.limit, committed=args.isolation == READ_COMMITTED)
+    committed = args.isolation == READ_COMMITTED
+    wanted = RecordFilter(args.since, args.until, key, args.grep, committed)
+    return Selection(wanted, args.limit)
 
 
 def _reporting(skipped: list[DamagedRange]) -> OnDamage:
@@ -231,6 +233,7 @@ def _print(
     place: Place, log: ReadOnlyLog, printing: _Printing, next_offset: int | None = None
 ) -> int:
     """Print records from ``next_offset`` (None: the options); return where to continue."""
+    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.kernels.runtime.gate import expect
     from tidelog.readonly.read_only_log import ReadUpTo
 
@@ -246,7 +249,7 @@ def _print(
     if next_offset is None:
         first = max(first, log.log_start_offset)
         if args.last is not None:
-            first = selection.start_of_last(log, first, stop, args.last)
+            first = selection.wanted.start_of_last(log, first, stop, args.last, fs=SYSTEM_FILES)
     elif next_offset < log.log_start_offset:
         _report_deleted(log, next_offset)
     elif next_offset > log.log_end_offset and log.damage is None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tidelog.cli.partition_choice import Place
     from tidelog.errors import CorruptMessage
-    from tidelog.readonly.holes import Hole
+    from tidelog.readonly.missing.holes import Hole
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
 

@@ -1,4 +1,4 @@
-"""The driver's part of a write: what the tasks staged is committed once, or deleted.
+"""The end of a write: what its tasks staged is committed once, or deleted.
 
 See ``docs/exactly-once.md``. Spark calls ``abort`` with all messages after a commit that failed,
 wherever it failed.
@@ -8,34 +8,36 @@ from __future__ import annotations
 
 import logging
 import random
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.arrow.writing.write_plan import delete_staged
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.birth import birth_values
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.partition_directories import random_id
-from tidelog.embedded.commits import commit_when_possible
+from tidelog.embedded.commits import DEFAULT_TIMEOUT_MS, commit_when_possible
 from tidelog.embedded.doors import open_briefly
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, TidelogError, UnknownTopicOrPartition
 from tidelog.readonly.read_only_directory import open_directory_read_only
-from tidelog.spark.options.source_options import DEFAULT_COMMIT_TIMEOUT_MS
-from tidelog.spark.write.write_plan import delete_staged
 from tidelog.staging.commit import Transaction
 from tidelog.staging.journal import NewTopic, is_committed
 from tidelog.staging.ready import is_waiting
 from tidelog.staging.staged_file import attempt_of, files_of_attempts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from uuid import UUID
 
+    from tidelog.arrow.writing.stage_rows import StagedPart
+    from tidelog.arrow.writing.staged_rows import PlannedTopic
+    from tidelog.arrow.writing.write_options import WriteOptions
+    from tidelog.arrow.writing.write_plan import WritePlan
     from tidelog.datadir.catalogue import Topic
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
-    from tidelog.spark.options.source_options import WriteOptions
-    from tidelog.spark.write.staged_rows import PlannedTopic
     from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.staged_run import StagedRun
     from tidelog.staging.stream_batch import StreamBatch
@@ -65,6 +67,17 @@ class StagedWrite:
     topics: Mapping[str, PlannedTopic]
     birth: Mapping[str, str] = field(default_factory=lambda: birth_values(LogConfig()))
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether there are no rows, no topics to create, and no id to remember."""
+        is_new = any(topic.is_new for topic in self.topics.values())
+        return not self.runs and not is_new and not self.is_named
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the transaction has an id by which a repeat is recognized."""
+        return self.stream is not None or self.options.txn_id is not None
+
     def transaction(self, existing: Mapping[str, ExistingTopic]) -> Transaction:
         """Return what to commit, with the topics that exist now.
 
@@ -77,7 +90,7 @@ class StagedWrite:
         rng = random.SystemRandom()
         return Transaction(
             self.txn,
-            is_named=self.stream is not None or self.options.txn_id is not None,
+            is_named=self.is_named,
             runs=self.runs,
             new_topics=tuple(
                 NewTopic(
@@ -113,6 +126,35 @@ class StagedWrite:
         return planned.topic_id or topic.topic_id
 
 
+def staged_write(
+    options: WriteOptions,
+    plan: WritePlan,
+    txn: str,
+    parts: Iterable[StagedPart],
+) -> StagedWrite:
+    """Return what a batch write is to commit: the parts of its tasks, in order of tasks.
+
+    The topic that the options name is to exist even without rows.
+    """
+    topics = {} if options.topic is None else {options.topic: plan.planned(options.topic)}
+    runs: list[StagedRun] = []
+    for part in parts:
+        runs += part.runs
+        topics |= part.topics
+    return StagedWrite(options, txn, None, runs, topics)
+
+
+@contextmanager
+def ended(options: WriteOptions, plan: WritePlan, txn: str) -> Iterator[None]:
+    """End a write with its body, which stages and commits; abort it if that fails."""
+    try:
+        yield
+    except BaseException:
+        abort_write(options, txn, [plan.marker])
+        raise
+    delete_attempts(options.path, [plan.marker])
+
+
 def reached(_point: object) -> None:
     """Take note of how far a commit is; tests stop here."""
 
@@ -127,11 +169,11 @@ def commit_write(write: StagedWrite) -> CommittedTransaction:
     commit_ms = (SYSTEM_CLOCK.monotonic_ns() - start_ns) // 1_000_000
     if done.is_repeat:
         # A warning, since Spark shows nothing below that level of what Python logs on the driver.
-        text = "spark-write-skipped directory=%s txn=%s committed_txn=%s committed_ms=%d records=%d"
+        text = "table-write-skipped directory=%s txn=%s committed_txn=%s committed_ms=%d records=%d"
         _log.warning(text, path, write.txn, done.txn, done.time_ms, done.total)
         return done
     files = {run.name for run in write.runs}
-    text = "spark-write-committed directory=%s txn=%s records=%d bytes=%d files=%d commit_ms=%d"
+    text = "table-write-committed directory=%s txn=%s records=%d bytes=%d files=%d commit_ms=%d"
     size = sum(run.size_bytes for run in write.runs)
     _log.info(text, path, write.txn, done.total, size, len(files), commit_ms)
     return done
@@ -151,7 +193,7 @@ def _commit(write: StagedWrite, topics: Mapping[str, ExistingTopic]) -> Committe
         [path],
         path,
         write.transaction(topics),
-        timeout_ms=DEFAULT_COMMIT_TIMEOUT_MS if timeout_ms is None else timeout_ms,
+        timeout_ms=DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms,
         on_point=reached,
     )
 

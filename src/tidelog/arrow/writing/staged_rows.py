@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from random import Random
     from uuid import UUID
 
-    from tidelog.arrow.encode import BatchForm
+    from tidelog.arrow.batch_form import BatchForm
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.records.validation.policy import LeaderPolicy

@@ -9,10 +9,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.arrow.encode import BatchForm
+from tidelog.arrow.batch_form import BatchForm
+from tidelog.arrow.writing.stage_rows import first_partition
+from tidelog.arrow.writing.staged_rows import StagingTarget, TaskStaging, TopicPlan
 from tidelog.records.validation.policy import LeaderPolicy
-from tidelog.spark.write.staged_rows import StagingTarget, TaskStaging, TopicPlan
-from tidelog.spark.write.task_write import first_partition
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing import CrashFileSystem, ManualClock
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from tidelog.arrow.encode import BatchForm
+from tidelog.arrow.batch_form import BatchForm
+from tidelog.arrow.writing.staged_rows import StagingTarget, TaskStaging, TopicPlan
 from tidelog.codec.compression import Codec
 from tidelog.errors import (
     InvalidArgument,
@@ -23,7 +24,6 @@ from tidelog.errors import (
 from tidelog.records.decoding.record_columns import iterate
 from tidelog.records.memory import walk
 from tidelog.records.validation.policy import LeaderPolicy
-from tidelog.spark.write.staged_rows import StagingTarget, TaskStaging, TopicPlan
 from tidelog.staging.staged_file import list_staged
 from tidelog.testing import CrashFileSystem, ManualClock
 

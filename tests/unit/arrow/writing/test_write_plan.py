@@ -13,6 +13,10 @@ import pytest
 from tests.machinery import metadata_log as made
 
 import tidelog
+from tidelog.arrow.writing import write_plan
+from tidelog.arrow.writing.stage_rows import stage_rows
+from tidelog.arrow.writing.staged_commit import abort_write, delete_attempts
+from tidelog.arrow.writing.write_plan import WritePlan, check_not_busy, known_topics, make_plan
 from tidelog.codec.compression import Codec
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
@@ -24,30 +28,24 @@ from tidelog.errors import (
     TransactionMismatch,
 )
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, write_partition_metadata
-from tidelog.spark.options.source_options import WriteOptions
-from tidelog.spark.write import write_plan
-from tidelog.spark.write.staged_commit import abort_write, delete_attempts
-from tidelog.spark.write.task_write import stage_rows
-from tidelog.spark.write.write_plan import WritePlan, check_not_busy, known_topics, make_plan
+from tidelog.spark.options.source_options import SinkOptions
 from tidelog.staging.staged_file import is_staged_name, list_staged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-types = pytest.importorskip("pyspark.sql.types")
-
-SCHEMA = types.StructType([types.StructField("value", types.StringType())])
+VALUE = {"value": 0}
 
 
-def options(path: Path, **others: str) -> WriteOptions:
+def options(path: Path, **others: str) -> SinkOptions:
     given = {"path": str(path), "topic": "t"} | others
-    return WriteOptions.parse({name: value for name, value in given.items() if value})
+    return SinkOptions.parse({name: value for name, value in given.items() if value})
 
 
 def plan_of(path: Path, **others: str) -> WritePlan:
     """Plan a write of one column."""
-    return make_plan(options(path, **others), SCHEMA, "txn")
+    return make_plan(options(path, **others), VALUE, "txn")
 
 
 def test_a_write_to_a_directory_of_a_broker_fails_before_its_tasks_work(

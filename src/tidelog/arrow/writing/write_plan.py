@@ -1,6 +1,6 @@
-"""What the driver finds out before tasks work: topics, their settings, and what forbids a write.
+"""What is found out before rows are staged: topics, their settings, and what forbids a write.
 
-All that it refuses, it refuses when the query is planned. Spark: ``KafkaWriter.validateQuery``.
+Spark: ``KafkaWriter.validateQuery``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tidelog.arrow.encode import BatchForm
+from tidelog.arrow.batch_form import BatchForm
+from tidelog.arrow.writing.staged_rows import PlannedTopic, TopicPlan
 from tidelog.codec.compression import Codec, compress
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.log_config import LogConfig
@@ -26,8 +27,6 @@ from tidelog.errors import DirectoryLocked, InvalidArgument
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.segment.filenames import check_topic_name
-from tidelog.spark.write.input_columns import row_columns
-from tidelog.spark.write.staged_rows import PlannedTopic, TopicPlan
 from tidelog.staging.finished import read_finished
 from tidelog.staging.marker import MAX_MARKER_BYTES, MarkerVisits, make_marker
 
@@ -35,10 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from uuid import UUID
 
-    from pyspark.sql.types import StructType
-
+    from tidelog.arrow.writing.write_options import WriteOptions
     from tidelog.datadir.catalogue import Topic
-    from tidelog.spark.options.source_options import WriteOptions
     from tidelog.staging.stream_batch import StreamBatch
 
 _log = logging.getLogger(__name__)
@@ -76,16 +73,20 @@ class WritePlan:
         return MarkerVisits(SYSTEM_FILES, path, self.marker, SYSTEM_CLOCK, note)
 
 
-def make_plan(options: WriteOptions, schema: StructType, txn: str) -> WritePlan:
+def make_plan(options: WriteOptions, columns: Mapping[str, int], txn: str) -> WritePlan:
     """Check all that can be known before tasks work, and write the marker of ``txn``.
 
+    Args:
+        options: how to write.
+        columns: the indexes of the columns of a record, as ``row_columns`` returns them.
+        txn: the id of the write.
+
     Raises:
-        InvalidArgument: a column, an option or a topic is not fit for the write.
-        TransactionMismatch: ``txnId`` was committed before, for other topics.
+        InvalidArgument: an option or a topic is not fit for the write.
+        TransactionMismatch: ``txn_id`` was committed before, for other topics.
         InvalidConfig: a setting of a new topic is not valid.
-        DirectoryLocked: Kafka holds the directory, and the option ``commitTimeoutMs`` is not set.
+        DirectoryLocked: Kafka holds the directory, and ``commit_timeout_ms`` is not set.
     """
-    columns = row_columns(schema, has_topic=options.topic is not None)
     count = options.num_partitions or 1
     new_topic = plan_topic(options, count, options.new_topic_config())
     if options.topic is not None:
@@ -111,8 +112,8 @@ def marker_note(stream: StreamBatch) -> bytes:
 def check_not_busy(options: WriteOptions) -> None:
     """Raise DirectoryLocked if Kafka holds the directory, before tasks work in vain.
 
-    It commits for nobody; other processes do, or end. With the option ``commitTimeoutMs`` the
-    commit waits for it to end.
+    It commits for nobody; other processes do, or end. With ``commit_timeout_ms`` the commit waits
+    for it to end.
     """
     holder = writer_of(options.path)
     if options.commit_timeout_ms is None and holder and program_of(holder) == KAFKA:
@@ -185,11 +186,11 @@ def _elsewhere(
 
 
 def _check_known(options: WriteOptions, topics: Mapping[str, TopicPlan]) -> None:
-    """Check the options that apply to new topics only, in case the topic exists.
+    """Check the number of partitions, which applies to new topics only, in case the topic exists.
 
     Raises:
-        InvalidArgument: ``numPartitions`` is not the number of partitions of the existing topic, or
-            not all of these lie in this directory.
+        InvalidArgument: the existing topic has another number of partitions, or not all of these
+            lie in this directory.
     """
     existing = topics.get(options.topic or "")
     if existing is None:
@@ -198,12 +199,16 @@ def _check_known(options: WriteOptions, topics: Mapping[str, TopicPlan]) -> None
         raise InvalidArgument(existing.refusal)
     if options.num_partitions not in (None, existing.partitions):
         raise InvalidArgument(
-            f"option numPartitions is {options.num_partitions}, but topic {options.topic} has "
-            f"{existing.partitions} partitions, which a write does not change; remove the option"
+            f"topic {options.topic} has {existing.partitions} partitions, which a write does not"
+            f" change: do not ask for {options.num_partitions}"
         )
-    if options.topic_config and not options.is_stream:
-        names = ", ".join(f"config.{name}" for name in options.topic_config)
-        _log.warning("options-ignored: %s: topic %s exists already", names, options.topic)
+
+
+def warn_of_ignored_config(options: WriteOptions, plan: WritePlan) -> None:
+    """Log the settings that are for a new topic where the topic exists."""
+    if options.topic_config and options.topic in plan.topics:
+        names = ", ".join(options.topic_config)
+        _log.warning("settings-ignored: %s: topic %s exists already", names, options.topic)
 
 
 def plan_topic(options: WriteOptions, partitions: int, config: LogConfig) -> TopicPlan:

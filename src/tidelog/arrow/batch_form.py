@@ -1,0 +1,19 @@
+"""How batches of a table's rows are built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tidelog.codec.compression import Codec
+
+DEFAULT_BATCH_BYTES: Final = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class BatchForm:
+    """How batches are built: codec, level, and maximum size of a batch before compression."""
+
+    codec: Codec = Codec.NONE
+    level: int | None = None
+    batch_bytes: int = DEFAULT_BATCH_BYTES
