@@ -80,7 +80,7 @@ test-pythons: $(STAMP) ## unit tests on other Pythons, on the oldest versions of
 	@for version in 3.11 3.12 3.13 3.14; do WORKERS=$(WORKERS) tools/unit_tests_on.sh $$version || exit 1; done
 	@WORKERS=$(WORKERS) tools/unit_tests_on.sh 3.11 lowest
 
-test-sparks: $(STAMP) ## the data source on Spark 4.0, 4.1 and 4.2; .venv has 4.3
+test-sparks: $(STAMP) $(VENV)/flights/.downloaded ## the data source on Spark 4.0, 4.1 and 4.2; .venv has 4.3
 	@for release in 4.0 4.1 4.2; do \
 		WORKERS=$(WORKERS) tools/spark_tests_on.sh $$release tests/spark tests/unit/spark || exit 1; done
 

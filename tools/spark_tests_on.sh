@@ -18,6 +18,7 @@ if [ ! -e "$venv/.installed" ] || [ requirements.lock -nt "$venv/.installed" ]; 
     pip install --no-deps --no-build-isolation -e .
     touch "$venv/.installed"
 fi
+ln -sfn ../../.venv/flights "$venv/flights" # the data of the demo
 "$venv/bin/python" -c 'from pyspark import __version__; print(f"Spark {__version__}:")'
 # PySpark 4.1 leaves sockets open, which is not for these tests to report.
 exec "$venv/bin/python" -m pytest -q -rs -n "${WORKERS:-2}" --dist loadfile -p no:cacheprovider \

@@ -131,6 +131,24 @@ def test_each_record_is_written_once_and_each_key_stays_in_order(
     assert max(tasks for _, tasks in seen) > SOURCE_PARTITIONS
 
 
+@pytest.mark.parametrize("shows", [False, True])
+def test_its_jobs_are_described_in_the_pages_of_spark(
+    spark: SparkSession, source: str, tmp_path: Path, shows: bool
+) -> None:
+    """With directories and topics; other jobs of the thread keep their own description."""
+    spark.sparkContext.setJobDescription("mine")
+    on_progress = (lambda *_: None) if shows else None
+    try:
+        copied(spark, source, tmp_path, on_progress=on_progress)
+        assert spark.sparkContext.getLocalProperty("spark.job.description") == "mine"
+    finally:
+        spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]  # removes it
+
+    jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+    described = {str(jobs.apply(number).description()) for number in range(jobs.size())}
+    assert f"Some(tidelog repartition t in {source} to u)" in described
+
+
 def test_a_repeat_does_nothing(spark: SparkSession, source: str, tmp_path: Path) -> None:
     """Nor does a dry run, which counts; a repeat reports what was committed before."""
     dry = copied(spark, source, tmp_path / "new", dry_run=True)

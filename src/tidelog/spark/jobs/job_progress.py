@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.env.scheduler import start_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -22,46 +22,57 @@ LOOK_MS: Final = 250
 
 
 @contextmanager
-def watch_tasks(spark: SparkSession, show: Callable[[int, int], object] | None) -> Iterator[None]:
+def watch_tasks(
+    spark: SparkSession, show: Callable[[int, int], object] | None, description: str
+) -> Iterator[None]:
     """Call ``show`` with the number of tasks that have ended, and of all, again and again.
 
-    It is called by another thread. The jobs are those that this thread starts in the block. With
-    Spark Connect, which has no status tracker, ``show`` is never called.
+    It is called by another thread. The jobs are those that this thread starts in the block, which
+    have the ``description`` in Spark's pages. Spark Connect has neither a status tracker nor
+    descriptions: there ``show`` is never called.
     """
     context: SparkContext | None = getattr(spark, "_sc", None)
-    if show is None or context is None:
+    if context is None:
         yield
-        return
-    with job_group(context, f"tidelog {uuid.uuid4().hex}", show):
+    elif show is None:
+        with _local_properties(context, {JOB_DESCRIPTION: description}):
+            yield
+    else:
+        with job_group(context, f"tidelog {uuid.uuid4().hex}", show, description):
+            yield
+
+
+@contextmanager
+def _local_properties(context: SparkContext, values: Mapping[str, str]) -> Iterator[None]:
+    """Set properties of this thread's jobs; what was set before comes back after the block."""
+    before = {name: context.getLocalProperty(name) for name in values}
+    for name, value in values.items():
+        context.setLocalProperty(name, value)
+    try:
         yield
+    finally:
+        for name, old in before.items():
+            context.setLocalProperty(name, old)  # type: ignore[arg-type]  # None removes it
 
 
 @contextmanager
 def job_group(
-    context: SparkContext,
-    group: str,
-    show: Callable[[int, int], object],
-    description: str | None = None,
+    context: SparkContext, group: str, show: Callable[[int, int], object], description: str
 ) -> Iterator[None]:
     """Put the jobs that this thread starts in the block into a group, and watch the group.
 
     Another thread calls ``show`` with the number of its tasks that have ended, and of all that are
-    known so far. The thread's own group and ``description`` come back after the block.
+    known so far. The thread's own group and description come back after the block.
     """
-    before = {name: context.getLocalProperty(name) for name in (JOB_GROUP, JOB_DESCRIPTION)}
-    context.setLocalProperty(JOB_GROUP, group)
-    if description is not None:
-        context.setLocalProperty(JOB_DESCRIPTION, description)
     threads = start_threads(1, "tidelog-spark-progress")
     threads.schedule(
         "tidelog-spark-progress", lambda: show(*_tasks(context, group)), period_ms=LOOK_MS
     )
     try:
-        yield
+        with _local_properties(context, {JOB_GROUP: group, JOB_DESCRIPTION: description}):
+            yield
     finally:
         threads.shutdown()
-        for name, value in before.items():
-            context.setLocalProperty(name, value)  # type: ignore[arg-type]  # None removes it
 
 
 def _tasks(context: SparkContext, group: str) -> tuple[int, int]:

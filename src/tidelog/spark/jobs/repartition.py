@@ -110,7 +110,8 @@ def repartition(
     outcome = _outcome(request, plan)
     if plan.committed is not None:
         return replace(outcome, records=plan.committed.records[to], was_done=True)
-    with watch_tasks(spark, on_progress):
+    description = f"tidelog repartition {topic} in {', '.join(paths)} to {to}"
+    with watch_tasks(spark, on_progress, description):
         if dry_run:
             records, keyed = _count(spark, request, plan)
             return replace(outcome, records=records, keyless=records - keyed, is_dry_run=True)

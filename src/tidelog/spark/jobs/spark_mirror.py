@@ -70,8 +70,13 @@ def mirror(
     source = open_source(absolute_paths(path), server_properties, allow_partial=allow_partial)
     target = os.path.abspath(local_path(to_path))
     workers = SparkMirrorWorkers(spark, source, max_split_bytes)
-    with watch_tasks(spark, on_progress):
+    with watch_tasks(spark, on_progress, description_of(source, target)):
         return mirror_spread(source, target, topics, workers, is_plan=dry_run)
+
+
+def description_of(source: ReadOnlyDirectory, target: str) -> str:
+    """Return what Spark's pages call the jobs of a mirror."""
+    return f"tidelog mirror {source.name} to {target}"
 
 
 class SparkMirrorWorkers:

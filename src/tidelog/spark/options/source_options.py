@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.arrow.batch_form import DEFAULT_BATCH_BYTES
 from tidelog.arrow.writing.write_options import DEFAULT_BUFFER_BYTES, WriteOptions
+from tidelog.datadir.catalogue import INTERNAL_SETTINGS
 from tidelog.errors import InvalidArgument, InvalidConfig
 from tidelog.readonly.absent_partitions import BY_OPTION
 from tidelog.readonly.read_only_log import ReadUpTo
@@ -47,7 +48,8 @@ TO_LATEST: Final = OffsetChoice(LATEST, option=ENDING_OPTIONS[-1])
 
 TABLE: Final = "table"
 """Names a system table, which is read instead of records."""
-STRATEGIES: Final = ("subscribe", "subscribePattern", "assign")
+_ASSIGN: Final = "assign"
+STRATEGIES: Final = ("subscribe", "subscribePattern", _ASSIGN)
 _ISOLATION: Final = "kafka.isolation.level"
 _STREAM_OPTIONS: Final = (
     "maxOffsetsPerTrigger",
@@ -130,6 +132,15 @@ class TopicChoice:
     topics: tuple[str, ...] = ()
     pattern: re.Pattern[str] | None = None
     assigned: Mapping[str, tuple[int, ...]] | None = None
+
+    def includes(self, topic: str) -> bool:
+        """Return whether partitions of a topic are read; a pattern never means internal topics.
+
+        Source: Kafka ``exclude.internal.topics``.
+        """
+        if self.pattern is not None:
+            return topic not in INTERNAL_SETTINGS and self.pattern.search(topic) is not None
+        return topic in (self.topics if self.assigned is None else self.assigned)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,7 +419,29 @@ class SinkOptions(WriteOptions):
 def _read_options(options: Mapping[str, str]) -> OptionMap:
     checked = OptionMap.checked(options, (*_READ_OPTIONS, TABLE))
     _refuse(checked, _REFUSED)
-    return checked
+    return _narrowed(checked) if is_catalog_table(options) else checked
+
+
+def _narrowed(options: OptionMap) -> OptionMap:
+    """Return the options of a query that names partitions of the topics of its table.
+
+    Spark passes those of the table and those of ``WITH`` as one.
+
+    Raises:
+        InvalidArgument: ``assign`` names a topic that is not one of the table.
+    """
+    others = {name.lower() for name in STRATEGIES if name != _ASSIGN and options.has(name)}
+    if len(others) != 1 or not options.has(_ASSIGN):
+        return options
+    rest = {name: value for name, value in options.values.items() if name != _ASSIGN}
+    of_table = topic_choice(replace(options, values=rest))
+    for topic in _assigned(options.text(_ASSIGN) or ""):
+        if not of_table.includes(topic):
+            raise InvalidArgument(
+                f"option assign names topic {topic}, which is not one of the table"
+            )
+    narrowed = {name: value for name, value in options.values.items() if name not in others}
+    return replace(options, values=narrowed)
 
 
 def _refuse(options: OptionMap, refused: Mapping[str, str]) -> None:
@@ -449,7 +482,7 @@ def topic_choice(options: OptionMap) -> TopicChoice:
         found = f"not {' and '.join(chosen)}" if chosen else "none is set"
         raise InvalidArgument(f"set exactly one of {', '.join(STRATEGIES)}; {found}")
     text = options.text(chosen[0]) or ""
-    if chosen[0] == "assign":
+    if chosen[0] == _ASSIGN:
         return TopicChoice(assigned=_assigned(text))
     if chosen[0] == "subscribePattern":
         return TopicChoice(pattern=_pattern(text.strip()))

@@ -9,14 +9,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tidelog.codec.uuid_text import format_uuid
-from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
+from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.absent_partitions import BY_OPTION
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from tidelog.env.files import FileSystem
@@ -162,11 +161,7 @@ def _wanted(choice: TopicChoice, topics: Iterable[str]) -> Mapping[str, Collecti
         return choice.assigned
     if choice.pattern is None:
         return dict.fromkeys(choice.topics)
-    return dict.fromkeys(name for name in topics if _matches(choice.pattern, name))
-
-
-def _matches(pattern: re.Pattern[str], topic: str) -> bool:
-    return topic not in INTERNAL_SETTINGS and pattern.search(topic) is not None
+    return dict.fromkeys(filter(choice.includes, topics))
 
 
 def _named(choice: TopicChoice) -> tuple[str, ...]:
@@ -177,12 +172,7 @@ def _named(choice: TopicChoice) -> tuple[str, ...]:
 
 
 def _meant(found: list[TopicPartition], choice: TopicChoice) -> list[TopicPartition]:
-    """Return those that a choice means; a pattern never means Kafka's internal topics.
-
-    Source: Kafka ``exclude.internal.topics``.
-    """
-    if choice.pattern is not None:
-        return [place for place in found if _matches(choice.pattern, place.topic)]
+    """Return those that a choice means."""
     if choice.assigned is None:
-        return [place for place in found if place.topic in choice.topics]
+        return [place for place in found if choice.includes(place.topic)]
     return [place for place in found if place.partition in choice.assigned.get(place.topic, ())]

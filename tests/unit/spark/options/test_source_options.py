@@ -326,6 +326,25 @@ def test_the_options_of_a_catalog_table_are_accepted() -> None:
     assert ReadOptions.parse({"subscribe": "a", "location": "file:/there"}).paths == ("/there",)
 
 
+@pytest.mark.parametrize(
+    "of_table", [{"subscribe": "a,t"}, {"subscribePattern": "^t"}, {"SUBSCRIBE": "t"}]
+)
+def test_a_query_of_a_catalog_table_names_partitions_of_its_topics(
+    of_table: dict[str, str],
+) -> None:
+    """Spark passes the options of the table and of ``WITH`` as one; other reads take only one."""
+    query = {"assign": '{"t": [1]}', "startingOffsets": '{"t": {"1": 0}}', "path": "/data"}
+    assert ReadOptions.parse(TABLE | of_table | query).choice.assigned == {"t": (1,)}
+    assert ReadOptions.parse_stream(TABLE | of_table | query).choice.assigned == {"t": (1,)}
+
+    with pytest.raises(InvalidArgument, match="topic u, which is not one of the table"):
+        ReadOptions.parse(TABLE | of_table | {"assign": '{"u": [1]}'})
+    with pytest.raises(InvalidArgument, match="set exactly one of"):
+        ReadOptions.parse(of_table | query)
+    with pytest.raises(InvalidArgument, match="set exactly one of"):
+        ReadOptions.parse(TABLE | {"subscribe": "t", "subscribePattern": "t"} | query)
+
+
 def test_file_uris_are_paths() -> None:
     """Spark's catalog passes paths as ``file:`` URIs, which are percent-encoded."""
     assert local_path("file:/data/my%20logs") == "/data/my logs"

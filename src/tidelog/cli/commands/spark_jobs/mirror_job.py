@@ -27,14 +27,15 @@ def run(args: Namespace, spark: SparkSession) -> int:
     from tidelog.cli.progress import Unit, current_line
     from tidelog.embedded.spread_mirror import mirror_spread
     from tidelog.spark.jobs.job_progress import watch_tasks
-    from tidelog.spark.jobs.spark_mirror import SparkMirrorWorkers
+    from tidelog.spark.jobs.spark_mirror import SparkMirrorWorkers, description_of
 
     source, target = source_of(args), os.path.abspath(args.target)
     what = "planning to mirror" if args.dry_run else "mirroring"
+    description = description_of(source, target)
     with (
         quiet(args.dry_run),
         current_line().task(f"{what} {source.name}", unit=Unit("task")) as task,
-        watch_tasks(spark, lambda ended, tasks: task.show(ended, total=tasks or None)),
+        watch_tasks(spark, lambda ended, tasks: task.show(ended, total=tasks or None), description),
     ):
         workers = SparkMirrorWorkers(spark, source)
         done = mirror_spread(source, target, args.topics, workers, is_plan=args.dry_run)
