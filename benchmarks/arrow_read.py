@@ -1,11 +1,14 @@
 """How fast does a topic become a table, beside a Parquet file of the same rows?
 
 ``tidelog.arrow.read`` into one table, on one thread and on two, beside ``pyarrow.parquet`` on the
-same file, uncompressed, with the same columns; a query of DuckDB over ``tidelog.arrow.dataset``,
-beside the same over the file, on one thread each; and one that filters by offset, of which both
-have to read a hundredth. Records of 100 B and 1 KB in four partitions; files are in the page cache.
-Goals: half of Parquet's speed at 100 B and 0.4 of it for a query, by CPU time; two threads 1.7
-times one, by time.
+same file, uncompressed, with the same columns, and beside aiokafka's decoder, a record at a time
+without a broker; a query of DuckDB, and one of Polars where it is installed, over
+``tidelog.arrow.dataset``, beside the same over the file, on one thread each; one that filters by
+offset, of which both have to read a hundredth; and ``tidelog.arrow.write`` of the table, durable,
+beside a Parquet file that is synced. Records of 100 B and 1 KB in four partitions; files are in the
+page cache. Goals, by CPU time: at 100 B half of Parquet's speed, and 0.4 of it for a query. Two
+threads should be 1.7 times one by time; two that only copy memory are measured beside them, and a
+topic compressed by zstd, where decoding weighs more.
 
     .venv/bin/python benchmarks/arrow_read.py [--records N] [--rounds N]
 """
@@ -13,15 +16,22 @@ times one, by time.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import tempfile
 from functools import partial
+from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import duckdb
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
+from aiokafka.record.memory_records import MemoryRecords
 from measure import Goals, heading, measure
 
 import tidelog
@@ -36,6 +46,7 @@ PARTITIONS = 4
 COLUMNS = ["key", "value", "partition", "offset", "timestamp"]
 START_MS = 1_750_000_000_000
 TABLE_GOAL, QUERY_GOAL, THREADS_GOAL = 0.5, 0.4, 1.7
+COPIED_BYTES = 64 << 20
 QUERY = """
     SELECT partition, count(*), max("offset"), min(timestamp), max(octet_length(value))
     FROM rows GROUP BY partition
@@ -79,6 +90,51 @@ def asked(query: str, rows: object) -> object:
         return sorted(connection.sql(query).fetchall())
 
 
+def by_polars(rows: object) -> object:
+    """Return what Polars answers to the query; it has as many threads as it wants."""
+    import polars as pl
+
+    frame = pl.scan_parquet(rows) if isinstance(rows, Path) else pl.scan_pyarrow_dataset(rows)
+    found = frame.group_by("partition").agg(
+        pl.len(),
+        pl.col("offset").max(),
+        pl.col("timestamp").min(),
+        pl.col("value").bin.size().max(),
+    )
+    return sorted(found.collect().rows())
+
+
+def by_aiokafka(folder: Path) -> pa.Table:
+    """Return a table of partition 0, made of the records that aiokafka decodes."""
+    keys, values, offsets, times = [], [], [], []
+    for path in sorted(folder.glob(f"{TOPIC}-0/*.log")):
+        batches = MemoryRecords(path.read_bytes())
+        while batches.has_next():
+            for record in batches.next_batch():
+                keys.append(record.key)
+                values.append(record.value)
+                offsets.append(record.offset)
+                times.append(record.timestamp)
+    return pa.table({"key": keys, "value": values, "offset": offsets, "timestamp": times})
+
+
+def copied(threads: int) -> None:
+    """Copy memory into new memory on a number of threads, each as much."""
+    sources = [np.ones(COPIED_BYTES, np.uint8) for _ in range(threads)]
+    running = [Thread(target=source.copy) for source in sources]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+
+
+def synced_parquet(table: pa.Table, path: Path) -> None:
+    """Write a Parquet file as durably as a commit."""
+    pq.write_table(table, path, compression="none", use_dictionary=False)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
 def compare(folder: Path, records: int, size: int, rounds: int, goals: Goals) -> None:
     """Measure all for records of one size."""
     path = fill(folder, records, size)
@@ -90,6 +146,13 @@ def compare(folder: Path, records: int, size: int, rounds: int, goals: Goals) ->
     def rows() -> object:
         return tidelog.arrow.dataset(folder, TOPIC, threads=1)
 
+    whole, numbers = tidelog.arrow.read_table(folder, TOPIC, columns=COLUMNS), count()
+
+    def written() -> object:
+        return tidelog.arrow.write(
+            folder.parent / f"{folder.name}-{next(numbers)}", TOPIC, whole, partitions=4
+        )
+
     functions: dict[str, Callable[[], object]] = {
         "table, 1 thread": partial(table, 1),
         "table, 2 threads": partial(table, 2),
@@ -98,19 +161,56 @@ def compare(folder: Path, records: int, size: int, rounds: int, goals: Goals) ->
         "Parquet query": lambda: asked(QUERY, path),
         "few": lambda: asked(few, rows()),
         "Parquet few": lambda: asked(few, path),
+        "aiokafka, a quarter": lambda: by_aiokafka(folder),
+        "write": written,
+        "Parquet write": lambda: synced_parquet(whole, folder / "written.parquet"),
     }
+    if find_spec("polars") is not None:
+        functions |= {
+            "Polars query": lambda: by_polars(rows()),
+            "Polars, Parquet query": lambda: by_polars(path),
+        }
+        assert functions["Polars query"]() == functions["Polars, Parquet query"]()
     assert functions["query"]() == functions["Parquet query"]()
     assert functions["few"]() == functions["Parquet few"]()
     found = measure(functions, rounds=rounds)
     print(f"{records:,} records of {size} B, million records a second:")
     for name, timing in found.items():
-        print(f"  {name:24}{timing.rate(records)}")
+        share = PARTITIONS if name.startswith("aiokafka") else 1
+        print(f"  {name:24}{timing.rate(records // share)}")
     one, two = found["table, 1 thread"], found["table, 2 threads"]
     if size == min(SIZES):
         goals.at_least(TABLE_GOAL, "table beside Parquet", one, found["Parquet table, 1 thread"])
+        loop = PARTITIONS * found["aiokafka, a quarter"].cpu / one.cpu
+        print(f"  table beside aiokafka's decoder: {loop:.1f} times")
     goals.at_least(QUERY_GOAL, "query beside Parquet", found["query"], found["Parquet query"])
     goals.at_least(QUERY_GOAL, "few beside Parquet", found["few"], found["Parquet few"])
+    if "Polars query" in found:
+        parquet = found["Polars, Parquet query"]
+        goals.at_least(QUERY_GOAL, "Polars beside its Parquet", found["Polars query"], parquet)
+    print(f"  write: {found['Parquet write'].best / found['write'].best:.2f} of Parquet, by time")
     print(f"  two threads: {one.best / two.best:.2f} times one, by time (goal {THREADS_GOAL})")
+
+
+def compare_threads(folder: Path, records: int, rounds: int) -> None:
+    """Measure what two threads gain: of copies, and of a compressed topic of 100 B."""
+    table = tidelog.arrow.read_table(folder, TOPIC, columns=COLUMNS)
+    tidelog.arrow.write(folder, "zstd", table, compression="zstd", partitions=PARTITIONS)
+
+    def read(threads: int) -> object:
+        return tidelog.arrow.read_table(folder, "zstd", columns=COLUMNS, threads=threads)
+
+    functions = {
+        f"{name}, {threads}": partial(function, threads)
+        for name, function in (("copies", copied), ("zstd", read))
+        for threads in (1, 2)
+    }
+    found = measure(functions, rounds=rounds)
+    copies = 2 * found["copies, 1"].best / found["copies, 2"].best
+    print(f"two threads that copy into new memory: {copies:.2f} times one, by time")
+    zstd = found["zstd, 1"].best / found["zstd, 2"].best
+    rate = found["zstd, 1"].rate(records)
+    print(f"two threads, zstd: {zstd:.2f} times one, by time; one: {rate} M records a second")
 
 
 SIZES = (100, 1_000)
@@ -125,9 +225,12 @@ def main() -> int:
     heading((__doc__ or "").splitlines()[0], SEED)
     goals = Goals()
     for size in SIZES:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary, "data")
             records = arguments.records * SIZES[0] // size
-            compare(Path(folder), records, size, arguments.rounds, goals)
+            compare(folder, records, size, arguments.rounds, goals)
+            if size == min(SIZES):
+                compare_threads(folder, records, arguments.rounds)
     return goals.status
 
 

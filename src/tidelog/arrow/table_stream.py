@@ -24,20 +24,52 @@ if TYPE_CHECKING:
 
     from tidelog.arrow.topic_read import LogRange, Times
     from tidelog.env.scheduler import Scheduler
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.file_records import Piece
 
 DEFAULT_THREADS: Final = 2
 
-AHEAD_BYTES: Final = 32 << 20
-"""Bytes of tables of one piece that are decoded ahead; compressed pieces may hold far more."""
+PORTION_BYTES: Final = 4 << 20
+"""About the bytes of tables that are made of batches which a thread decodes at once."""
+
+AHEAD_BYTES: Final = 2 * PORTION_BYTES
+"""Bytes of their tables that are decoded ahead: batches may hold far more than others do."""
+
+_FIRST_BYTES: Final = 64 << 10
+"""Bytes of compressed batches that are decoded at once until it is known what becomes of them."""
 
 _KEY: Final = "key"
 _TIMESTAMP: Final = "timestamp"
 _MICROS: Final = 1000
 
 
+class _Growth:
+    """How many bytes of tables came of a stored byte, as far as threads have found out."""
+
+    def __init__(self) -> None:
+        self.ratio: float | None = None
+
+    def found(self, made_bytes: int, batches: BatchColumns) -> None:
+        """Take note of the tables that were made of batches."""
+        self.ratio = max(made_bytes, 1) / max(int(batches.size.sum()), 1)
+
+    def portions(self, piece: Piece) -> Iterator[Piece]:
+        """Yield parts of a piece whose tables have about ``PORTION_BYTES``."""
+        batches, first = piece.batches, 0
+        if not batches.codec.any():
+            yield piece
+            return
+        ends = np.cumsum(batches.size)
+        while first < len(batches):
+            wanted = _FIRST_BYTES if self.ratio is None else int(PORTION_BYTES / self.ratio)
+            before = int(ends[first - 1]) if first else 0
+            after = max(int(np.searchsorted(ends, before + wanted, "right")), first + 1)
+            yield piece._replace(batches=batches.slice(first, after))
+            first = after
+
+
 class Decoded(NamedTuple):
-    """Tables of a piece, and the ones that are decoded once these are taken."""
+    """Tables of a portion, and the ones that are decoded once these are taken."""
 
     tables: Sequence[pa.RecordBatch]
     rest: Iterator[pa.RecordBatch]
@@ -91,10 +123,12 @@ class TableStream:
         try:
             for part in ranges:
                 decoders: list[ArrowDecoder] = []
+                growth = _Growth()
                 for piece in self._pieces(part):
                     # The next piece overwrites its buffer.
                     kept = piece._replace(buffer=piece.data.copy())
-                    yield partial(self._ahead, decoders, kept, part)
+                    for portion in growth.portions(kept):
+                        yield partial(self._ahead, decoders, growth, portion, part)
         except Exception as error:  # noqa: BLE001 - raised in its turn, after what was read before it
             yield partial(Decoded, (), _failing(error))
 
@@ -112,8 +146,10 @@ class TableStream:
                 if late.any():
                     yield piece._replace(batches=piece.batches.select(late))
 
-    def _ahead(self, decoders: list[ArrowDecoder], piece: Piece, part: LogRange) -> Decoded:
-        """Decode a piece, of one with very many records only the first ones."""
+    def _ahead(
+        self, decoders: list[ArrowDecoder], growth: _Growth, piece: Piece, part: LogRange
+    ) -> Decoded:
+        """Decode a portion, of one with very many records only the first ones."""
         decoder = decoders.pop() if decoders else self._decoder(part)
         rest = self._tables(decoder, piece, part)
         made: list[pa.RecordBatch] = []
@@ -123,10 +159,12 @@ class TableStream:
                 made.append(table)
                 size += table.nbytes
                 if size >= AHEAD_BYTES:
+                    growth.found(size, piece.batches)
                     return Decoded(made, rest)
         except TidelogError as error:
             return Decoded(made, _failing(error))
         decoders.append(decoder)
+        growth.found(size, piece.batches)
         return Decoded(made, iter(()))
 
     def _decoder(self, part: LogRange) -> ArrowDecoder:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidelog
-from tidelog.arrow import SCHEMA_WITH_HEADERS, TopicDataset, dataset, read, read_table
+from tidelog.arrow import SCHEMA_WITH_HEADERS, TopicDataset, dataset, read, read_table, table_stream
 from tidelog.errors import (
     CorruptMessage,
     InvalidArgument,
@@ -259,6 +259,39 @@ def test_only_the_last_records_and_those_of_a_key(
 
 def _last(numbers: list[int], count: int | None) -> list[int]:
     return numbers if count is None else numbers[max(len(numbers) - count, 0) :]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 3000), max_size=60),
+    portion=st.integers(1, 5000),
+    first=st.integers(1, 5000),
+    codec=st.sampled_from(["none", "gzip", "zstd"]),
+    isolation=st.sampled_from(["read_committed", "read_uncommitted"]),
+)
+def test_compressed_batches_are_decoded_in_portions(
+    tmp_path_factory: pytest.TempPathFactory,
+    sizes: list[int],
+    portion: int,
+    first: int,
+    codec: str,
+    isolation: str,
+) -> None:
+    """On threads ahead of the reader; all rows come once and in order, whatever their sizes."""
+    path = tmp_path_factory.mktemp("data")
+    with tidelog.open(path) as logs:
+        logs.create_topic("t", config={"compression.type": codec})
+        for number, size in enumerate(sizes):
+            logs.append("t", b"%d" % number, key=b"k" * size)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(table_stream, "PORTION_BYTES", portion)
+        patched.setattr(table_stream, "AHEAD_BYTES", 2 * portion)
+        patched.setattr(table_stream, "_FIRST_BYTES", first)
+        found = read_table(path, "t", threads=2, isolation=isolation)
+
+    assert values(found) == [*range(len(sizes))]
+    assert [len(key) for key in found["key"].to_pylist()] == sizes
 
 
 def test_damage_is_an_error_after_the_last_records_before_it(tmp_path: Path) -> None:
