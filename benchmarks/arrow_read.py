@@ -38,7 +38,9 @@ import tidelog
 import tidelog.arrow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from measure import Timing
 
 SEED = 20261126
 TOPIC = "t"
@@ -135,6 +137,14 @@ def synced_parquet(table: pa.Table, path: Path) -> None:
         os.fsync(file.fileno())
 
 
+def print_rates(found: Mapping[str, Timing], records: int, size: int) -> None:
+    """Print how fast each is."""
+    print(f"{records:,} records of {size} B, million records a second:")
+    for name, timing in found.items():
+        share = PARTITIONS if name.startswith("aiokafka") else 1
+        print(f"  {name:24}{timing.rate(records // share)}")
+
+
 def compare(folder: Path, records: int, size: int, rounds: int, goals: Goals) -> None:
     """Measure all for records of one size."""
     path = fill(folder, records, size)
@@ -174,10 +184,7 @@ def compare(folder: Path, records: int, size: int, rounds: int, goals: Goals) ->
     assert functions["query"]() == functions["Parquet query"]()
     assert functions["few"]() == functions["Parquet few"]()
     found = measure(functions, rounds=rounds)
-    print(f"{records:,} records of {size} B, million records a second:")
-    for name, timing in found.items():
-        share = PARTITIONS if name.startswith("aiokafka") else 1
-        print(f"  {name:24}{timing.rate(records // share)}")
+    print_rates(found, records, size)
     one, two = found["table, 1 thread"], found["table, 2 threads"]
     if size == min(SIZES):
         goals.at_least(TABLE_GOAL, "table beside Parquet", one, found["Parquet table, 1 thread"])

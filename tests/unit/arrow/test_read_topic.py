@@ -266,7 +266,7 @@ def _last(numbers: list[int], count: int | None) -> list[int]:
     sizes=st.lists(st.integers(0, 3000), max_size=60),
     portion=st.integers(1, 5000),
     first=st.integers(1, 5000),
-    codec=st.sampled_from(["none", "gzip", "zstd"]),
+    codec=st.sampled_from(["uncompressed", "gzip", "zstd"]),
     isolation=st.sampled_from(["read_committed", "read_uncommitted"]),
 )
 def test_compressed_batches_are_decoded_in_portions(
@@ -277,7 +277,7 @@ def test_compressed_batches_are_decoded_in_portions(
     codec: str,
     isolation: str,
 ) -> None:
-    """On threads ahead of the reader; all rows come once and in order, whatever their sizes."""
+    """On threads ahead of the reader; all rows come once and in order."""
     path = tmp_path_factory.mktemp("data")
     with tidelog.open(path) as logs:
         logs.create_topic("t", config={"compression.type": codec})
