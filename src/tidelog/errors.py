@@ -492,6 +492,18 @@ class DirectoryFull(KafkaStorageError):
     """Free space is down to the reserve: appends fail until space is freed; reads still work."""
 
 
+class StoreError(KafkaStorageError):
+    """An object store refused a request, or its answer was not what was asked for."""
+
+
+class StoreUnavailable(StoreError):
+    """An object store did not answer in time, or only with errors of its own; try again later."""
+
+
+class ObjectNotFound(StoreError):
+    """There is no object of this name."""
+
+
 class DamagedLog(KafkaStorageError):
     """A recovery found offsets that contradict each other, and one damaged batch explains that.
 

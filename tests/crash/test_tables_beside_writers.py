@@ -51,7 +51,7 @@ def change(logs: Logs, topic: str, stop: threading.Event) -> None:
             logs.retain(topic)
         else:
             logs.compact(topic)
-        time.sleep(0.01)
+        stop.wait(0.01)
 
 
 def check(table: pa.Table) -> None:

@@ -1,0 +1,368 @@
+"""Objects under one prefix of a store; the only importer of ``obstore``.
+
+What was seen of that library, and is mended here: it repeats a creation whose answer was lost, and
+then reports its own object as existing; a range past the end comes back short; it hangs in a child
+of a process that used it; its stores carry credentials when pickled; and a signal is not handled
+while it waits.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import (
+    ForkedProcess,
+    InvalidArgument,
+    ObjectNotFound,
+    StoreError,
+    StoreUnavailable,
+)
+from tidelog.store.store_uri import (
+    AZURE,
+    FILES,
+    S3,
+    StoreUri,
+    check_options,
+    local_path,
+    parse_store_uri,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+T = TypeVar("T")
+
+MULTIPART_BYTES: Final = 64 << 20
+"""Larger objects are put in parts."""
+PART_BYTES: Final = 16 << 20
+PARTS_AT_ONCE: Final = 4
+DEFAULT_TIMEOUT_MS: Final = 30_000
+"""Of one request, and so of one part."""
+DEFAULT_RETRY_TIMEOUT_MS: Final = 60_000
+"""From the first attempt of a request to the last one."""
+CREATE_ATTEMPTS: Final = 5
+"""How often a creation is sent whose outcome is unknown."""
+MAX_GAP_BYTES: Final = 1 << 20
+"""Ranges with a smaller gap are read as one."""
+
+_used_by: dict[str, int] = {}
+
+
+class ObjectInfo(NamedTuple):
+    """An object: its size, the tag of its content, and when it was written, by the store's clock.
+
+    ``name`` is relative to the store's prefix. ``etag`` is empty where a store has none.
+    """
+
+    name: str
+    size_bytes: int
+    etag: str
+    modified_ms: int
+
+
+class ObjectStore:
+    """The objects under a prefix; any thread may use it.
+
+    Args:
+        uri: as for ``parse_store_uri``.
+        options: how to find the store, by name, without credentials: ``endpoint``, ``region`` and
+            others of ``store_uri``; ``timeout_ms`` of one request and ``retry_timeout_ms`` of all
+            its attempts.
+
+    Methods raise StoreUnavailable where the store does not answer in time, StoreError where it
+    refuses, and ForkedProcess in a child of a process that used a store.
+    """
+
+    def __init__(self, uri: str | StoreUri, options: Mapping[str, str] | None = None) -> None:
+        self.uri: Final = parse_store_uri(uri) if isinstance(uri, str) else uri
+        self.options: Final = dict(options or {})
+        check_options(self.uri.kind, self.options)
+        self._store: Any = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<ObjectStore {self.uri}>"
+
+    def __reduce__(self) -> tuple[type[ObjectStore], tuple[str, dict[str, str]]]:
+        return ObjectStore, (str(self.uri), self.options)
+
+    def get(self, name: str) -> bytes:
+        """Return a whole object; ObjectNotFound if there is none."""
+        return self._asked(name, lambda store, obstore: bytes(obstore.get(store, name).bytes()))
+
+    def head(self, name: str) -> ObjectInfo | None:
+        """Return what is known of an object; None if there is none."""
+        try:
+            found = self._asked(name, lambda store, obstore: obstore.head(store, name))
+        except ObjectNotFound:
+            return None
+        return _info(found)
+
+    def get_range(self, name: str, start: int, end: int) -> bytes:
+        """Return bytes ``[start, end)`` of an object.
+
+        Raises ObjectNotFound, and StoreError if the object is shorter.
+        """
+        return self.get_ranges(name, [(start, end)])[0]
+
+    def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Return several ranges ``[start, end)``, those with small gaps by one request.
+
+        Raises as ``get_range``.
+        """
+        for start, end in ranges:
+            if not 0 <= start <= end:
+                raise InvalidArgument(f"bytes {start} to {end} are not a range")
+        wanted = [(start, end) for start, end in ranges if start < end]
+        if not wanted:
+            return [b"" for _ in ranges]
+        starts, ends = zip(*wanted, strict=True)
+        try:
+            answer = self._asked(
+                name,
+                lambda store, obstore: obstore.get_ranges(
+                    store, name, starts=starts, ends=ends, coalesce=MAX_GAP_BYTES
+                ),
+            )
+        except StoreUnavailable:
+            self._check_size(name, max(ends))  # a range beyond the end has an error of ours
+            raise
+        found = iter(answer)
+        pieces = [bytes(next(found)) if start < end else b"" for start, end in ranges]
+        for (start, end), piece in zip(ranges, pieces, strict=True):
+            if len(piece) != end - start:
+                raise StoreError(
+                    f"{self._place(name)} has {len(piece)} bytes from byte {start} on, of"
+                    f" {end - start} that were asked for"
+                )
+        return pieces
+
+    def _check_size(self, name: str, end: int) -> None:
+        found = self.head(name)
+        if found is not None and found.size_bytes < end:
+            raise StoreError(
+                f"{self._place(name)} has {found.size_bytes} bytes, of {end} that were asked for"
+            )
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Create an object unless there is one of this name; return whether it is ours.
+
+        Whether it was created is decided by reading it: ``data`` must be unlike that of anybody
+        else, as with a random number in it. Nothing is given up whose outcome is unknown.
+
+        Raises:
+            StoreUnavailable: the store answered neither; the object may be there, or come later.
+        """
+        problem: StoreError | None = None
+        for _ in range(CREATE_ATTEMPTS):
+            try:
+                self._asked(
+                    name,
+                    lambda store, obstore: obstore.put(
+                        store, name, data, mode="create", use_multipart=False
+                    ),
+                )
+            except _AlreadyThere:
+                pass
+            except StoreError as error:
+                problem = error
+            else:
+                self._make_durable(name)
+                return True
+            # The answer may have been lost, and the library have sent the object twice.
+            try:
+                return self.get(name) == data
+            except ObjectNotFound as gone:
+                problem = problem or gone
+            except StoreUnavailable as error:
+                problem = error
+        raise StoreUnavailable(f"whether {self._place(name)} was created is unknown: {problem}")
+
+    def put(self, name: str, data: bytes | memoryview) -> ObjectInfo:
+        """Write an object of a name that nobody else uses; return it as the store has it.
+
+        One of ``MULTIPART_BYTES`` is put in parts, each with the time of a request.
+
+        Raises StoreError if the store then has an object of another size.
+        """
+        is_large = len(data) >= MULTIPART_BYTES
+        self._asked(
+            name,
+            lambda store, obstore: obstore.put(
+                store,
+                name,
+                data,
+                use_multipart=is_large,
+                chunk_size=PART_BYTES,
+                max_concurrency=PARTS_AT_ONCE,
+            ),
+        )
+        self._make_durable(name)
+        found = self.head(name)
+        if found is None or found.size_bytes != len(data):
+            size = "no bytes" if found is None else f"{found.size_bytes} bytes"
+            raise StoreError(f"{self._place(name)} has {size} after {len(data)} were put")
+        return found
+
+    def delete(self, name: str) -> None:
+        """Delete an object; nothing happens if there is none."""
+        try:
+            self._asked(name, lambda store, obstore: obstore.delete(store, name))
+        except ObjectNotFound:
+            return
+
+    def list(self, prefix: str = "", after: str | None = None) -> Iterator[ObjectInfo]:
+        """Yield the objects whose names begin with a directory ``prefix``, in order of names.
+
+        ``after``: only those with greater names.
+        """
+
+        def listed(store: Any, obstore: Any) -> Any:  # noqa: ANN401 - the library has no such types
+            return iter(obstore.list(store, prefix or None, offset=after))
+
+        pages = self._asked(prefix, listed)
+        found: list[ObjectInfo] = []
+        while page := self._asked(prefix, lambda _store, _obstore: next(pages, None)):
+            found += map(_info, page)
+            if self.uri.kind != FILES:  # whose names come in no order
+                yield from found
+                found = []
+        yield from sorted(found)
+
+    def _make_durable(self, name: str) -> None:
+        """Sync a file and the directories above it: the library leaves that to the system."""
+        if self.uri.kind != FILES:
+            return
+        path = os.path.join(local_path(self.uri), name)
+        try:
+            with closing(SYSTEM_FILES.open(path, "r+")) as file:
+                file.sync()
+            for _ in name.split("/"):
+                path = os.path.dirname(path)
+                SYSTEM_FILES.sync_directory(path)
+        except OSError as error:
+            raise StoreUnavailable(f"{self._place(name)}: {_reason(error)}") from error
+
+    # How the library is called
+
+    def _asked(self, name: str, ask: Callable[[Any, Any], T]) -> T:
+        """Return what the library answers, asked by another thread if signals come to this one."""
+        self._check_name(name)
+        self._check_process()
+        if threading.current_thread() is not threading.main_thread():
+            return self._answer(name, ask)
+        answers: list[T] = []
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                answers.append(self._answer(name, ask))
+            except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
+                errors.append(error)
+
+        # Python handles a signal in the main thread, once the library returns: not in 30 s.
+        thread = threading.Thread(target=run, name="tidelog-store", daemon=True)  # noqa: TID251 - one that an interrupt leaves behind ends with its request
+        thread.start()
+        thread.join()
+        if errors:
+            raise errors[0]
+        return answers[0]
+
+    def _answer(self, name: str, ask: Callable[[Any, Any], T]) -> T:
+        import obstore  # noqa: PLC0415 - an extra, and its threads are for this process alone
+
+        with self._lock:
+            if self._store is None:
+                self._store = self._opened()
+        with self._typed(name):
+            return ask(self._store, obstore)
+
+    def _opened(self) -> Any:  # noqa: ANN401 - the library's stores have no common type
+        from obstore import store as stores  # noqa: PLC0415 - as above
+        from obstore.exceptions import BaseError  # noqa: PLC0415 - as above
+
+        kind, container, prefix = self.uri
+        given = dict(self.options)
+        timeout_ms = int(given.pop("timeout_ms", DEFAULT_TIMEOUT_MS))
+        retry_ms = int(given.pop("retry_timeout_ms", DEFAULT_RETRY_TIMEOUT_MS))
+        client = {
+            "timeout": timedelta(milliseconds=timeout_ms),
+            "connect_timeout": timedelta(milliseconds=min(timeout_ms, 5_000)),
+            "allow_http": given.pop("allow_http", "false") == "true",
+        }
+        retry = {
+            "max_retries": 5,
+            "backoff": {
+                "init_backoff": timedelta(milliseconds=50),
+                "max_backoff": timedelta(seconds=5),
+                "base": 2,
+            },
+            "retry_timeout": timedelta(milliseconds=retry_ms),
+        }
+        try:
+            if kind == FILES:
+                return stores.LocalStore(local_path(self.uri), mkdir=True)
+            made = {S3: stores.S3Store, AZURE: stores.AzureStore}[kind]
+            return made(
+                container,
+                prefix=prefix or None,
+                config=given,
+                client_options=client,
+                retry_config=retry,
+            )
+        except BaseError as error:
+            raise StoreError(f"{self.uri}: {_reason(error)}") from None
+
+    @contextmanager
+    def _typed(self, name: str) -> Iterator[None]:
+        """Raise the library's errors as ours; their texts may hold whole requests."""
+        from obstore import exceptions  # noqa: PLC0415 - as above
+
+        place = self._place(name)
+        try:
+            yield
+        except (exceptions.NotFoundError, FileNotFoundError):
+            raise ObjectNotFound(f"{place}: there is no such object") from None
+        except exceptions.AlreadyExistsError:
+            raise _AlreadyThere(place) from None
+        except (
+            exceptions.PermissionDeniedError,
+            exceptions.UnauthenticatedError,
+            exceptions.InvalidPathError,
+            exceptions.NotSupportedError,
+        ) as error:
+            raise StoreError(f"{place}: {_reason(error)}") from None
+        except (exceptions.BaseError, OSError) as error:
+            raise StoreUnavailable(f"{place}: {_reason(error)}") from None
+
+    def _place(self, name: str) -> str:
+        return f"{self.uri}/{name}" if name else str(self.uri)
+
+    def _check_name(self, name: str) -> None:
+        parts = name.split("/") if name else []
+        if any(part in {"", ".", ".."} or not part.isprintable() for part in parts):
+            raise InvalidArgument(f"{name!r} is not the name of an object")
+
+    def _check_process(self) -> None:
+        first = _used_by.setdefault("pid", os.getpid())
+        if first != os.getpid():
+            raise ForkedProcess("object store", first)
+
+
+class _AlreadyThere(StoreError):
+    """An object of this name exists; never leaves this module."""
+
+
+def _info(found: Mapping[str, Any]) -> ObjectInfo:
+    modified_ms = int(found["last_modified"].timestamp() * 1000)
+    return ObjectInfo(found["path"], found["size"], found.get("e_tag") or "", modified_ms)
+
+
+def _reason(error: BaseException) -> str:
+    """Return the first line of an error's text, which says enough."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]

@@ -1,0 +1,120 @@
+"""Where an object store is: its URI, and the options that find it, without credentials.
+
+Both may be printed, logged and sent to other processes; credentials come from the environment of
+each process, or from the machine's role, as the library finds them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+from tidelog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+S3: Final = "s3"
+AZURE: Final = "azure"
+FILES: Final = "file"
+
+_SCHEMES: Final = {"s3": S3, "s3a": S3, "azure": AZURE, "az": AZURE, "file": FILES}
+_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    S3: (
+        "endpoint",
+        "region",
+        "virtual_hosted_style_request",
+        "skip_signature",
+        "request_payer",
+        "allow_http",
+        "timeout_ms",
+        "retry_timeout_ms",
+    ),
+    AZURE: (
+        "endpoint",
+        "account_name",
+        "use_emulator",
+        "allow_http",
+        "timeout_ms",
+        "retry_timeout_ms",
+    ),
+    FILES: (),
+}
+_SECRET_WORDS: Final = ("key", "secret", "token", "password", "sas", "credential")
+_ENVIRONMENT: Final = {
+    S3: "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    AZURE: "AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_KEY",
+}
+
+
+class StoreUri(NamedTuple):
+    """A prefix on a store; ``kind`` is one of ``S3``, ``AZURE`` and ``FILES``.
+
+    ``container`` is the bucket, empty for files, whose ``prefix`` is an absolute path.
+    """
+
+    kind: str
+    container: str
+    prefix: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}://{self.container}/{quote(self.prefix)}".rstrip("/")
+
+
+def is_store_uri(text: str) -> bool:
+    """Return whether a text is meant as the URI of a store, known or not."""
+    scheme, colon, rest = text.partition("://")
+    return bool(colon) and scheme.replace("+", "").isalnum() and bool(rest)
+
+
+def parse_store_uri(text: str) -> StoreUri:
+    """Return a URI, as ``s3://bucket/prefix``, ``azure://container/prefix`` or ``file:///path``.
+
+    Raises InvalidArgument for another scheme, credentials in it, a query, or names like ``..``.
+    """
+    parts = urlsplit(text)
+    kind = _SCHEMES.get(parts.scheme.lower())
+    if kind is None:
+        raise InvalidArgument(
+            f"{text!r} is not the URI of a store that is supported: s3://BUCKET/PREFIX,"
+            " azure://CONTAINER/PREFIX or file:///PATH"
+        )
+    if "@" in parts.netloc:
+        raise InvalidArgument(f"the URI of a {kind} store holds credentials: {_advice(kind)}")
+    if parts.query or parts.fragment:
+        raise InvalidArgument(f"{text!r} has a query or a fragment, which a store has not")
+    path = unquote(parts.path)
+    names = [name for name in path.split("/") if name]
+    if any(name in {".", ".."} or not name.isprintable() for name in names):
+        raise InvalidArgument(f"{text!r} has a name that a store does not take")
+    if kind == FILES:
+        if parts.netloc not in {"", "localhost"} or not path.startswith("/"):
+            raise InvalidArgument(f"{text!r} is not file:///PATH with an absolute path")
+        return StoreUri(kind, "", "/".join(names))
+    if not parts.netloc:
+        raise InvalidArgument(f"{text!r} names no {'bucket' if kind == S3 else 'container'}")
+    return StoreUri(kind, parts.netloc, "/".join(names))
+
+
+def check_options(kind: str, options: Mapping[str, str]) -> None:
+    """Raise InvalidArgument for options that a kind of store has not, and for credentials."""
+    for name in options:
+        if name in _OPTIONS[kind]:
+            continue
+        if any(word in name.lower() for word in _SECRET_WORDS):
+            raise InvalidArgument(f"option {name} is not taken: {_advice(kind)}")
+        known = ", ".join(_OPTIONS[kind]) or "none"
+        raise InvalidArgument(f"option {name} is not one of a {kind} store's ({known})")
+
+
+def local_path(uri: StoreUri) -> str:
+    """Return the directory of a store of files."""
+    return os.sep + uri.prefix
+
+
+def _advice(kind: str) -> str:
+    names = _ENVIRONMENT.get(kind)
+    if names is None:
+        return "a directory needs none"
+    return f"set {names} in the environment of each process, or use the machine's role"

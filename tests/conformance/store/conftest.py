@@ -1,0 +1,50 @@
+"""Stores that tests use: a directory, and a server that speaks S3's protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.machinery.object_server import BUCKET, ENVIRONMENT, ObjectServer, object_server
+
+from tidelog.store.object_store import ObjectStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def running_server() -> Iterator[ObjectServer]:
+    """A server for all tests of this process."""
+    with object_server() as running:
+        yield running
+
+
+@pytest.fixture
+def server(running_server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> ObjectServer:
+    """The server, empty and without faults."""
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    running_server.objects.clear()
+    running_server.uploads.clear()
+    running_server.requests.clear()
+    running_server.faults.clear()
+    running_server.choose = None
+    return running_server
+
+
+@pytest.fixture
+def s3(server: ObjectServer) -> ObjectStore:
+    """A prefix on the server, whose requests time out after 300 ms."""
+    times = {"timeout_ms": "300", "retry_timeout_ms": "1500"}
+    return ObjectStore(f"s3://{BUCKET}/some/prefix", server.options | times)
+
+
+@pytest.fixture(params=["file", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    """A prefix on each kind of store."""
+    if request.param == "file":
+        return ObjectStore(f"{tmp_path.as_uri()}/the%20store")
+    found: ObjectStore = request.getfixturevalue("s3")
+    return found
