@@ -504,6 +504,18 @@ class ObjectNotFound(StoreError):
     """There is no object of this name."""
 
 
+class CorruptArchive(StoreError):
+    """What an archive says of a log contradicts itself, or is not what a release writes."""
+
+
+class NewerArchive(StoreError):
+    """A newer release has written to an archive; nothing of it is read or changed."""
+
+
+class ArchiveOvertaken(StoreError):
+    """Another writer has committed the next version of an archive; nothing was changed."""
+
+
 class DamagedLog(KafkaStorageError):
     """A recovery found offsets that contradict each other, and one damaged batch explains that.
 

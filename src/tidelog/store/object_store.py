@@ -12,7 +12,7 @@ import os
 import threading
 from contextlib import closing, contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
@@ -22,6 +22,7 @@ from tidelog.errors import (
     StoreError,
     StoreUnavailable,
 )
+from tidelog.store.objects import ObjectInfo
 from tidelog.store.store_uri import (
     AZURE,
     FILES,
@@ -51,18 +52,6 @@ MAX_GAP_BYTES: Final = 1 << 20
 """Ranges with a smaller gap are read as one."""
 
 _used_by: dict[str, int] = {}
-
-
-class ObjectInfo(NamedTuple):
-    """An object: its size, the tag of its content, and when it was written, by the store's clock.
-
-    ``name`` is relative to the store's prefix. ``etag`` is empty where a store has none.
-    """
-
-    name: str
-    size_bytes: int
-    etag: str
-    modified_ms: int
 
 
 class ObjectStore:

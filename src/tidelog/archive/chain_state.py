@@ -1,0 +1,138 @@
+"""What an archive holds of a log at one version: the operations so far, carried out."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tidelog.archive.deltas import Add, Claim, Deleted, Drop, Remove, Skip, Start
+from tidelog.errors import CorruptArchive
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidelog.archive.deltas import Delta, Entry, Operation
+
+
+def claim_of(name: str) -> int:
+    """Return the claim epoch in the name of a segment's object."""
+    return int(name.split("-")[1])
+
+
+@dataclass(slots=True)
+class ChainState:
+    """An archive at ``version``, 0 if there is none yet.
+
+    ``entries`` are the live segments in order of offsets; each begins where the one before ends, or
+    where a skip does. ``removed`` are those that are no longer in the log, by name, whose objects
+    may still be there. ``start`` is the first offset of the log. ``claim_epoch`` and
+    ``incarnation`` say who may commit.
+    """
+
+    version: int = 0
+    claim_epoch: int = 0
+    incarnation: str = ""
+    topic: str = ""
+    config: Mapping[str, str] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
+    removed: dict[str, Entry] = field(default_factory=dict)
+    skips: list[Skip] = field(default_factory=list)
+    start: int = 0
+    start_why: str = ""
+    end: int = 0
+    is_deleted: bool = False
+
+    def entry_at(self, offset: int) -> Entry | None:
+        """Return the live segment that holds an offset; None if none does."""
+        at = bisect_right(self.entries, offset, key=lambda entry: entry.base_offset) - 1
+        if at < 0 or offset >= self.entries[at].end_offset:
+            return None
+        return self.entries[at]
+
+    def apply(self, delta: Delta) -> None:
+        """Carry out the operations of the next version.
+
+        Raises:
+            CorruptArchive: it is another version, of another claim than the current one, or an
+                operation contradicts those before.
+        """
+        if delta.version != self.version + 1:
+            raise self._bad(f"version {delta.version} follows")
+        for operation in delta.operations:
+            if isinstance(operation, Claim):
+                self._claim(operation, delta.claim_epoch)
+            elif delta.claim_epoch != self.claim_epoch:
+                raise self._bad(f"version {delta.version} is of claim {delta.claim_epoch}")
+            else:
+                self._apply(operation)
+        self.version = delta.version
+
+    def _claim(self, claim: Claim, epoch: int) -> None:
+        if epoch != self.claim_epoch + 1:
+            raise self._bad(f"claim {epoch} follows")
+        self.claim_epoch, self.incarnation = epoch, claim.incarnation
+        self.topic, self.config = claim.topic, claim.config
+
+    def _apply(self, operation: Operation) -> None:
+        if self.is_deleted:
+            raise self._bad("an operation follows the deletion of the topic")
+        match operation:
+            case Add():
+                self._add(operation.entry)
+            case Skip():
+                self._skip(operation)
+            case Start():
+                self._raise_start(operation)
+            case Remove():
+                self._remove(operation.name)
+            case Drop():
+                self._drop(operation.name)
+            case Deleted():
+                self.is_deleted = True
+                self.removed |= {entry.name: entry for entry in self.entries}
+                self.entries = []
+
+    def _add(self, entry: Entry) -> None:
+        if entry.base_offset != self.end and not (
+            self._is_empty and entry.base_offset <= self.start < entry.end_offset
+        ):
+            raise self._bad(f"a segment begins at {entry.base_offset}")
+        if claim_of(entry.name) != self.claim_epoch:
+            raise self._bad(f"{entry.name} is of another claim")
+        self.entries.append(entry)
+        self.end = entry.end_offset
+
+    @property
+    def _is_empty(self) -> bool:
+        return not (self.entries or self.removed or self.skips)
+
+    def _skip(self, skip: Skip) -> None:
+        if skip.start != self.end:
+            raise self._bad(f"a skip begins at {skip.start}")
+        self.skips.append(skip)
+        self.end = skip.end
+
+    def _raise_start(self, start: Start) -> None:
+        if start.offset < self.start:
+            raise self._bad(f"the start falls to {start.offset}")
+        self.start, self.start_why = start
+        self.end = max(self.end, self.start)
+
+    def _remove(self, name: str) -> None:
+        if not self.entries or self.entries[0].name != name:
+            raise self._bad(f"{name} is removed, and is not the first segment")
+        if self.entries[0].end_offset > self.start:
+            raise self._bad(f"{name} is removed, and holds offsets from the start on")
+        self.removed[name] = self.entries.pop(0)
+
+    def _drop(self, name: str) -> None:
+        if self.removed.pop(name, None) is None:
+            raise self._bad(f"{name} is dropped, and was not removed")
+
+    def _bad(self, what: str) -> CorruptArchive:
+        topic = f" of {self.topic}" if self.topic else ""
+        return CorruptArchive(
+            f"the archive{topic} contradicts itself after version {self.version}, claim"
+            f" {self.claim_epoch}, end {self.end}: {what}"
+        )
