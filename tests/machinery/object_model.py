@@ -100,6 +100,12 @@ class ObjectModel:
             raise StoreUnavailable(name)
         self.objects.pop(name, None)
 
+    def directories(self, prefix: str = "") -> list[str]:
+        """Return the names of the directories in a directory."""
+        start = f"{prefix}/" if prefix else ""
+        below = [name.removeprefix(start) for name in self.objects if name.startswith(start)]
+        return sorted({name.partition("/")[0] for name in below if "/" in name})
+
     def list(self, prefix: str = "", after: str | None = None) -> Iterator[ObjectInfo]:
         """Yield objects in order of names."""
         self.requests += 1

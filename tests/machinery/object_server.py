@@ -208,6 +208,17 @@ class _Handler(BaseHTTPRequestHandler):
         prefix, most = query.get("prefix", ""), int(query.get("max-keys", 1000))
         after = max(query.get("start-after", ""), query.get("continuation-token", ""))
         found = sorted(key for key in self.store.objects if key.startswith(prefix) and key > after)
+        if "delimiter" in query:
+            names = {
+                key.removeprefix(prefix).partition("/")[0]
+                for key in found
+                if "/" in key[len(prefix) :]
+            }
+            rows = "".join(
+                f"<CommonPrefixes><Prefix>{escape(prefix + name)}/</Prefix></CommonPrefixes>"
+                for name in sorted(names)
+            )
+            return f"<ListBucketResult>{rows}</ListBucketResult>".encode()
         page = found[:most]
         rows = "".join(_row(key, self.store.objects[key]) for key in page)
         more = (

@@ -259,7 +259,7 @@ class _Reader:
             base_offset,
             self.number("end", end, least=base_offset + 1),
             self.number("max timestamp", max_timestamp, least=-1),
-            self.number("size", size, least=1, most=2**31 - 1),
+            self.number("size", size, most=2**31 - 1),
             self.number("crc32c", crc32c, most=2**32 - 1),
             self.text("etag", etag),
             self._sizes(sections),

@@ -58,8 +58,13 @@ def write_checkpoint(fs: FileSystem, path: str, entries: Mapping[tuple[str, int]
     for topic, _ in entries:
         if not topic or _SPACES.search(topic) or not topic.isprintable():
             raise InvariantError(f"{path} cannot hold the topic name {topic!r}")
+    replace_file(fs, path, pack_checkpoint(entries))
+
+
+def pack_checkpoint(entries: Mapping[tuple[str, int], int]) -> bytes:
+    """Return the bytes of a checkpoint of offsets."""
     lines = (f"{topic} {partition} {offset}" for (topic, partition), offset in entries.items())
-    replace_file(fs, path, format_lines(lines).encode())
+    return format_lines(lines).encode()
 
 
 def read_leader_epochs(fs: FileSystem, path: str) -> list[tuple[int, int]]:
@@ -69,8 +74,12 @@ def read_leader_epochs(fs: FileSystem, path: str) -> list[tuple[int, int]]:
 
 def write_leader_epochs(fs: FileSystem, path: str, entries: Iterable[tuple[int, int]]) -> None:
     """Replace the file durably. On OSError the old file remains."""
-    lines = (f"{epoch} {start_offset}" for epoch, start_offset in entries)
-    replace_file(fs, path, format_lines(lines).encode())
+    replace_file(fs, path, pack_leader_epochs(entries))
+
+
+def pack_leader_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
+    """Return the bytes of a file of leader epochs."""
+    return format_lines(f"{epoch} {start_offset}" for epoch, start_offset in entries).encode()
 
 
 def parse(

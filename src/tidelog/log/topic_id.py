@@ -105,8 +105,12 @@ def write_partition_metadata(fs: FileSystem, path: str, topic_id: UUID) -> None:
     """Replace ``partition.metadata`` durably; InvalidArgument for the zero id."""
     if topic_id == ZERO_ID:
         raise InvalidArgument("the zero id is not a topic id")
-    text = f"version: {_METADATA_VERSION}\ntopic_id: {format_uuid(topic_id)}"
-    replace_file(fs, path, text.encode())
+    replace_file(fs, path, pack_partition_metadata(topic_id))
+
+
+def pack_partition_metadata(topic_id: UUID) -> bytes:
+    """Return the bytes of a ``partition.metadata``."""
+    return f"version: {_METADATA_VERSION}\ntopic_id: {format_uuid(topic_id)}".encode()
 
 
 def _field(lines: list[str], number: int) -> str:

@@ -205,6 +205,13 @@ class ObjectStore:
         except ObjectNotFound:
             return
 
+    def directories(self, prefix: str = "") -> list[str]:
+        """Return the names of the directories in a directory, in order."""
+        found = self._asked(
+            prefix, lambda store, obstore: obstore.list_with_delimiter(store, prefix or None)
+        )
+        return sorted(name.rstrip("/").rpartition("/")[2] for name in found["common_prefixes"])
+
     def list(self, prefix: str = "", after: str | None = None) -> Iterator[ObjectInfo]:
         """Yield the objects whose names begin with a directory ``prefix``, in order of names.
 

@@ -41,5 +41,8 @@ class Objects(Protocol):
     def delete(self, name: str) -> None:
         """Delete an object; nothing happens if there is none."""
 
+    def directories(self, prefix: str = "") -> list[str]:
+        """Return the names of the directories in a directory, in order."""
+
     def list(self, prefix: str = "", after: str | None = None) -> Iterator[ObjectInfo]:
         """Yield the objects whose names begin with a directory ``prefix``, in order of names."""

@@ -40,6 +40,8 @@ def test_objects_are_put_read_listed_and_deleted(store: ObjectStore) -> None:
     assert [found.name for found in store.list("b")] == ["b/1", "b/10", "b/2"]
     assert [found.name for found in store.list("b", after="b/10")] == ["b/2"]
     assert [*store.list("none")] == []
+    assert store.directories() == ["b"]
+    assert store.directories("b") == store.directories("none") == []
     for _ in range(2):
         store.delete("b/1")
     assert store.head("b/1") is None

@@ -1,0 +1,344 @@
+"""An archive as a data directory: its segments as files, which are read from the store.
+
+So whatever looks at a log on a disk looks at one on a store: the same readers, with this file
+system. Each partition is pinned at the version that its chain had when it was first asked for.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from threading import RLock
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from uuid import UUID
+
+from tidelog.archive.chain import Chain
+from tidelog.archive.deltas import SECTIONS
+from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, pack_checkpoint, pack_leader_epochs
+from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE
+from tidelog.env.descriptors import DescriptorBudget
+from tidelog.env.files import FileStat, WholeFiles
+from tidelog.env.read_only_file import ReadOnlyFile
+from tidelog.errors import CorruptArchive, InvariantError
+from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadata
+from tidelog.segment.filenames import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    filename_prefix_from_offset,
+    log_directory_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer, Mapping  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from random import Random
+
+    from tidelog.archive.chain_state import ChainState
+    from tidelog.archive.deltas import Entry
+    from tidelog.env.files import NativeReads, OpenMode
+    from tidelog.store.objects import Objects
+
+SCAN_BYTES: Final = 8 << 20
+"""Bytes fetched at once by a reader that reads on."""
+LOOK_BYTES: Final = 64 << 10
+"""Bytes fetched at once by one that does not."""
+
+_SUFFIXES: Final = {
+    "log": LOG_SUFFIX,
+    "index": INDEX_SUFFIX,
+    "timeindex": TIME_INDEX_SUFFIX,
+    "txnindex": TXN_INDEX_SUFFIX,
+}
+
+
+class Place(NamedTuple):
+    """Bytes ``[start, end)`` of an object."""
+
+    name: str
+    start: int
+    end: int
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes these are."""
+        return self.end - self.start
+
+
+class ArchiveFiles(WholeFiles):
+    """The partitions of an archive, as ``FileSystem`` to be read only; any thread may use it.
+
+    Args:
+        store: the archive's objects.
+        root: the path of the data directory that it stands for, such as its URI.
+        rng: what a chain needs.
+
+    Raises what ``Chain.read`` and ``Objects`` raise; OSError for paths that are not there.
+    """
+
+    def __init__(self, store: Objects, root: str, rng: Random) -> None:
+        self._store = store
+        self._rng = rng
+        self.root: Final = root.rstrip("/")
+        self._lock = RLock()
+        self._names: dict[str, tuple[UUID, ChainState]] | None = None
+        self._files: dict[str, Mapping[str, Place | bytes]] = {}
+        self.descriptors: Final = DescriptorBudget()
+
+    def states(self) -> dict[str, tuple[UUID, ChainState]]:
+        """Return topic id and state of each partition, by the name of its directory.
+
+        Raises CorruptArchive where two topics that are not deleted have one name.
+        """
+        with self._lock:
+            if self._names is None:
+                self._names = self._found()
+            return self._names
+
+    def open(self, path: str, mode: OpenMode = "r") -> ArchiveFile:
+        """Open a file of the archive."""
+        if mode != "r":
+            self._refuse(path)
+        directory, name = self._split(path)
+        found = self._entries(directory, path).get(name)
+        if found is None:
+            kind = errno.EISDIR if self._is_directory(path) else errno.ENOENT
+            raise OSError(kind, os.strerror(kind), path)
+        return ArchiveFile(self._store, path, found)
+
+    def list(self, path: str) -> list[str]:
+        """Return the names in a directory."""
+        below = self._below(path)
+        if below is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return [*([] if below else self.states()), *self._entries(below, path)]
+
+    def stat(self, path: str) -> FileStat:
+        """Return size and kind; objects have no time of their own."""
+        if self._is_directory(path):
+            return FileStat(0, 0, is_directory=True)
+        directory, name = self._split(path)
+        found = self._entries(directory, path).get(name)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        size = len(found) if isinstance(found, bytes) else found.size_bytes
+        return FileStat(size, 0, is_directory=False)
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is such a file or directory."""
+        try:
+            self.stat(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_link(self, path: str) -> bool:
+        """Return False: there are no links."""
+        del path
+        return False
+
+    def real_path(self, path: str) -> str:
+        """Return the path."""
+        return path
+
+    def free_bytes(self, path: str) -> int:
+        """Return 0: nothing can be written."""
+        del path
+        return 0
+
+    total_bytes = free_bytes
+
+    def write(self, path: str, data: Buffer) -> None:
+        """Refuse."""
+        self._refuse(path, data)
+
+    def _refuse(self, path: str, *_: object) -> NoReturn:
+        raise InvariantError(f"{path} is part of an archive, which is read only")
+
+    rename = link = delete = delete_directory = make_directory = _refuse
+    set_mtime_ms = lock = sync_directory = _refuse
+
+    # What there is
+
+    def _below(self, path: str) -> str | None:
+        """Return a path below the root, None for others."""
+        given = path.rstrip("/")
+        if given == self.root:
+            return ""
+        return given[len(self.root) + 1 :] if given.startswith(f"{self.root}/") else None
+
+    def _split(self, path: str) -> tuple[str, str]:
+        below = self._below(path)
+        if below is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        directory, _, name = below.rpartition("/")
+        return directory, name
+
+    def _is_directory(self, path: str) -> bool:
+        below = self._below(path)
+        return below == "" or (below is not None and below in self.states())
+
+    def _found(self) -> dict[str, tuple[UUID, ChainState]]:
+        found: dict[str, tuple[UUID, ChainState]] = {}
+        for topic_id in map(_uuid, self._store.directories()):
+            numbers = [] if topic_id is None else self._store.directories(str(topic_id))
+            for number in filter(_is_number, numbers):
+                assert topic_id is not None
+                state = Chain(self._store, topic_id, int(number), self._rng).read()
+                if state.version == 0 or state.is_deleted:
+                    continue
+                name = log_directory_name(state.topic, int(number))
+                if name in found:
+                    raise CorruptArchive(
+                        f"{self.root} has two topics named {state.topic}: {found[name][0]} and"
+                        f" {topic_id}"
+                    )
+                found[name] = topic_id, state
+        return found
+
+    def _entries(self, directory: str, path: str) -> Mapping[str, Place | bytes]:
+        """Return the files in a directory; FileNotFoundError if there is none."""
+        with self._lock:
+            if directory not in self._files:
+                if directory == "":
+                    self._files[""] = self._checkpoints()
+                elif directory in self.states():
+                    self._files[directory] = _files_of(*self.states()[directory], directory)
+                else:
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            return self._files[directory]
+
+    def _checkpoints(self) -> dict[str, Place | bytes]:
+        starts: dict[tuple[str, int], int] = {}
+        ends: dict[tuple[str, int], int] = {}
+        for name, (_, state) in self.states().items():
+            key = state.topic, int(name.rpartition("-")[2])
+            starts[key], ends[key] = state.start, state.end
+        return {
+            LOG_START_OFFSET_FILE: pack_checkpoint(starts),
+            HIGH_WATERMARK_FILE: pack_checkpoint(ends),
+        }
+
+
+def _files_of(topic_id: UUID, state: ChainState, directory: str) -> dict[str, Place | bytes]:
+    """Return the files of a partition."""
+    prefix = f"{topic_id}/{directory.rpartition('-')[2]}"
+    files: dict[str, Place | bytes] = {
+        PARTITION_METADATA_FILE: pack_partition_metadata(topic_id),
+    }
+    for entry in state.entries:
+        files |= _files_of_segment(f"{prefix}/{entry.name}", entry)
+    if state.entries:
+        files[LEADER_EPOCH_FILE] = pack_leader_epochs(state.entries[-1].epochs)
+    return files
+
+
+def _files_of_segment(name: str, entry: Entry) -> dict[str, Place | bytes]:
+    files: dict[str, Place | bytes] = {}
+    for section in SECTIONS:
+        start, end = entry.section(section)
+        if section in _SUFFIXES and (end > start or section == "log"):
+            file = filename_prefix_from_offset(entry.base_offset) + _SUFFIXES[section]
+            files[file] = Place(name, start, end)
+        elif section == "snapshot" and end > start:
+            file = filename_prefix_from_offset(entry.end_offset) + SNAPSHOT_SUFFIX
+            files[file] = Place(name, start, end)
+    return files
+
+
+class ArchiveFile(ReadOnlyFile):
+    """A part of an object as ``OpenFile``; what was fetched last is kept, for the next reads."""
+
+    def __init__(self, store: Objects, path: str, place: Place | bytes) -> None:
+        self._store = store
+        self._path = path
+        self._place = None if isinstance(place, bytes) else place
+        self._size = len(place) if isinstance(place, bytes) else place.size_bytes
+        self._kept = place if isinstance(place, bytes) else b""
+        self._at = 0
+        self._lock = RLock()
+        self._holders = 1
+
+    @property
+    def path(self) -> str:
+        """The path as opened."""
+        return self._path
+
+    @property
+    def holders(self) -> int:
+        """Number of references."""
+        return self._holders
+
+    def hold(self) -> ArchiveFile:
+        """Add a reference."""
+        with self._lock:
+            self._check_open()
+            self._holders += 1
+        return self
+
+    def close(self) -> None:
+        """Drop a reference; the last one frees what was fetched."""
+        with self._lock:
+            self._holders = max(self._holders - 1, 0)
+            if not self._holders and self._place is not None:
+                self._kept, self._at = b"", 0
+
+    def fileno(self) -> int:
+        """Raise OSError: there is no descriptor."""
+        raise OSError(errno.EOPNOTSUPP, "an object has no descriptor", self._path)
+
+    def native_reads(self) -> NativeReads | None:
+        """Return None: there is no descriptor."""
+
+    def size(self) -> int:
+        """Return the size in bytes."""
+        return self._size
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Return bytes, from what was fetched last or from the store."""
+        end = min(position + size, self._size)
+        if position >= end:
+            return b""
+        with self._lock:
+            self._check_open()
+            if not self._at <= position or end > self._at + len(self._kept):
+                self._fetch(position, end)
+            return self._kept[position - self._at : end - self._at]
+
+    def pread_into(self, buffer: Buffer, position: int) -> int:
+        """Fill ``buffer``; return the bytes read."""
+        view = memoryview(buffer).cast("B")
+        data = self.pread(len(view), position)
+        view[: len(data)] = data
+        return len(data)
+
+    def map(self) -> memoryview:
+        """Return all bytes."""
+        return memoryview(self.pread(self._size, 0))
+
+    def _fetch(self, position: int, end: int) -> None:
+        assert self._place is not None
+        is_scan = self._at < position <= self._at + len(self._kept)
+        least = SCAN_BYTES if is_scan else LOOK_BYTES
+        last = min(max(end, position + least), self._size)
+        start = self._place.start
+        (self._kept,) = self._store.get_ranges(self._place.name, [(start + position, start + last)])
+        self._at = position
+
+    def _check_open(self) -> None:
+        if not self._holders:
+            raise OSError(errno.EBADF, "file is closed", self._path)
+
+
+def _uuid(name: str) -> UUID | None:
+    """Return a topic id from its directory; None for what is not ours."""
+    try:
+        found = UUID(name)
+    except ValueError:
+        return None
+    return found if str(found) == name else None
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) <= 10 and str(int(name)) == name

@@ -1,0 +1,148 @@
+"""One closed segment as one object: its files one after the other, and a coarse index of its log.
+
+Kafka: ``LogSegmentData``, whose parts its plugins put apart.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from tidelog.archive.deltas import Entry
+from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, pack_leader_epochs, read_leader_epochs
+from tidelog.codec.crc32c import crc32c
+from tidelog.log.producers.producer_snapshot import unpack_snapshot
+from tidelog.records.batch import NO_TIMESTAMP
+from tidelog.records.damage.sound_offsets import OffsetBounds
+from tidelog.records.file_records import FileRecords
+from tidelog.segment.filenames import (
+    log_file,
+    offset_index_file,
+    producer_snapshot_file,
+    time_index_file,
+    transaction_index_file,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.env.files import FileSystem, OpenFile
+
+COARSE_BYTES: Final = 1 << 20
+"""A coarse index has an entry for about as many bytes of the log."""
+COARSE_ENTRY: Final = np.dtype([("offset", ">i8"), ("position", ">i8"), ("timestamp", ">i8")])
+"""An offset, its byte in the log, and the largest timestamp of the batches before it."""
+_READ_BYTES: Final = 1 << 20
+
+
+class SegmentFacts(NamedTuple):
+    """What a walk over a segment's batches finds; the time is in ms, -1 if no record has one."""
+
+    coarse: bytes
+    crc32c: int
+    max_timestamp: int
+
+
+class SegmentObject:
+    """The files of a closed segment as the parts of an object.
+
+    Args:
+        fs: the disk.
+        directory: the log's.
+        base_offset: the segment's.
+        end_offset: where the next segment begins.
+
+    Raises:
+        CorruptMessage: a batch is damaged.
+        OSError: the disk failed, or a file is gone.
+    """
+
+    def __init__(self, fs: FileSystem, directory: str, base_offset: int, end_offset: int) -> None:
+        self._fs = fs
+        self._log = log_file(directory, base_offset)
+        self.base_offset: Final = base_offset
+        self.end_offset: Final = end_offset
+        with closing(fs.open(self._log)) as file:
+            self._size = file.size()
+            self.facts: Final = _walked(file, OffsetBounds.of_segment(base_offset, end_offset))
+        self._epochs = _epochs(fs, directory, end_offset)
+        snapshot = self._small(producer_snapshot_file(directory, end_offset))
+        self._opened = tuple(
+            (one.producer_id, one.txn_first_offset)
+            for one in (unpack_snapshot(snapshot) if snapshot else ())
+            if one.txn_first_offset >= 0
+        )
+        self._small_parts = (
+            self.facts.coarse,
+            self._small(transaction_index_file(directory, base_offset)),
+            snapshot,
+            pack_leader_epochs(self._epochs),
+            self._small(offset_index_file(directory, base_offset)),
+            self._small(time_index_file(directory, base_offset)),
+        )
+
+    def data(self) -> bytes:
+        """Return the object's bytes."""
+        return b"".join(self._parts())
+
+    def entry(self, name: str, etag: str) -> Entry:
+        """Return what the archive says of it, once it is there under a name."""
+        return Entry(
+            name,
+            self.base_offset,
+            self.end_offset,
+            self.facts.max_timestamp,
+            self._size,
+            self.facts.crc32c,
+            etag,
+            (self._size, *map(len, self._small_parts)),
+            self._epochs,
+            self._opened,
+        )
+
+    def _parts(self) -> Iterator[bytes]:
+        with closing(self._fs.open(self._log)) as file:
+            for start in range(0, self._size, _READ_BYTES):
+                yield file.pread(min(_READ_BYTES, self._size - start), start)
+        yield from self._small_parts
+
+    def _small(self, path: str) -> bytes:
+        """Return the bytes of a file, none if there is no such file."""
+        try:
+            return self._fs.read(path)
+        except FileNotFoundError:
+            return b""
+
+
+def _walked(file: OpenFile, bounds: OffsetBounds) -> SegmentFacts:
+    """Check every batch; return the coarse index, the checksum of all bytes, and more."""
+    records = FileRecords(file, bounds=bounds)
+    coarse: list[tuple[int, int, int]] = []
+    largest, indexed = NO_TIMESTAMP, 0
+    for piece in records.whole_pieces(check_crc=True):
+        batches = piece.batches
+        times = np.maximum.accumulate(np.maximum(batches.max_timestamp, largest))
+        for number in np.flatnonzero(batches.position >= indexed).tolist():
+            position = batches.position.item(number)
+            if position < indexed:
+                continue
+            before = times.item(number - 1) if number else largest
+            coarse.append((batches.base_offset.item(number), position, before))
+            indexed = position + COARSE_BYTES
+        largest = times.item(-1)
+    checksum = 0
+    for start in range(0, file.size(), _READ_BYTES):
+        checksum = crc32c(file.pread(_READ_BYTES, start), checksum)
+    return SegmentFacts(np.array(coarse, COARSE_ENTRY).tobytes(), checksum, largest)
+
+
+def _epochs(fs: FileSystem, directory: str, end_offset: int) -> tuple[tuple[int, int], ...]:
+    """Return the leader epochs that begin below an offset; none if the log has none."""
+    try:
+        found = read_leader_epochs(fs, os.path.join(directory, LEADER_EPOCH_FILE))
+    except FileNotFoundError:
+        return ()
+    return tuple((epoch, start) for epoch, start in found if start < end_offset)
