@@ -512,6 +512,10 @@ class NewerArchive(StoreError):
     """A newer release has written to an archive; nothing of it is read or changed."""
 
 
+class ArchiveDiverged(StoreError):
+    """An archive is of another log, or of another history of this one; nothing was changed."""
+
+
 class ArchiveOvertaken(StoreError):
     """Another writer has committed the next version of an archive; nothing was changed."""
 

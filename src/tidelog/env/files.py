@@ -29,11 +29,12 @@ directory. They say nothing about the disk."""
 
 
 class FileStat(NamedTuple):
-    """The metadata of a directory entry."""
+    """The metadata of a directory entry; a copy has another ``inode``, 0 where there is none."""
 
     size_bytes: int
     mtime_ms: int
     is_directory: bool
+    inode: int = 0
 
 
 class NativeReads(NamedTuple):

@@ -315,7 +315,8 @@ class SystemFiles(WholeFiles):
             _check_target(path, error)
             raise
         mtime_ms = found.st_mtime_ns // 1_000_000
-        return FileStat(found.st_size, mtime_ms, stat.S_ISDIR(found.st_mode))
+        is_directory = stat.S_ISDIR(found.st_mode)
+        return FileStat(found.st_size, mtime_ms, is_directory, found.st_ino)
 
     def exists(self, path: str) -> bool:
         """Return whether a file or directory of this name exists."""

@@ -1,0 +1,190 @@
+"""Copies the closed segments of one log to its archive, for the holder of the directory's lock.
+
+Nothing is copied twice, and a copy that was not committed is an orphan: its name is never used
+again. Kafka: ``RemoteLogManager.RLMCopyTask``.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from tidelog.archive.chain import Chain
+from tidelog.archive.chain_state import ChainState
+from tidelog.archive.claim_file import ClaimFile, claim_file, read_claim, write_claim
+from tidelog.archive.deltas import Add, Claim, Start
+from tidelog.archive.segment_object import SegmentObject
+from tidelog.errors import ArchiveDiverged, ArchiveOvertaken, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from random import Random
+    from uuid import UUID
+
+    from tidelog.archive.deltas import Entry, Operation
+    from tidelog.env.files import FileSystem
+    from tidelog.store.objects import Objects
+
+
+class ClosedSegment(NamedTuple):
+    """Offsets ``[base, end)`` of a segment that is closed, flushed and decided.
+
+    ``end_offset`` is where the next segment begins, at or below the last stable offset.
+    """
+
+    base_offset: int
+    end_offset: int
+
+
+class ArchivedLog(Protocol):
+    """What the copier asks of a log, whose directory this process holds."""
+
+    topic: str
+    partition: int
+    topic_id: UUID
+    config: Mapping[str, str]
+
+    @property
+    def directory(self) -> str:
+        """The path of its directory."""
+
+    @property
+    def data_dir(self) -> str:
+        """The data directory that holds it."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset of the log."""
+
+    def closed_segments(self) -> Sequence[ClosedSegment]:
+        """Return the segments that may be copied, in order."""
+
+
+class Copier:
+    """Copies what one log has closed, as long as its claim holds.
+
+    Args:
+        fs: the disk.
+        store: the archive's objects.
+        log: the log.
+        rng: makes names and nonces.
+        takes_over: claim an archive that another log, or a copy of this one, has written.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        store: Objects,
+        log: ArchivedLog,
+        rng: Random,
+        *,
+        takes_over: bool = False,
+    ) -> None:
+        self._fs = fs
+        self._store = store
+        self._log = log
+        self._rng = rng
+        self._takes_over = takes_over
+        self._chain: Final = Chain(store, log.topic_id, log.partition, rng)
+        self._path: Final = claim_file(log.data_dir, log.topic_id, log.partition)
+        self.state = ChainState()
+        self._epoch = 0
+
+    def copy(self) -> list[Entry]:
+        """Copy all closed segments that are not archived; return them.
+
+        Raises:
+            ArchiveDiverged: the archive is not of this log, or of another history of it; nothing
+                was changed.
+            ArchiveOvertaken: another process has claimed it; nothing more is copied.
+            StoreUnavailable: what is committed stays; call it again.
+            CorruptMessage: a segment is damaged.
+        """
+        self._chain.read(state=self.state)
+        if not self._epoch:
+            self._take_claim()
+        elif self.state.claim_epoch != self._epoch:
+            self._epoch = 0
+            raise ArchiveOvertaken(f"another process has claimed the archive of {self._name}")
+        segments = self._log.closed_segments()
+        return [self._copied(one) for one in segments if one.end_offset > self.state.end]
+
+    @property
+    def _name(self) -> str:
+        return f"{self._log.topic}-{self._log.partition}"
+
+    def _take_claim(self) -> None:
+        """Claim the archive; what two claims have in common must be the same bytes."""
+        known = read_claim(self._fs, self._path)
+        state = self.state
+        is_ours = state.version == 0 or (known is not None and known.names(state.incarnation))
+        if not is_ours and not self._takes_over:
+            raise ArchiveDiverged(
+                f"the archive of {self._name} was written by another log, or by a copy of this"
+                " one: --continue claims it for this one, after which the other one stops"
+            )
+        self._check_lineage()
+        fresh = f"{self._rng.getrandbits(128):032x}"
+        # Of a log that is taken over, the claim before is another's: it must not pass for ours.
+        before = state.incarnation if is_ours else ""
+        # Durable before the claim: a claim that this file does not name would be nobody's.
+        write_claim(self._fs, self._path, ClaimFile(fresh, before, 0, state.start, state.end))
+        operations: list[Operation] = [Claim(fresh, self._log.topic, dict(self._log.config))]
+        if not state.version and self._log.log_start_offset:
+            operations.append(Start(self._log.log_start_offset, "log start"))
+        epoch = state.claim_epoch + 1
+        self._chain.commit(state, operations, epoch)
+        self._epoch = epoch
+
+    def _check_lineage(self) -> None:
+        """Raise ArchiveDiverged unless both have the same segments where both have some."""
+        local = {one.base_offset: one for one in self._log.closed_segments()}
+        for entry in self.state.entries:
+            here = local.get(entry.base_offset)
+            if here is None:
+                if any(
+                    one.base_offset < entry.end_offset <= one.end_offset for one in local.values()
+                ):
+                    raise self._diverged(entry)
+                continue
+            made = SegmentObject(self._fs, self._log.directory, here.base_offset, here.end_offset)
+            if made.entry(entry.name, entry.etag) != entry._replace(
+                epochs=made.entry(entry.name, "").epochs, opened=made.entry(entry.name, "").opened
+            ):
+                raise self._diverged(entry)
+        last = max((one.end_offset for one in local.values()), default=None)
+        if self.state.entries and last is not None and last < self.state.end:
+            raise ArchiveDiverged(
+                f"the archive of {self._name} ends at offset {self.state.end}, and its closed"
+                f" segments here at {last}: the log was truncated, or restored from an older copy"
+            )
+
+    def _diverged(self, entry: Entry) -> ArchiveDiverged:
+        return ArchiveDiverged(
+            f"the archive of {self._name} holds other records than the log in offsets"
+            f" {entry.base_offset} to {entry.end_offset - 1}"
+        )
+
+    def _copied(self, segment: ClosedSegment) -> Entry:
+        """Put a segment, then commit it."""
+        state = self.state
+        is_first = not (state.entries or state.removed or state.skips)
+        if segment.base_offset != state.end and not (is_first and segment.base_offset < state.end):
+            raise ArchiveDiverged(
+                f"the archive of {self._name} ends at offset {state.end}, and the next segment of"
+                f" the log begins at {segment.base_offset}: the records between were deleted before"
+                " they were archived, or its segments begin elsewhere"
+            )
+        made = SegmentObject(self._fs, self._log.directory, *segment)
+        unique = f"{self._rng.getrandbits(128):032x}"
+        name = f"s/{segment.base_offset:020}-{self._epoch}-{unique}"
+        put = self._store.put(self._chain.name(name), made.data())
+        entry = made.entry(name, put.etag)
+        self._chain.commit(self.state, [Add(entry)], self._epoch)
+        with suppress(StoreUnavailable):  # where a run is missing its versions are read
+            self._chain.write_runs(self.state.version)
+        return entry
+
+
+def _overlap(segment: ClosedSegment, entry: Entry) -> bool:
+    return segment.base_offset < entry.end_offset and entry.base_offset < segment.end_offset

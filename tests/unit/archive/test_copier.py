@@ -1,0 +1,300 @@
+"""Closed segments of a log are archived once, by the log that has claimed the archive."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from itertools import pairwise
+from random import Random
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import pytest
+from tests.machinery.object_model import ObjectModel
+from tests.machinery.scale import scaled
+
+import tidelog
+from tidelog.archive.archive_files import ArchiveFiles
+from tidelog.archive.chain import Chain
+from tidelog.archive.claim_file import claim_file, read_claim
+from tidelog.archive.copier import ClosedSegment, Copier
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import (
+    ArchiveDiverged,
+    ArchiveOvertaken,
+    CorruptFile,
+    CorruptMessage,
+    StoreError,
+    StoreUnavailable,
+)
+from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.testing import damage_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from tests.conftest import Enumerated
+
+    from tidelog.store.objects import ObjectInfo
+
+TOPIC = UUID(int=7)
+ROOT = "s3://lake/logs"
+
+
+@dataclass
+class LogOfFiles:
+    """A log whose newest segment is active, by its files."""
+
+    path: Path
+    first: int = 0
+    topic: str = "t"
+    partition: int = 0
+    topic_id: UUID = TOPIC
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def data_dir(self) -> str:
+        return str(self.path)
+
+    @property
+    def directory(self) -> str:
+        return str(self.path / "t-0")
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.first
+
+    def closed_segments(self) -> Sequence[ClosedSegment]:
+        bases = sorted(int(path.stem) for path in (self.path / "t-0").glob("*.log"))
+        return [ClosedSegment(base, end) for base, end in pairwise(bases)]
+
+
+def append(path: Path, count: int, text: str = "value") -> None:
+    with tidelog.open(path, config={"internal.segment.bytes": 800}) as logs:
+        logs.create_topic("t", exist_ok=True)
+        for number in range(count):
+            logs.append("t", f"{text} {number} ".encode() * 5, timestamp=1000)
+
+
+@pytest.fixture
+def store() -> ObjectModel:
+    return ObjectModel(Random(0))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "data"
+    append(path, 40)
+    return path
+
+
+def copier(store: ObjectModel, path: Path, *, takes_over: bool = False) -> Copier:
+    return Copier(SYSTEM_FILES, store, LogOfFiles(path), store.rng, takes_over=takes_over)
+
+
+def check_archived(store: ObjectModel, path: Path) -> int:
+    """Compare what the archive holds with the log; return how many records that is."""
+    end = LogOfFiles(path).closed_segments()[-1].end_offset
+    with tidelog.open_read_only(path / "t-0") as log:
+        expected = [*log.records(0, end)]
+    files = ArchiveFiles(store, ROOT, Random(0))
+    with open_directory_read_only(ROOT, fs=files).open("t", 0) as log:
+        assert [*log.records()] == expected
+    state = Chain(store, TOPIC, 0, Random(0)).read()
+    kept = {f"{TOPIC}/0/{entry.name}" for entry in state.entries}
+    assert kept <= store.objects.keys()
+    return len(expected)
+
+
+def test_what_is_closed_is_copied_once(store: ObjectModel, data: Path) -> None:
+    """By one process after the other; each claims the archive."""
+    one = copier(store, data)
+    assert [entry.base_offset for entry in one.copy()] == [
+        segment.base_offset for segment in LogOfFiles(data).closed_segments()
+    ]
+    count = check_archived(store, data)
+    assert one.copy() == []
+    append(data, 40)
+    assert one.copy()
+    append(data, 40)
+    two = copier(store, data)
+    assert two.copy()
+
+    assert check_archived(store, data) > count + 40
+    objects = [name for name in store.objects if "/s/" in name]
+    assert len(objects) == len(two.state.entries) == len(LogOfFiles(data).closed_segments())
+    assert two.state.claim_epoch == 2
+    with pytest.raises(ArchiveOvertaken, match="another process has claimed the archive of t-0"):
+        one.copy()
+
+
+def test_a_copy_of_a_directory_does_not_write_its_archive(
+    store: ObjectModel, data: Path, tmp_path: Path
+) -> None:
+    """Unless it takes over; then the other one stops."""
+    first = copier(store, data)
+    first.copy()
+    shutil.copytree(data, tmp_path / "copy")
+    append(data, 20)
+    append(tmp_path / "copy", 20, "other")
+    with pytest.raises(ArchiveDiverged, match="--continue claims it"):
+        copier(store, tmp_path / "copy").copy()
+
+    taken = copier(store, tmp_path / "copy", takes_over=True)
+    assert taken.copy()
+    check_archived(store, tmp_path / "copy")
+    with pytest.raises(ArchiveOvertaken):
+        first.copy()
+    with pytest.raises(ArchiveDiverged):
+        copier(store, data).copy()
+    with pytest.raises(ArchiveDiverged, match="holds other records than the log"):
+        copier(store, data, takes_over=True).copy()
+
+
+def test_a_take_over_that_failed_does_not_pass_for_ours(
+    store: ObjectModel, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next try must say so again."""
+    copier(store, data).copy()
+    shutil.copytree(data, tmp_path / "copy")
+
+    def fail(*_: object) -> bool:
+        raise StoreUnavailable("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "create", fail)
+        with pytest.raises(StoreUnavailable):
+            copier(store, tmp_path / "copy", takes_over=True).copy()
+    with pytest.raises(ArchiveDiverged, match="--continue"):
+        copier(store, tmp_path / "copy").copy()
+    append(data, 20)
+    assert copier(store, data).copy()
+
+
+def test_a_log_that_lost_records_does_not_continue(
+    store: ObjectModel, data: Path, tmp_path: Path
+) -> None:
+    """The archive is ahead of it, or it has other segments, or a gap."""
+    shutil.copytree(data, tmp_path / "old")
+    append(data, 60)
+    copier(store, data).copy()
+
+    with pytest.raises(ArchiveDiverged, match="was truncated, or restored from an older copy"):
+        copier(store, tmp_path / "old", takes_over=True).copy()
+    append(data, 60)
+    segments = LogOfFiles(data).closed_segments()
+    archived = Chain(store, TOPIC, 0, Random(0)).read().end
+    for segment in segments:
+        if segment.base_offset <= archived:
+            (data / "t-0" / f"{segment.base_offset:020}.log").unlink()
+    before = dict(store.objects)
+    with pytest.raises(ArchiveDiverged, match="deleted before they were archived"):
+        copier(store, data).copy()
+    assert {name for name in store.objects if "/s/" in name} <= before.keys()
+
+
+def test_a_damaged_segment_stops_the_copy_before_it(store: ObjectModel, data: Path) -> None:
+    """What is sound before it is there."""
+    second = LogOfFiles(data).closed_segments()[1]
+    damage_batch(data, "t", second.base_offset)
+
+    with pytest.raises(CorruptMessage):
+        copier(store, data).copy()
+    assert Chain(store, TOPIC, 0, Random(0)).read().end == second.base_offset
+
+
+def test_the_first_segment_may_begin_before_the_log(store: ObjectModel, data: Path) -> None:
+    """As after delete-records in its middle."""
+    log = LogOfFiles(data, first=3)
+
+    Copier(SYSTEM_FILES, store, log, store.rng).copy()
+
+    files = ArchiveFiles(store, ROOT, Random(0))
+    with open_directory_read_only(ROOT, fs=files).open("t", 0) as found:
+        assert next(iter(found.records())).offset == 3
+
+
+class Stopping(ObjectModel):
+    """A store before whose request of a number the process ends."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__(Random(left))
+        self.left = left
+
+    def stop(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+    def create(self, name: str, data: bytes) -> bool:
+        self.stop()
+        made = super().create(name, data)
+        self.stop()
+        return made
+
+    def put(self, name: str, data: bytes | memoryview) -> ObjectInfo:
+        self.stop()
+        made = super().put(name, data)
+        self.stop()
+        return made
+
+
+def test_a_process_may_end_at_any_request(data: Path, enumerated: Enumerated) -> None:
+    """The next one copies what is not committed, and nothing twice."""
+    stops = 0
+    while True:
+        store = Stopping(stops + 1)
+        claim = claim_file(str(data), TOPIC, 0)
+        if SYSTEM_FILES.exists(claim):
+            SYSTEM_FILES.delete(claim)
+        try:
+            copier(store, data).copy()
+        except KeyboardInterrupt:
+            stops += 1
+        else:
+            break
+        copier(store, data).copy()
+        check_archived(store, data)
+
+    enumerated("requests before or after which a process ended", stops, at_least=10)
+
+
+def test_a_store_that_fails_often_gets_all_in_the_end(data: Path, enumerated: Enumerated) -> None:
+    """With answers lost and writes that come late; the same process tries again."""
+    failures = 0
+    for seed in range(scaled(20)):
+        store = ObjectModel(Random(seed), chance=0.35)
+        claim = claim_file(str(data), TOPIC, 0)
+        if SYSTEM_FILES.exists(claim):
+            SYSTEM_FILES.delete(claim)
+        one = copier(store, data)
+        while True:
+            try:
+                one.copy()
+                break
+            except (StoreUnavailable, ArchiveOvertaken):
+                failures += 1
+                store.tick()
+                one = copier(store, data) if store.rng.random() < 0.5 else one
+        store.settle()
+        check_archived(store, data)
+
+    enumerated("failures", failures, at_least=20)
+
+
+def test_a_claim_file_of_others_is_refused(store: ObjectModel, data: Path) -> None:
+    """Nothing is archived by it."""
+    path = claim_file(str(data), TOPIC, 0)
+    copier(store, data).copy()
+    known = read_claim(SYSTEM_FILES, path)
+    assert known is not None
+    assert known.names(Chain(store, TOPIC, 0, Random(0)).read().incarnation)
+    for content in (b"", b"{}", b'{"version": 1, "incarnation": 5}', b"\xff"):
+        SYSTEM_FILES.write(path, content)
+        with pytest.raises(CorruptFile):
+            copier(store, data).copy()
+    SYSTEM_FILES.write(path, b'{"version": 2}')
+    with pytest.raises(tidelog.TidelogError, match="this tidelog reads up to 1"):
+        copier(store, data).copy()
+    assert isinstance(StoreError("x"), tidelog.TidelogError)
