@@ -54,7 +54,8 @@ def read(
             ``key``, text or bytes, of the records wanted; ``last``, how many of those in each
             partition, counted from its end; ``isolation``, as ``Logs.read``; ``read_up_to``,
             ``highWatermark`` or ``logEnd``; ``allow_partial``, to read a topic without the
-            partitions in other directories.
+            partitions in other directories; ``on_damage``, called with each ``DamagedRange`` that
+            is then skipped, where damage is else an error.
 
     Raises:
         InvalidArgument, UnknownTopicOrPartition, PartitionsElsewhere, OffsetOutOfRange,

@@ -137,7 +137,7 @@ class TableStream:
         log, start, end = part
         since_ms = self.times.since_ms
         with log:
-            for piece in log.pieces(start, end, committed=self.committed):
+            for piece in log.decodable_pieces(start, end, committed=self.committed):
                 if self.times.is_all:
                     yield piece
                     continue

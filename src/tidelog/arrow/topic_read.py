@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.env.moments import Moment
     from tidelog.env.paths import Paths
+    from tidelog.readonly.missing.damaged_range import OnDamage
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         isolation: Isolation | str
         read_up_to: ReadUpTo | str
         allow_partial: bool
+        on_damage: OnDamage | None
 
 
 class Times(NamedTuple):
@@ -87,6 +89,7 @@ class TopicRead:
     allow_partial: bool
     key: bytes | None = None
     last: int | None = None
+    on_damage: OnDamage | None = None
     fs: FileSystem = SYSTEM_FILES
 
     @classmethod
@@ -105,6 +108,7 @@ class TopicRead:
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
         read_up_to: ReadUpTo | str = ReadUpTo.HIGH_WATERMARK,
         allow_partial: bool = False,
+        on_damage: OnDamage | None = None,
     ) -> TopicRead:
         """Return a read; arguments as ``tidelog.arrow.read``, InvalidArgument for a bad one."""
         committed, up_to = reach(isolation)
@@ -125,6 +129,7 @@ class TopicRead:
             allow_partial=allow_partial,
             key=_key(key),
             last=last,
+            on_damage=on_damage,
         )
 
     def opened(self) -> ReadOnlyDirectory:
@@ -168,7 +173,7 @@ class TopicRead:
     def _range(
         self, directory: ReadOnlyDirectory, number: int, start: int | None, end: int | None
     ) -> LogRange:
-        with directory.open(self.topic, number) as log:
+        with directory.open(self.topic, number, on_damage=self.on_damage) as log:
             visible = log.visible_end(self.up_to, committed=self.committed)
             first = log.log_start_offset if start is None else start
             last = visible if end is None else end

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tidelog.readonly.missing.damaged_range import DamagedRange
+
 START_MS = 1_750_000_000_000
 
 
@@ -306,6 +308,28 @@ def test_damage_is_an_error_after_the_last_records_before_it(tmp_path: Path) -> 
     assert found.read_next_batch()["value"].to_pylist() == [b"1", b"2"]
     with pytest.raises(CorruptMessage):
         found.read_next_batch()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_damage_is_skipped_and_reported_if_it_is_asked_for(tmp_path: Path, threads: int) -> None:
+    """Each time that the records are read; what is readable comes in order."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t", 2)
+        for number in range(10):
+            logs.append("t", b"%d" % number, partition=number % 2)
+    damage_batch(tmp_path, "t", 2)
+    found: list[DamagedRange] = []
+
+    rows = read_table(tmp_path, "t", threads=threads, on_damage=found.append)
+    assert values(rows) == [0, 2, 6, 8, 1, 3, 5, 7, 9]
+    assert [(each.start_offset, each.end_offset) for each in found] == [(2, 3)]
+    last = read_table(tmp_path, "t", last=3, threads=threads, on_damage=found.append)
+    assert values(last) == [2, 6, 8, 5, 7, 9]
+    topic = dataset(tmp_path, "t", on_damage=found.append)
+    assert topic.count_rows(filter=ds.field("partition") == 0) == 4
+    assert len(found) == 3
+    with pytest.raises(CorruptMessage):
+        read_table(tmp_path, "t", threads=threads)
 
 
 @pytest.mark.parametrize("narrow", [{"last": -1}, {"last": True}, {"last": "1"}, {"key": 5}])
