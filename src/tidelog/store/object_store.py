@@ -270,8 +270,12 @@ class ObjectStore:
         return answers[0]
 
     def _answer(self, name: str, ask: Callable[[Any, Any], T]) -> T:
-        import obstore  # noqa: PLC0415 - an extra, and its threads are for this process alone
-
+        try:
+            import obstore  # noqa: PLC0415 - an extra, and its threads are for this process alone
+        except ModuleNotFoundError as error:
+            raise StoreError(
+                f"{error.name} is not installed: install tidelog with its extra, tidelog[store]"
+            ) from None
         with self._lock:
             if self._store is None:
                 self._store = self._opened()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -220,6 +221,16 @@ def test_an_object_of_another_size_than_was_put_is_an_error(
 
     with pytest.raises(StoreError, match="has 4 bytes after 5 were put"):
         s3.put("x", b"12345")
+
+
+def test_a_library_that_is_not_installed_is_named(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the extra that installs it."""
+    monkeypatch.setitem(sys.modules, "obstore", None)
+
+    with pytest.raises(StoreError, match=r"tidelog\[store\]"):
+        store.get("x")
 
 
 def test_credentials_do_not_travel(s3: ObjectStore) -> None:
