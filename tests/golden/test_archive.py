@@ -45,7 +45,7 @@ def archived(partition: Partition, store: ObjectModel, start: int = 0) -> ChainS
     for base, end in pairwise(bases):
         made = SegmentObject(SYSTEM_FILES, directory, base, end)
         name = f"s/{base:020}-1-{base:032x}"
-        put = store.put(chain.name(name), made.data())
+        put = store.put(chain.name(name), made.parts(), made.object_bytes)
         chain.commit(state, (Add(made.entry(name, put.etag)),), 1)
     return state
 

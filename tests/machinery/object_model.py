@@ -8,7 +8,7 @@ from tidelog.errors import ObjectNotFound, StoreError, StoreUnavailable
 from tidelog.store.objects import ObjectInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from random import Random
 
 
@@ -83,13 +83,16 @@ class ObjectModel:
                 return self.objects[name] == data
         raise StoreUnavailable(f"whether {name} was created is unknown")
 
-    def put(self, name: str, data: bytes | memoryview) -> ObjectInfo:
+    def put(self, name: str, parts: Iterable[bytes], size_bytes: int) -> ObjectInfo:
         """Write an object."""
         self.requests += 1
+        data = b"".join(parts)
+        if len(data) != size_bytes:
+            raise StoreError(f"{name} has another size")
         if self.rng.random() < self.chance:
-            self.late.append(Late(name, bytes(data)))
+            self.late.append(Late(name, data))
             raise StoreUnavailable(name)
-        self.objects[name] = bytes(data)
+        self.objects[name] = data
         return ObjectInfo(name, len(data), f"tag of {name}", 0)
 
     def delete(self, name: str) -> None:

@@ -129,7 +129,7 @@ class Chain:
             first = version - size + 1
             lines = b"".join(delta.to_line() for delta in self._parts(first, version))
             name = self.name(run_name(first, version))
-            self._store.put(name, lines)
+            self._store.put(name, [lines], len(lines))
             written.append(name)
             size *= RUNS_IN_RUN
         return written

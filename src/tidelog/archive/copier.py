@@ -178,7 +178,7 @@ class Copier:
         made = SegmentObject(self._fs, self._log.directory, *segment)
         unique = f"{self._rng.getrandbits(128):032x}"
         name = f"s/{segment.base_offset:020}-{self._epoch}-{unique}"
-        put = self._store.put(self._chain.name(name), made.data())
+        put = self._store.put(self._chain.name(name), made.parts(), made.object_bytes)
         entry = made.entry(name, put.etag)
         self._chain.commit(self.state, [Add(entry)], self._epoch)
         with suppress(StoreUnavailable):  # where a run is missing its versions are read

@@ -84,9 +84,10 @@ class SegmentObject:
             self._small(time_index_file(directory, base_offset)),
         )
 
-    def data(self) -> bytes:
-        """Return the object's bytes."""
-        return b"".join(self._parts())
+    @property
+    def object_bytes(self) -> int:
+        """The size of the object."""
+        return self._size + sum(map(len, self._small_parts))
 
     def entry(self, name: str, etag: str) -> Entry:
         """Return what the archive says of it, once it is there under a name."""
@@ -103,7 +104,8 @@ class SegmentObject:
             self._opened,
         )
 
-    def _parts(self) -> Iterator[bytes]:
+    def parts(self) -> Iterator[bytes]:
+        """Yield the object's bytes, about a MiB at a time."""
         with closing(self._fs.open(self._log)) as file:
             for start in range(0, self._size, _READ_BYTES):
                 yield file.pread(min(_READ_BYTES, self._size - start), start)

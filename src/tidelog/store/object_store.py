@@ -34,7 +34,7 @@ from tidelog.store.store_uri import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 T = TypeVar("T")
 
@@ -172,14 +172,17 @@ class ObjectStore:
                 problem = error
         raise StoreUnavailable(f"whether {self._place(name)} was created is unknown: {problem}")
 
-    def put(self, name: str, data: bytes | memoryview) -> ObjectInfo:
+    def put(self, name: str, parts: Iterable[bytes], size_bytes: int) -> ObjectInfo:
         """Write an object of a name that nobody else uses; return it as the store has it.
 
-        One of ``MULTIPART_BYTES`` is put in parts, each with the time of a request.
+        One of ``MULTIPART_BYTES`` or more is not held in memory as a whole: it is put in parts,
+        each with the time of a request. ``parts`` are read once; after an error they are put under
+        another name.
 
         Raises StoreError if the store then has an object of another size.
         """
-        is_large = len(data) >= MULTIPART_BYTES
+        is_large = size_bytes >= MULTIPART_BYTES
+        data = iter(parts) if is_large else b"".join(parts)
         self._asked(
             name,
             lambda store, obstore: obstore.put(
@@ -193,9 +196,9 @@ class ObjectStore:
         )
         self._make_durable(name)
         found = self.head(name)
-        if found is None or found.size_bytes != len(data):
+        if found is None or found.size_bytes != size_bytes:
             size = "no bytes" if found is None else f"{found.size_bytes} bytes"
-            raise StoreError(f"{self._place(name)} has {size} after {len(data)} were put")
+            raise StoreError(f"{self._place(name)} has {size} after {size_bytes} were put")
         return found
 
     def delete(self, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 class ObjectInfo(NamedTuple):
@@ -35,7 +35,7 @@ class Objects(Protocol):
     def create(self, name: str, data: bytes) -> bool:
         """Create an object unless there is one of this name; return whether it is ours."""
 
-    def put(self, name: str, data: bytes | memoryview) -> ObjectInfo:
+    def put(self, name: str, parts: Iterable[bytes], size_bytes: int) -> ObjectInfo:
         """Write an object of a name that nobody else uses; return it as the store has it."""
 
     def delete(self, name: str) -> None:

@@ -27,11 +27,19 @@ from tidelog.store.object_store import ObjectStore
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tidelog.store.objects import ObjectInfo
+
+
+def put_bytes(store: ObjectStore, name: str, data: bytes) -> ObjectInfo:
+    """Put an object in pieces of some bytes."""
+    pieces = (data[start : start + 1000] for start in range(0, len(data), 1000))
+    return store.put(name, pieces, len(data))
+
 
 def test_objects_are_put_read_listed_and_deleted(store: ObjectStore) -> None:
     """Names are relative to the prefix; lists are in the order of names."""
     for name in ("b/2", "b/10", "a", "b/1", "bc"):
-        put = store.put(name, name.encode() * 10)
+        put = put_bytes(store, name, name.encode() * 10)
         assert (put.name, put.size_bytes) == (name, len(name) * 10)
         assert store.head(name) == put
         assert abs(put.modified_ms / 1000 - time.time()) < 100
@@ -82,7 +90,7 @@ def test_an_object_is_created_once(store: ObjectStore) -> None:
 def test_ranges_are_exact(store: ObjectStore) -> None:
     """One beyond the end is an error, where the library returns less; so is one at the end."""
     data = os.urandom(5000)
-    store.put("x", data)
+    put_bytes(store, "x", data)
 
     assert store.get_ranges("x", [(0, 10), (40, 40), (4000, 5000)]) == [
         data[:10],
@@ -102,7 +110,7 @@ def test_ranges_are_exact(store: ObjectStore) -> None:
 
 def test_near_ranges_are_one_request(s3: ObjectStore, server: ObjectServer) -> None:
     """Those with a gap of less than a MiB."""
-    s3.put("x", bytes(5 << 20))
+    put_bytes(s3, "x", bytes(5 << 20))
     server.requests.clear()
 
     s3.get_ranges("x", [(0, 10), (1000, 2000), (4 << 20, (4 << 20) + 5)])
@@ -119,7 +127,7 @@ def test_a_large_object_is_put_in_parts(
     data = os.urandom(1_300_000)
     server.faults.append(Fault("503", "PUT", "large"))
 
-    s3.put("large", data)
+    put_bytes(s3, "large", data)
 
     assert server.objects["some/prefix/large"].data == data
     assert sum("partNumber" in request for request in server.requests) == 5
@@ -180,7 +188,7 @@ def test_an_unknown_outcome_is_an_error(s3: ObjectStore, server: ObjectServer) -
 def test_reads_are_tried_again(s3: ObjectStore, server: ObjectServer, kind: str) -> None:
     """A short answer is none."""
     data = os.urandom(10_000)
-    s3.put("x", data)
+    put_bytes(s3, "x", data)
     server.faults.append(Fault(kind, "GET"))
 
     assert s3.get("x") == data
@@ -192,7 +200,7 @@ def test_a_store_that_does_not_answer_is_an_error_in_time(
     s3: ObjectStore, server: ObjectServer
 ) -> None:
     """After the time of its attempts."""
-    s3.put("x", b"1")
+    put_bytes(s3, "x", b"1")
     server.choose = lambda *_: Fault("stall", seconds=1)
     start = time.monotonic()
 
@@ -220,7 +228,7 @@ def test_an_object_of_another_size_than_was_put_is_an_error(
     monkeypatch.setattr(ObjectServer, "put", lambda it, name, data: keep(it, name, data[:-1]))
 
     with pytest.raises(StoreError, match="has 4 bytes after 5 were put"):
-        s3.put("x", b"12345")
+        put_bytes(s3, "x", b"12345")
 
 
 def test_a_library_that_is_not_installed_is_named(
@@ -235,7 +243,7 @@ def test_a_library_that_is_not_installed_is_named(
 
 def test_credentials_do_not_travel(s3: ObjectStore) -> None:
     """Neither in pickles nor in texts; each process finds them itself."""
-    s3.put("x", b"1")
+    put_bytes(s3, "x", b"1")
     pickled = pickle.dumps(s3)
 
     assert pickle.loads(pickled).get("x") == b"1"
@@ -259,7 +267,7 @@ def test_an_interrupt_ends_a_wait_at_once(s3: ObjectStore, server: ObjectServer)
 
 def test_a_forked_child_is_refused(store: ObjectStore) -> None:
     """The library hangs there, even with a store of its own."""
-    store.put("x", b"1")
+    put_bytes(store, "x", b"1")
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -279,7 +287,7 @@ def test_a_forked_child_is_refused(store: ObjectStore) -> None:
 @pytest.mark.parametrize("name", ["../x", "a/../b", "/a", "a//b", "a/", "a\n", ".", "\x00"])
 def test_names_that_lead_elsewhere_are_refused(store: ObjectStore, name: str) -> None:
     """Before anything is asked; names may come from a store."""
-    for ask in (store.get, store.delete, store.head, lambda one: store.put(one, b"")):
+    for ask in (store.get, store.delete, store.head, lambda one: put_bytes(store, one, b"")):
         with pytest.raises(InvalidArgument):
             ask(name)
 
@@ -292,6 +300,6 @@ def test_what_is_put_into_a_directory_is_durable(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(type(files), "sync_directory", lambda _, path: synced.append(path))
         store.create("a/b", b"1")
-        store.put("a/c", b"1")
+        put_bytes(store, "a/c", b"1")
 
     assert synced == [str(tmp_path / "a"), str(tmp_path)] * 2

@@ -50,7 +50,15 @@ def archive(
         made = SegmentObject(SYSTEM_FILES, str(directory), base, end)
         name = f"s/{base:020}-1-{base:032x}"
         chain.commit(
-            state, (Add(made.entry(name, store.put(chain.name(name), made.data()).etag)),), 1
+            state,
+            (
+                Add(
+                    made.entry(
+                        name, store.put(chain.name(name), made.parts(), made.object_bytes).etag
+                    )
+                ),
+            ),
+            1,
         )
     return chain, state
 
@@ -81,8 +89,8 @@ def test_partitions_are_directories_with_files(data: Path, store: ObjectModel) -
     """As Kafka names them; what is not of an archive is not there."""
     for number in range(2):
         archive(store, data / f"t-{number}", partition=number)
-    store.put("not an id/0/m/x", b"")
-    store.put(f"{ONE}/x/m/x", b"")
+    store.put("not an id/0/m/x", [b""], len(b""))
+    store.put(f"{ONE}/x/m/x", [b""], len(b""))
     files = ArchiveFiles(store, ROOT, Random(0))
 
     assert sorted(files.list(ROOT)) == [
@@ -195,7 +203,7 @@ def test_a_coarse_index_has_an_entry_for_each_mebibyte(tmp_path: Path) -> None:
 
     import numpy as np
 
-    entries = np.frombuffer(made.data()[start:stop], COARSE_ENTRY).tolist()
+    entries = np.frombuffer(b"".join(made.parts())[start:stop], COARSE_ENTRY).tolist()
     assert 4 <= len(entries) <= 5
     assert entries[0] == (0, 0, -1)
     for (_, before, _), (offset, position, timestamp) in pairwise(entries):
@@ -208,7 +216,7 @@ def test_parts_of_objects_read_as_files(data: st.DataObject) -> None:
     """Whatever was fetched before; nothing outside of the part is returned."""
     store = ObjectModel(Random(0))
     whole = bytes(range(256)) * 8
-    store.put("x", whole)
+    store.put("x", [whole], len(whole))
     start, end = sorted(data.draw(st.tuples(st.integers(0, 2048), st.integers(0, 2048))))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(archive_files, "LOOK_BYTES", data.draw(st.integers(1, 300)))
@@ -233,7 +241,7 @@ def test_parts_of_objects_read_as_files(data: st.DataObject) -> None:
 
 def test_a_scan_takes_few_requests(store: ObjectModel) -> None:
     """And a look few bytes."""
-    store.put("x", bytes(32 << 20))
+    store.put("x", [bytes(32 << 20)], len(bytes(32 << 20)))
     store.requests = 0
     file = ArchiveFile(store, "path", Place("x", 0, 32 << 20))
 

@@ -342,7 +342,7 @@ class Writer:
         data = b"".join(self.log[base:end])
         self.objects += 1
         name = f"s/{base:020}-{self.epoch}-{self.number * 10_000 + self.objects:032x}"
-        self.store.put(one.name(name), data)
+        self.store.put(one.name(name), [data], len(data))
         yield
         size = len(data)
         sections = (size, *[0] * (len(SECTIONS) - 1))

@@ -31,7 +31,7 @@ from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.testing import damage_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from tests.conftest import Enumerated
@@ -233,9 +233,9 @@ class Stopping(ObjectModel):
         self.stop()
         return made
 
-    def put(self, name: str, data: bytes | memoryview) -> ObjectInfo:
+    def put(self, name: str, parts: Iterable[bytes], size_bytes: int) -> ObjectInfo:
         self.stop()
-        made = super().put(name, data)
+        made = super().put(name, parts, size_bytes)
         self.stop()
         return made
 
