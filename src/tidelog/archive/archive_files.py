@@ -21,6 +21,7 @@ from tidelog.env.files import FileStat, WholeFiles
 from tidelog.env.read_only_file import ReadOnlyFile
 from tidelog.errors import CorruptArchive, InvariantError
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadata
+from tidelog.records.batch import INT32_MAX
 from tidelog.segment.filenames import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -341,4 +342,7 @@ def _uuid(name: str) -> UUID | None:
 
 
 def _is_number(name: str) -> bool:
-    return name.isascii() and name.isdigit() and len(name) <= 10 and str(int(name)) == name
+    """Return whether a directory is that of a partition's number."""
+    return (
+        name.isascii() and name.isdigit() and str(int(name[:12])) == name and int(name) <= INT32_MAX
+    )

@@ -90,7 +90,8 @@ def test_partitions_are_directories_with_files(data: Path, store: ObjectModel) -
     for number in range(2):
         archive(store, data / f"t-{number}", partition=number)
     store.put("not an id/0/m/x", [b""], len(b""))
-    store.put(f"{ONE}/x/m/x", [b""], len(b""))
+    for other in ("x", "01", "-1", str(2**31), "9" * 5000, "²"):
+        store.put(f"{ONE}/{other}/m/{1:020}", [b""], 0)
     files = ArchiveFiles(store, ROOT, Random(0))
 
     assert sorted(files.list(ROOT)) == [
