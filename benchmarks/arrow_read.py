@@ -6,9 +6,10 @@ without a broker; a query of DuckDB, and one of Polars where it is installed, ov
 ``tidelog.arrow.dataset``, beside the same over the file, on one thread each; one that filters by
 offset, of which both have to read a hundredth; and ``tidelog.arrow.write`` of the table, durable,
 beside a Parquet file that is synced. Records of 100 B and 1 KB in four partitions; files are in the
-page cache. Goals, by CPU time: at 100 B half of Parquet's speed, and 0.4 of it for a query. Two
-threads should be 1.7 times one by time; two that only copy memory are measured beside them, and a
-topic compressed by zstd, where decoding weighs more.
+page cache. With Kafka's jars (`make peer`) a running broker's topic as a table, beside aiokafka's
+consumer. Goals, by CPU time: at 100 B half of Parquet's speed, 0.4 of it for a query, and 10 times
+aiokafka's. Two threads should be 1.7 times one by time; two that only copy memory are measured
+beside them, and a topic compressed by zstd, where decoding weighs more.
 
     .venv/bin/python benchmarks/arrow_read.py [--records N] [--rounds N]
 """
@@ -16,6 +17,7 @@ topic compressed by zstd, where decoding weighs more.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import random
 import sys
@@ -31,7 +33,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from aiokafka import AIOKafkaConsumer
 from aiokafka.record.memory_records import MemoryRecords
+from kafka_broker import Broker, is_installed
 from measure import Goals, heading, measure
 
 import tidelog
@@ -47,7 +51,7 @@ TOPIC = "t"
 PARTITIONS = 4
 COLUMNS = ["key", "value", "partition", "offset", "timestamp"]
 START_MS = 1_750_000_000_000
-TABLE_GOAL, QUERY_GOAL, THREADS_GOAL = 0.5, 0.4, 1.7
+TABLE_GOAL, QUERY_GOAL, LOOP_GOAL, THREADS_GOAL = 0.5, 0.4, 10, 1.7
 COPIED_BYTES = 64 << 20
 QUERY = """
     SELECT partition, count(*), max("offset"), min(timestamp), max(octet_length(value))
@@ -220,6 +224,56 @@ def compare_threads(folder: Path, records: int, rounds: int) -> None:
     print(f"two threads, zstd: {zstd:.2f} times one, by time; one: {rate} M records a second")
 
 
+async def consumed(server: str, records: int) -> pa.Table:
+    """Return a table of what aiokafka's consumer receives of the topic."""
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    partitions: list[int] = []
+    offsets: list[int] = []
+    times: list[int] = []
+    consumer = AIOKafkaConsumer(TOPIC, bootstrap_servers=server, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        while len(keys) < records:
+            for got in (await consumer.getmany(timeout_ms=1000)).values():
+                for record in got:
+                    keys.append(record.key)
+                    values.append(record.value)
+                    partitions.append(record.partition)
+                    offsets.append(record.offset)
+                    times.append(record.timestamp)
+    finally:
+        await consumer.stop()
+    names = ("key", "value", "partition", "offset", "timestamp")
+    return pa.table(dict(zip(names, (keys, values, partitions, offsets, times), strict=True)))
+
+
+def compare_consumer(records: int, rounds: int, goals: Goals) -> None:
+    """Compare with aiokafka's consumer, which asks a broker for what tidelog reads beside it."""
+    with tempfile.TemporaryDirectory() as folder:
+        broker = Broker(Path(folder))
+        with broker.running():
+            broker.create(TOPIC, PARTITIONS)
+            broker.fill(TOPIC, records, min(SIZES))
+
+            def read() -> pa.Table:
+                # A broker writes its high watermarks to a file every five seconds.
+                return tidelog.arrow.read_table(
+                    broker.directory, TOPIC, columns=COLUMNS, threads=1, read_up_to="logEnd"
+                )
+
+            assert read().num_rows == records
+            functions = {
+                "tidelog": read,
+                "aiokafka": lambda: asyncio.run(consumed(broker.server, records)),
+            }
+            found = measure(functions, rounds=rounds)
+    print(f"{records:,} records of {min(SIZES)} B of a running broker, million records a second:")
+    for name, timing in found.items():
+        print(f"  {name:24}{timing.rate(records)}")
+    goals.at_least(LOOP_GOAL, "table beside aiokafka", found["tidelog"], found["aiokafka"])
+
+
 SIZES = (100, 1_000)
 
 
@@ -238,6 +292,8 @@ def main() -> int:
             compare(folder, records, size, arguments.rounds, goals)
             if size == min(SIZES):
                 compare_threads(folder, records, arguments.rounds)
+    if is_installed():
+        compare_consumer(arguments.records // 10, min(arguments.rounds, 3), goals)
     return goals.status
 
 
