@@ -1,6 +1,6 @@
-"""A topic of 10 GB as a table, in bounded memory, also by readers that stop or wait in its middle.
+"""A topic of 10 GB as a table in 300 MiB, also by readers that stop or wait in its middle.
 
-What Python, Arrow and the compiled kernels take, 190 MiB, is not counted.
+Python, Arrow and the compiled kernels take 190 of them.
 """
 
 from __future__ import annotations
@@ -20,19 +20,17 @@ if TYPE_CHECKING:
 
 VALUE_BYTES = 10_000
 ROWS = 1_000_000
-MAX_MIB = 250
+MAX_MIB = 300
+OF_A_WRITE = 100
+"""What a write takes beside: its buffer of 64 MiB, and what is encoded of it."""
+
 MEASURED = """
 import sys, time
 import tidelog.arrow
-def mib(name):
-    (line,) = [line for line in open("/proc/self/status") if line.startswith(name)]
-    return int(line.split()[1]) >> 10
 path = sys.argv[1]
-tidelog.arrow.read_table(path, 't', end_offsets=200)
-import tidelog.kernels.decode_kernel, tidelog.kernels.encode_kernel
-before = mib("VmRSS:")
 {body}
-print(mib("VmHWM:") - before)
+(line,) = [line for line in open("/proc/self/status") if line.startswith("VmHWM:")]
+print(int(line.split()[1]) >> 10)
 """
 BODIES = {
     "a loop": "print(sum(len(rows) for rows in tidelog.arrow.read(path, 't')))",
@@ -98,4 +96,5 @@ def test_ten_gigabytes_are_read_in_bounded_memory(large: Path, name: str) -> Non
     count, mib = map(int, printed)
     wanted = COUNTS.get(name, ROWS)
     assert count == wanted if wanted is not None else count > 0
-    assert mib <= MAX_MIB, f"{name}: {mib} MiB"
+    most = MAX_MIB + (OF_A_WRITE if name == "a write" else 0)
+    assert mib <= most, f"{name}: {mib} MiB"

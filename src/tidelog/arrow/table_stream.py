@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 DEFAULT_THREADS: Final = 2
 
-PORTION_BYTES: Final = 4 << 20
+READ_BYTES: Final = 2 << 20
+"""Bytes of a log that are read at once; those that are decoded ahead stay in memory."""
+
+PORTION_BYTES: Final = 2 << 20
 """About the bytes of tables that are made of batches which a thread decodes at once."""
 
 AHEAD_BYTES: Final = 2 * PORTION_BYTES
@@ -137,7 +140,9 @@ class TableStream:
         log, start, end = part
         since_ms = self.times.since_ms
         with log:
-            for piece in log.decodable_pieces(start, end, committed=self.committed):
+            for piece in log.decodable_pieces(
+                start, end, committed=self.committed, piece_bytes=READ_BYTES
+            ):
                 if self.times.is_all:
                     yield piece
                     continue

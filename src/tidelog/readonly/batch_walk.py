@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from tidelog.records.file_records import Piece
 
 
+PIECE_BYTES: Final = 8 << 20
+"""Bytes read at a time: in a Spark worker, what is done once a piece weighs more than caches."""
+
+
 def walk_range(
     files: PartitionFiles,
     start: int,
@@ -34,9 +38,10 @@ def walk_range(
     *,
     log_end_offset: int,
     check_crc: bool,
+    piece_bytes: int = PIECE_BYTES,
     on_damage: OnDamage | None = None,
 ) -> Iterator[Piece]:
-    """Yield pieces of batches that hold offsets of ``[start, end)``.
+    """Yield pieces of batches, of about ``piece_bytes``, that hold offsets of ``[start, end)``.
 
     The first batch is found by headers, so bad ones before it do not matter. Where files have
     changed, or a batch is bad, the walk continues in a new snapshot. Bad bytes at or behind
@@ -49,12 +54,13 @@ def walk_range(
             row show it.
         KafkaStorageError: the log was truncated or deleted meanwhile, or changes too fast.
     """
-    walk = _Walk(files, start, end, log_end_offset, check_crc=check_crc, on_damage=on_damage)
+    walk = _Walk(
+        *(files, start, end, log_end_offset),
+        check_crc=check_crc,
+        piece_bytes=piece_bytes,
+        on_damage=on_damage,
+    )
     yield from walk.pieces()
-
-
-_PIECE_BYTES: Final = 8 << 20
-"""Bytes read at a time: in a Spark worker, what is done once a piece weighs more than caches."""
 
 
 class _Walk:
@@ -68,6 +74,7 @@ class _Walk:
         log_end_offset: int,
         *,
         check_crc: bool,
+        piece_bytes: int,
         on_damage: OnDamage | None,
     ) -> None:
         self._files = files
@@ -75,6 +82,7 @@ class _Walk:
         self._end = end
         self._log_end_offset = log_end_offset
         self._check_crc = check_crc
+        self._piece_bytes = piece_bytes
         self._truncated_to: int | None = None
         self._renewals = 0
         self._damage: CorruptMessage | None = None
@@ -164,7 +172,7 @@ class _Walk:
 
     def _pieces_of(self, records: FileRecords) -> Iterator[Piece]:
         """Yield the pieces that hold offsets of the rest of the range."""
-        for piece in records.whole_pieces(_PIECE_BYTES, check_crc=self._check_crc):
+        for piece in records.whole_pieces(self._piece_bytes, check_crc=self._check_crc):
             if found := piece.between(self._start, self._end):
                 yield found
             if piece.batches.next_offset >= self._end:

@@ -22,7 +22,7 @@ from tidelog.errors import (
 )
 from tidelog.lazy import np
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
-from tidelog.readonly.batch_walk import walk_range
+from tidelog.readonly.batch_walk import PIECE_BYTES, walk_range
 from tidelog.readonly.checkpoints import NO_LINES, Checkpoints, Lines
 from tidelog.readonly.held_files import SnapshotOutdated
 from tidelog.readonly.log_end import find_end
@@ -355,6 +355,7 @@ class ReadOnlyLog:
         *,
         committed: bool = False,
         check_crc: bool = True,
+        piece_bytes: int = PIECE_BYTES,
     ) -> Iterator[Piece]:
         """Yield pieces of whole, checked batches that hold offsets of ``[start, end)``.
 
@@ -367,6 +368,7 @@ class ReadOnlyLog:
             committed: leave out the batches of aborted transactions. The caller sees to it that the
                 range ends at or below the last stable offset.
             check_crc: compare checksums; without, only lengths and formats are checked.
+            piece_bytes: how many bytes to read at once; a larger batch makes a larger piece.
 
         Raises:
             OffsetOutOfRange: the range does not lie in the log.
@@ -376,13 +378,20 @@ class ReadOnlyLog:
         """
         start, end = self._range(start_offset, end_offset, committed=committed)
         if not committed:
-            yield from self._all_pieces(start, end, check_crc=check_crc)
+            yield from self._all_pieces(start, end, check_crc=check_crc, piece_bytes=piece_bytes)
             return
-        for piece, is_shown in self._shown_pieces(start, end, check_crc=check_crc):
+        shown = self._shown_pieces(start, end, check_crc=check_crc, piece_bytes=piece_bytes)
+        for piece, is_shown in shown:
             yield piece._replace(batches=piece.batches.select(is_shown))
 
     def decodable_pieces(
-        self, start_offset: int, end_offset: int, *, committed: bool = False, check_crc: bool = True
+        self,
+        start_offset: int,
+        end_offset: int,
+        *,
+        committed: bool = False,
+        check_crc: bool = True,
+        piece_bytes: int = PIECE_BYTES,
     ) -> Iterator[Piece]:
         """Yield what ``pieces`` yields, without batches that do not decode if damage is skipped.
 
@@ -391,7 +400,10 @@ class ReadOnlyLog:
         from tidelog.records.decoding.decoded import undecodable
 
         for piece in self.pieces(
-            start_offset, end_offset, committed=committed, check_crc=check_crc
+            *(start_offset, end_offset),
+            committed=committed,
+            check_crc=check_crc,
+            piece_bytes=piece_bytes,
         ):
             bad = {} if self._on_damage is None else undecodable(piece)
             for at, reason in bad.items():
@@ -618,7 +630,7 @@ class ReadOnlyLog:
             self._on_damage = reported
 
     def _shown_pieces(
-        self, start: int, end: int, *, check_crc: bool = True
+        self, start: int, end: int, *, check_crc: bool = True, piece_bytes: int = PIECE_BYTES
     ) -> Iterator[tuple[Piece, Bools]]:
         """Yield each piece, and which of its batches a reader of committed records is shown."""
         from tidelog.log.reading.committed import AbortedFilter
@@ -626,13 +638,16 @@ class ReadOnlyLog:
         # A marker beyond the range may say that a transaction in it was aborted.
         replayed = self._replayed(start, self.log_end_offset, until_decided=end)
         shown_by = AbortedFilter(replayed.transactions.aborted_from(start))
-        for piece in self._all_pieces(start, end, check_crc=check_crc):
+        found = self._all_pieces(start, end, check_crc=check_crc, piece_bytes=piece_bytes)
+        for piece in found:
             yield piece, shown_by.is_shown(piece.batches)
         bad = self.damage_at(end, committed=True)
         if bad is not None:
             raise bad
 
-    def _all_pieces(self, start: int, end: int, *, check_crc: bool = True) -> Iterator[Piece]:
+    def _all_pieces(
+        self, start: int, end: int, *, check_crc: bool = True, piece_bytes: int = PIECE_BYTES
+    ) -> Iterator[Piece]:
         """Yield all pieces, and take note of holes between segments."""
         before, reached = "", start
         for piece in walk_range(
@@ -641,6 +656,7 @@ class ReadOnlyLog:
             end,
             log_end_offset=self.log_end_offset,
             check_crc=check_crc,
+            piece_bytes=piece_bytes,
             on_damage=self._on_damage and self._noting_skipped,
         ):
             if piece.path != before:
