@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from tidelog.arrow.decode import ArrowDecoder
 from tidelog.arrow.schema import select
 from tidelog.errors import TidelogError
+from tidelog.readonly.batch_walk import PIECE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 DEFAULT_THREADS: Final = 2
 
 READ_BYTES: Final = 2 << 20
-"""Bytes of a log that are read at once; those that are decoded ahead stay in memory."""
+"""Bytes of a log that are read at once for other threads: they stay in memory until decoded."""
 
 PORTION_BYTES: Final = 2 << 20
 """About the bytes of tables that are made of batches which a thread decodes at once."""
@@ -139,9 +140,10 @@ class TableStream:
         """Yield the pieces of a range, without the batches in which nothing is late enough."""
         log, start, end = part
         since_ms = self.times.since_ms
+        size = READ_BYTES if self.threads > 1 else PIECE_BYTES
         with log:
             for piece in log.decodable_pieces(
-                start, end, committed=self.committed, piece_bytes=READ_BYTES
+                start, end, committed=self.committed, piece_bytes=size
             ):
                 if self.times.is_all:
                     yield piece
