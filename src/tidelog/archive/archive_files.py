@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 from uuid import UUID
@@ -33,7 +34,7 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Mapping  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from collections.abc import Buffer, Iterable, Iterator, Mapping  # type: ignore[attr-defined]  # Buffer: 3.12+
     from random import Random
 
     from tidelog.archive.chain_state import ChainState
@@ -101,28 +102,20 @@ class ArchiveFiles(WholeFiles):
         """Open a file of the archive."""
         if mode != "r":
             self._refuse(path)
-        directory, name = self._split(path)
-        found = self._entries(directory, path).get(name)
-        if found is None:
-            kind = errno.EISDIR if self._is_directory(path) else errno.ENOENT
-            raise OSError(kind, os.strerror(kind), path)
-        return ArchiveFile(self._store, path, found)
+        if self._is_directory(path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        return ArchiveFile(self._store, path, self._file(path))
 
     def list(self, path: str) -> list[str]:
         """Return the names in a directory."""
         below = self._below(path)
-        if below is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return [*([] if below else self.states()), *self._entries(below, path)]
 
     def stat(self, path: str) -> FileStat:
         """Return size and kind; objects have no time of their own."""
         if self._is_directory(path):
             return FileStat(0, 0, is_directory=True)
-        directory, name = self._split(path)
-        found = self._entries(directory, path).get(name)
-        if found is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        found = self._file(path)
         size = len(found) if isinstance(found, bytes) else found.size_bytes
         return FileStat(size, 0, is_directory=False)
 
@@ -162,30 +155,29 @@ class ArchiveFiles(WholeFiles):
 
     # What there is
 
-    def _below(self, path: str) -> str | None:
-        """Return a path below the root, None for others."""
+    def _below(self, path: str) -> str:
+        """Return a path below the root; FileNotFoundError for others."""
         given = path.rstrip("/")
-        if given == self.root:
-            return ""
-        return given[len(self.root) + 1 :] if given.startswith(f"{self.root}/") else None
-
-    def _split(self, path: str) -> tuple[str, str]:
-        below = self._below(path)
-        if below is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        directory, _, name = below.rpartition("/")
-        return directory, name
+        if given != self.root and not given.startswith(f"{self.root}/"):
+            raise _missing(path)
+        return given[len(self.root) + 1 :]
 
     def _is_directory(self, path: str) -> bool:
         below = self._below(path)
-        return below == "" or (below is not None and below in self.states())
+        return not below or below in self.states()
+
+    def _file(self, path: str) -> Place | bytes:
+        """Return where a file is; FileNotFoundError if there is none."""
+        directory, _, name = self._below(path).rpartition("/")
+        found = self._entries(directory, path).get(name)
+        if found is None:
+            raise _missing(path)
+        return found
 
     def _found(self) -> dict[str, tuple[UUID, ChainState]]:
         found: dict[str, tuple[UUID, ChainState]] = {}
-        for topic_id in map(_uuid, self._store.directories()):
-            numbers = [] if topic_id is None else self._store.directories(str(topic_id))
-            for number in filter(_is_number, numbers):
-                assert topic_id is not None
+        for topic_id in _topic_ids(self._store.directories()):
+            for number in filter(_is_number, self._store.directories(str(topic_id))):
                 state = Chain(self._store, topic_id, int(number), self._rng).read()
                 if state.version == 0 or state.is_deleted:
                     continue
@@ -207,7 +199,7 @@ class ArchiveFiles(WholeFiles):
                 elif directory in self.states():
                     self._files[directory] = _files_of(*self.states()[directory], directory)
                 else:
-                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+                    raise _missing(path)
             return self._files[directory]
 
     def _checkpoints(self) -> dict[str, Place | bytes]:
@@ -332,17 +324,20 @@ class ArchiveFile(ReadOnlyFile):
             raise OSError(errno.EBADF, "file is closed", self._path)
 
 
-def _uuid(name: str) -> UUID | None:
-    """Return a topic id from its directory; None for what is not ours."""
-    try:
-        found = UUID(name)
-    except ValueError:
-        return None
-    return found if str(found) == name else None
+def _missing(path: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+def _topic_ids(names: Iterable[str]) -> Iterator[UUID]:
+    """Yield the topic ids among the names of directories; the others are not ours."""
+    for name in names:
+        with suppress(ValueError):
+            if str(UUID(name)) == name:
+                yield UUID(name)
 
 
 def _is_number(name: str) -> bool:
-    """Return whether a directory is that of a partition's number."""
+    """Return whether the name of a directory is a partition number."""
     return (
         name.isascii() and name.isdigit() and str(int(name[:12])) == name and int(name) <= INT32_MAX
     )

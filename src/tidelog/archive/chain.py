@@ -114,12 +114,10 @@ class Chain:
         """
         nonce = f"{self._rng.getrandbits(128):032x}"
         delta = Delta(state.version + 1, nonce, claim_epoch, tuple(operations))
-        after = copy_of(state)
-        after.apply(delta)
+        state.copy().apply(delta)  # what contradicts the state must not reach the store
         if not self._store.create(self.name(version_name(delta.version)), delta.to_line()):
             raise ArchiveOvertaken(f"another writer has committed version {delta.version}")
-        for name in ChainState.__dataclass_fields__:
-            setattr(state, name, getattr(after, name))
+        state.apply(delta)
 
     def write_runs(self, version: int) -> list[str]:
         """Write the runs that end at a version, if some do; return their names."""
@@ -163,14 +161,6 @@ class Chain:
     def _delta(self, version: int) -> Delta:
         name = self.name(version_name(version))
         return _checked(parse_line(self._store.get(name), name), version, name)
-
-
-def copy_of(state: ChainState) -> ChainState:
-    """Return a state that can be changed without changing the other."""
-    made = ChainState(**{name: getattr(state, name) for name in ChainState.__dataclass_fields__})
-    made.entries, made.skips = [*state.entries], [*state.skips]
-    made.removed = dict(state.removed)
-    return made
 
 
 def _checked(delta: Delta, version: int, name: str) -> Delta:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tidelog.archive.deltas import Add, Claim, Deleted, Drop, Remove, Skip, Start
@@ -42,6 +42,12 @@ class ChainState:
     start_why: str = ""
     end: int = 0
     is_deleted: bool = False
+
+    def copy(self) -> ChainState:
+        """Return a state that can be changed without changing this one."""
+        return replace(
+            self, entries=[*self.entries], removed=dict(self.removed), skips=[*self.skips]
+        )
 
     def entry_at(self, offset: int) -> Entry | None:
         """Return the live segment that holds an offset; None if none does."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tidelog.codec.checkpoint_file import replace_file_by
 from tidelog.datadir.versioned_file import read_versioned
 
 if TYPE_CHECKING:
@@ -19,21 +19,18 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
 
 _VERSION: Final = 1
-_NEW_SUFFIX: Final = ".new"
 
 
 class ClaimFile(NamedTuple):
     """What a log knows of its archive without the store.
 
-    ``incarnation`` is the one of its last claim, ``before`` that of the claim before, which holds
-    if the last one was not committed. ``start`` and ``end`` are the archive's, as last seen.
+    ``incarnation`` is that of its last claim, ``before`` that of the previous one, which holds
+    if the last one was not committed.
     """
 
     incarnation: str
     before: str
     inode: int
-    start: int = 0
-    end: int = 0
 
     def names(self, incarnation: str) -> bool:
         """Return whether a claim of this incarnation is of this log."""
@@ -58,22 +55,18 @@ def read_claim(fs: FileSystem, path: str) -> ClaimFile | None:
     return found if found.inode == inode else None
 
 
-def write_claim(fs: FileSystem, path: str, claim: ClaimFile) -> ClaimFile:
-    """Replace the file durably by a new one, which has an inode of its own; return what it says."""
-    made = path + _NEW_SUFFIX
-    with closing(fs.open(made, "w")) as file:
-        written = claim._replace(inode=fs.stat(made).inode)
-        data = json.dumps({"version": _VERSION, **written._asdict()}).encode()
-        file.truncate(0)
-        file.pwrite(data, 0)
-        file.sync()
-    fs.rename(made, path)
-    fs.sync_directory(os.path.dirname(path))
-    return written
+def write_claim(fs: FileSystem, path: str, incarnation: str, before: str) -> None:
+    """Replace the file durably by a new one, which names its own inode."""
+
+    def content(made: str) -> bytes:
+        claim = ClaimFile(incarnation, before, fs.stat(made).inode)
+        return json.dumps({"version": _VERSION, **claim._asdict()}).encode()
+
+    replace_file_by(fs, path, content)
 
 
 def _parsed(content: Any) -> ClaimFile:  # noqa: ANN401 - whatever JSON holds
-    inode, start, end = (int(content[name]) for name in ("inode", "start", "end"))
-    if min(inode, start, end) < 0:
-        raise ValueError(f"{min(inode, start, end)} is not a number from 0 on")
-    return ClaimFile(str(content["incarnation"]), str(content["before"]), inode, start, end)
+    inode = int(content["inode"])
+    if inode < 0:
+        raise ValueError(f"{inode} is not an inode")
+    return ClaimFile(str(content["incarnation"]), str(content["before"]), inode)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tidelog.archive.chain import Chain
 from tidelog.archive.chain_state import ChainState
-from tidelog.archive.claim_file import ClaimFile, claim_file, read_claim, write_claim
+from tidelog.archive.claim_file import claim_file, read_claim, write_claim
 from tidelog.archive.deltas import Add, Claim, Start
-from tidelog.archive.segment_object import SegmentObject
+from tidelog.archive.segment_object import SegmentObject, segment_facts
 from tidelog.errors import ArchiveDiverged, ArchiveOvertaken, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Copier:
         # Of a log that is taken over, the claim before is another's: it must not pass for ours.
         before = state.incarnation if is_ours else ""
         # Durable before the claim: a claim that this file does not name would be nobody's.
-        write_claim(self._fs, self._path, ClaimFile(fresh, before, 0, state.start, state.end))
+        write_claim(self._fs, self._path, fresh, before)
         operations: list[Operation] = [Claim(fresh, self._log.topic, dict(self._log.config))]
         if not state.version and self._log.log_start_offset:
             operations.append(Start(self._log.log_start_offset, "log start"))
@@ -142,15 +142,12 @@ class Copier:
         for entry in self.state.entries:
             here = local.get(entry.base_offset)
             if here is None:
-                if any(
-                    one.base_offset < entry.end_offset <= one.end_offset for one in local.values()
-                ):
+                if any(_overlap(one, entry) for one in local.values()):
                     raise self._diverged(entry)
                 continue
-            made = SegmentObject(self._fs, self._log.directory, here.base_offset, here.end_offset)
-            if made.entry(entry.name, entry.etag) != entry._replace(
-                epochs=made.entry(entry.name, "").epochs, opened=made.entry(entry.name, "").opened
-            ):
+            facts = segment_facts(self._fs, self._log.directory, *here)
+            found = here.end_offset, facts.size_bytes, facts.crc32c
+            if found != (entry.end_offset, entry.size_bytes, entry.crc32c):
                 raise self._diverged(entry)
         last = max((one.end_offset for one in local.values()), default=None)
         if self.state.entries and last is not None and last < self.state.end:

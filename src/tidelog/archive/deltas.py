@@ -32,7 +32,7 @@ _NONCE: Final = re.compile(r"[0-9a-f]{32}")
 class Entry(NamedTuple):
     """One closed segment in the archive.
 
-    Offsets are ``[base_offset, end_offset)``. ``size_bytes`` and ``crc32c`` are those of the
+    Offsets are ``[base_offset, end_offset)``. ``size_bytes`` and ``crc32c`` describe the
     ``.log`` file; ``sections`` have the length of each part of the object, in the order of
     ``SECTIONS``. ``epochs`` are leader epochs with the offsets at which they begin, and ``opened``
     the producers with a transaction that is open at the end, with its first offset.

@@ -29,7 +29,7 @@ from tidelog.segment.filenames import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidelog.env.files import FileSystem, OpenFile
+    from tidelog.env.files import FileSystem
 
 COARSE_BYTES: Final = 1 << 20
 """A coarse index has an entry for about as many bytes of the log."""
@@ -41,9 +41,10 @@ _READ_BYTES: Final = 1 << 20
 class SegmentFacts(NamedTuple):
     """What a walk over a segment's batches finds; the time is in ms, -1 if no record has one."""
 
-    coarse: bytes
+    size_bytes: int
     crc32c: int
     max_timestamp: int
+    coarse: bytes
 
 
 class SegmentObject:
@@ -65,9 +66,7 @@ class SegmentObject:
         self._log = log_file(directory, base_offset)
         self.base_offset: Final = base_offset
         self.end_offset: Final = end_offset
-        with closing(fs.open(self._log)) as file:
-            self._size = file.size()
-            self.facts: Final = _walked(file, OffsetBounds.of_segment(base_offset, end_offset))
+        self._facts = segment_facts(fs, directory, base_offset, end_offset)
         self._epochs = _epochs(fs, directory, end_offset)
         snapshot = self._small(producer_snapshot_file(directory, end_offset))
         self._opened = tuple(
@@ -76,7 +75,7 @@ class SegmentObject:
             if one.txn_first_offset >= 0
         )
         self._small_parts = (
-            self.facts.coarse,
+            self._facts.coarse,
             self._small(transaction_index_file(directory, base_offset)),
             snapshot,
             pack_leader_epochs(self._epochs),
@@ -87,7 +86,7 @@ class SegmentObject:
     @property
     def object_bytes(self) -> int:
         """The size of the object."""
-        return self._size + sum(map(len, self._small_parts))
+        return self._facts.size_bytes + sum(map(len, self._small_parts))
 
     def entry(self, name: str, etag: str) -> Entry:
         """Return what the archive says of it, once it is there under a name."""
@@ -95,11 +94,11 @@ class SegmentObject:
             name,
             self.base_offset,
             self.end_offset,
-            self.facts.max_timestamp,
-            self._size,
-            self.facts.crc32c,
+            self._facts.max_timestamp,
+            self._facts.size_bytes,
+            self._facts.crc32c,
             etag,
-            (self._size, *map(len, self._small_parts)),
+            (self._facts.size_bytes, *map(len, self._small_parts)),
             self._epochs,
             self._opened,
         )
@@ -107,8 +106,8 @@ class SegmentObject:
     def parts(self) -> Iterator[bytes]:
         """Yield the object's bytes, about a MiB at a time."""
         with closing(self._fs.open(self._log)) as file:
-            for start in range(0, self._size, _READ_BYTES):
-                yield file.pread(min(_READ_BYTES, self._size - start), start)
+            for start in range(0, self._facts.size_bytes, _READ_BYTES):
+                yield file.pread(min(_READ_BYTES, self._facts.size_bytes - start), start)
         yield from self._small_parts
 
     def _small(self, path: str) -> bytes:
@@ -119,26 +118,31 @@ class SegmentObject:
             return b""
 
 
-def _walked(file: OpenFile, bounds: OffsetBounds) -> SegmentFacts:
-    """Check every batch; return the coarse index, the checksum of all bytes, and more."""
-    records = FileRecords(file, bounds=bounds)
+def segment_facts(
+    fs: FileSystem, directory: str, base_offset: int, end_offset: int
+) -> SegmentFacts:
+    """Check every batch of a closed segment, and return what is found of them, in one read.
+
+    Arguments and errors as ``SegmentObject``.
+    """
+    bounds = OffsetBounds.of_segment(base_offset, end_offset)
     coarse: list[tuple[int, int, int]] = []
-    largest, indexed = NO_TIMESTAMP, 0
-    for piece in records.whole_pieces(check_crc=True):
-        batches = piece.batches
-        times = np.maximum.accumulate(np.maximum(batches.max_timestamp, largest))
-        for number in np.flatnonzero(batches.position >= indexed).tolist():
-            position = batches.position.item(number)
-            if position < indexed:
-                continue
-            before = times.item(number - 1) if number else largest
-            coarse.append((batches.base_offset.item(number), position, before))
-            indexed = position + COARSE_BYTES
-        largest = times.item(-1)
-    checksum = 0
-    for start in range(0, file.size(), _READ_BYTES):
-        checksum = crc32c(file.pread(_READ_BYTES, start), checksum)
-    return SegmentFacts(np.array(coarse, COARSE_ENTRY).tobytes(), checksum, largest)
+    largest, indexed, checksum = NO_TIMESTAMP, 0, 0
+    with closing(fs.open(log_file(directory, base_offset))) as file:
+        size_bytes = file.size()
+        for piece in FileRecords(file, bounds=bounds).whole_pieces(check_crc=True):
+            batches = piece.batches
+            times = np.maximum.accumulate(np.maximum(batches.max_timestamp, largest))
+            for number in np.flatnonzero(batches.position >= indexed).tolist():
+                position = batches.position.item(number)
+                if position < indexed:
+                    continue
+                before = times.item(number - 1) if number else largest
+                coarse.append((batches.base_offset.item(number), position, before))
+                indexed = position + COARSE_BYTES
+            largest = times.item(-1)
+            checksum = crc32c(piece.data[: batches.next_position - piece.data_position], checksum)
+    return SegmentFacts(size_bytes, checksum, largest, np.array(coarse, COARSE_ENTRY).tobytes())
 
 
 def _epochs(fs: FileSystem, directory: str, end_offset: int) -> tuple[tuple[int, int], ...]:

@@ -139,23 +139,31 @@ def read_small_file(fs: FileSystem, path: str, max_bytes: int = MAX_FILE_BYTES) 
 
 
 def replace_file(fs: FileSystem, path: str, data: Buffer) -> None:
-    """Replace the content of ``path`` by ``data``, durably and atomically, via ``<path>.tmp``.
-
-    An error leaves the old file, and the temporary one is deleted. The exception is an error from
-    the last step, the sync of the directory: the new file is then in place but may not be durable.
+    """Replace the content of ``path`` by ``data``; see ``replace_file_by``.
 
     Raises KafkaStorageError for more than ``MAX_FILE_BYTES``, which no reader would take.
-
-    Source: Kafka CheckpointFile.write, Utils.atomicMoveWithFallback.
     """
     size = len(data)
     if size > MAX_FILE_BYTES:
         raise KafkaStorageError(f"{path} would have {size:,} bytes; {MAX_FILE_BYTES:,} are allowed")
+    replace_file_by(fs, path, lambda _: data)
+
+
+def replace_file_by(fs: FileSystem, path: str, content: Callable[[str], Buffer]) -> None:
+    """Replace the content of ``path``, durably and atomically, via ``<path>.tmp``.
+
+    ``content`` returns the new one; it gets the path of the temporary file, which is empty.
+
+    An error leaves the old file, and the temporary one is deleted. The exception is an error from
+    the last step, the sync of the directory: the new file is then in place but may not be durable.
+
+    Source: Kafka CheckpointFile.write, Utils.atomicMoveWithFallback.
+    """
     temporary = path + TEMPORARY_SUFFIX
     try:
         with closing(fs.open(temporary, "w")) as file:
             file.truncate(0)
-            file.pwrite(data, 0)
+            file.pwrite(content(temporary), 0)
             # Before the rename: else a power cut could leave an empty file under the real name.
             file.sync()
         fs.rename(temporary, path)

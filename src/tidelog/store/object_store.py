@@ -163,13 +163,18 @@ class ObjectStore:
             else:
                 self._make_durable(name)
                 return True
-            # The answer may have been lost, and the library have sent the object twice.
+            # The answer may have been lost, and the library have sent the object twice; or an
+            # earlier attempt created it, and failed to make it durable.
             try:
-                return self.get(name) == data
+                is_ours = self.get(name) == data
             except ObjectNotFound as gone:
                 problem = problem or gone
             except StoreUnavailable as error:
                 problem = error
+            else:
+                if is_ours:
+                    self._make_durable(name)
+                return is_ours
         raise StoreUnavailable(f"whether {self._place(name)} was created is unknown: {problem}")
 
     def put(self, name: str, parts: Iterable[bytes], size_bytes: int) -> ObjectInfo:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import signal
@@ -290,6 +291,25 @@ def test_names_that_lead_elsewhere_are_refused(store: ObjectStore, name: str) ->
     for ask in (store.get, store.delete, store.head, lambda one: put_bytes(store, one, b"")):
         with pytest.raises(InvalidArgument):
             ask(name)
+
+
+def test_a_creation_that_was_not_made_durable_is_when_it_is_repeated(tmp_path: Path) -> None:
+    """It is found to be ours; the sync that failed is still owed."""
+    store = ObjectStore(tmp_path.as_uri())
+    synced: list[str] = []
+
+    def fail(_: object, path: str) -> None:
+        raise OSError(errno.EIO, "the disk failed", path)
+
+    files = type(SYSTEM_FILES)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(files, "sync_directory", fail)
+        with pytest.raises(StoreUnavailable, match="the disk failed"):
+            store.create("a", b"1")
+        patched.setattr(files, "sync_directory", lambda _, path: synced.append(path))
+        assert store.create("a", b"1") is True
+
+    assert synced == [str(tmp_path)]
 
 
 def test_what_is_put_into_a_directory_is_durable(tmp_path: Path) -> None:

@@ -194,6 +194,18 @@ def test_a_log_that_lost_records_does_not_continue(
     assert {name for name in store.objects if "/s/" in name} <= before.keys()
 
 
+def test_indexes_that_were_built_again_are_no_other_history(store: ObjectModel, data: Path) -> None:
+    """Nor is a leader epoch that the log start has passed: records are compared, by checksum."""
+    copier(store, data).copy()
+    for path in (data / "t-0").glob("*.index"):
+        path.write_bytes(b"")
+    (data / "t-0" / "leader-epoch-checkpoint").write_text("0\n0\n")
+    append(data, 20)
+
+    assert copier(store, data).copy()
+    check_archived(store, data)
+
+
 def test_a_damaged_segment_stops_the_copy_before_it(store: ObjectModel, data: Path) -> None:
     """What is sound before it is there."""
     second = LogOfFiles(data).closed_segments()[1]

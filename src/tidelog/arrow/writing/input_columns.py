@@ -53,7 +53,7 @@ def row_columns(
     """Return the index of each column of a record, ignoring the case of names.
 
     Args:
-        columns: the name of each column of the table to write, and that of its type.
+        columns: name and type of each column of the table to write.
         rules: the types that they may have.
         has_topic: the topic is named, which overrides the column ``topic``.
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class StagedPart(NamedTuple):
-    """What one task staged, for the commit; ``topics`` are those of the runs, as planned."""
+    """What one task staged, to be committed; ``topics``: the plan of each topic in its runs."""
 
     runs: tuple[StagedRun, ...]
     topics: dict[str, PlannedTopic]

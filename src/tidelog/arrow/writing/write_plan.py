@@ -1,4 +1,4 @@
-"""What is found out before rows are staged: topics, their settings, and what forbids a write.
+"""The plan of a write, made before rows are staged: topics, their settings, and what forbids it.
 
 Spark: ``KafkaWriter.validateQuery``.
 """
