@@ -11,8 +11,10 @@ import pytest
 from tests.golden.conftest import is_timely, link_all, topic_of
 from tests.golden.test_arrow import columns_of, expected, listed
 
+import tidelog
 from tidelog import arrow
-from tidelog.errors import InvalidTimestamp
+from tidelog.errors import CorruptMessage, InvalidTimestamp
+from tidelog.testing import damage_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,6 +84,22 @@ def test_a_query_gives_the_records_that_kafka_gives(
             found = query(topic, names, first, stop)
 
             assert expected(wanted, partition, names) == listed(plain(found)), (isolation, names)
+
+
+@pytest.mark.parametrize("query", [QUERIES[name] for name in QUERIES if find_spec(name)])
+def test_damage_is_an_error_of_each_query(tmp_path: Path, query: Query) -> None:
+    """Ours, or of DuckDB, which keeps the text: it names the file and the byte."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+        for number in range(5):
+            logs.append("t", b"%d" % number)
+    damage_batch(tmp_path, "t", 2)
+
+    with pytest.raises(
+        Exception, match=r"CRC of a batch is wrong at byte \d+ of .*\.log"
+    ) as caught:
+        query(arrow.dataset(tmp_path, "t"), ["value"], 0, 5)
+    assert isinstance(caught.value, CorruptMessage) or query is by_duckdb
 
 
 def plain(table: pa.Table) -> pa.Table:
