@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
 from tests.golden.conftest import find_partitions, in_base64, link_all, topic_of
+from tests.machinery.archives import files_with
 from tests.machinery.object_model import ObjectModel
 
-from tidelog.archive.archive_files import ArchiveFiles
 from tidelog.archive.chain import Chain
 from tidelog.archive.chain_state import ChainState
 from tidelog.archive.deltas import Add, Claim, Entry, Start
@@ -51,7 +50,7 @@ def archived(partition: Partition, store: ObjectModel, start: int = 0) -> ChainS
 
 
 def opened(store: ObjectModel, topic: str) -> ReadOnlyLog:
-    files = ArchiveFiles(store, ROOT, store.rng)
+    files = files_with(store, ROOT)
     return open_directory_read_only(ROOT, fs=files).open(topic, 0)
 
 
@@ -99,11 +98,10 @@ def test_an_archive_is_a_table(segmented: Partition) -> None:
     store = ObjectModel(random.Random(0))
     archived(segmented, store)
     topic = topic_of(segmented)
-    files = ArchiveFiles(store, ROOT, store.rng)
     with opened(store, topic) as log:
         expected = [(one.offset, in_base64(one.value)) for one in log.records()]
 
-    read = replace(TopicRead.of("data", topic), paths=(ROOT,), fs=files)
+    read = TopicRead.of(ROOT, topic)
     tables = stream_of(read, ["offset", "value"]).tables(read.plan())
     rows = [row for table in tables for row in table.to_pylist()]
 

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
-from uuid import UUID
+from uuid import NAMESPACE_URL, uuid5
 
-from tidelog.archive.chain import Chain
 from tidelog.archive.deltas import SECTIONS
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, pack_checkpoint, pack_leader_epochs
+from tidelog.datadir.catalogue import CATALOGUE_FILE, Catalogue, Topic, pack_catalogue
+from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, MetaProperties
 from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE
+from tidelog.datadir.partition_directories import partition_of
 from tidelog.env.descriptors import DescriptorBudget
 from tidelog.env.files import FileStat, WholeFiles
 from tidelog.env.read_only_file import ReadOnlyFile
-from tidelog.errors import CorruptArchive, InvariantError
+from tidelog.errors import InvariantError
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadata
-from tidelog.records.batch import INT32_MAX
 from tidelog.segment.filenames import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -30,14 +30,12 @@ from tidelog.segment.filenames import (
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     filename_prefix_from_offset,
-    log_directory_name,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterable, Iterator, Mapping  # type: ignore[attr-defined]  # Buffer: 3.12+
-    from random import Random
+    from collections.abc import Buffer, Mapping  # type: ignore[attr-defined]  # Buffer: 3.12+
 
-    from tidelog.archive.chain_state import ChainState
+    from tidelog.archive.archived_partitions import ArchivedPartition, ArchivedPartitions
     from tidelog.archive.deltas import Entry
     from tidelog.env.files import NativeReads, OpenMode
     from tidelog.store.objects import Objects
@@ -72,31 +70,40 @@ class ArchiveFiles(WholeFiles):
     """The partitions of an archive, as ``FileSystem`` to be read only; any thread may use it.
 
     Args:
-        store: the archive's objects.
+        partitions: those of the archive.
         root: the path of the data directory that it stands for, such as its URI.
-        rng: what a chain needs.
+        only: the name of the one partition's directory that is wanted, which saves looking for
+            the others; None: all.
 
-    Raises what ``Chain.read`` and ``Objects`` raise; OSError for paths that are not there.
+    Raises what ``ArchivedPartitions`` and ``Objects`` raise; OSError for paths that are not there.
     """
 
-    def __init__(self, store: Objects, root: str, rng: Random) -> None:
-        self._store = store
-        self._rng = rng
+    def __init__(
+        self, partitions: ArchivedPartitions, root: str, *, only: str | None = None
+    ) -> None:
+        self._partitions = partitions
+        self._only = only
         self.root: Final = root.rstrip("/")
         self._lock = RLock()
-        self._names: dict[str, tuple[UUID, ChainState]] | None = None
+        self._pinned: dict[str, ArchivedPartition] | None = None
         self._files: dict[str, Mapping[str, Place | bytes]] = {}
         self.descriptors: Final = DescriptorBudget()
 
-    def states(self) -> dict[str, tuple[UUID, ChainState]]:
-        """Return topic id and state of each partition, by the name of its directory.
-
-        Raises CorruptArchive where two topics that are not deleted have one name.
-        """
+    def partitions(self) -> dict[str, ArchivedPartition]:
+        """Return the partitions by the names of their directories."""
         with self._lock:
-            if self._names is None:
-                self._names = self._found()
-            return self._names
+            if self._pinned is None and self._only is None:
+                self._pinned = self._partitions.all()
+            elif self._pinned is None:
+                found = self._partitions.find(str(self._only))
+                self._pinned = {} if found is None else {found.directory: found}
+            return self._pinned
+
+    def serves(self, path: str) -> bool:
+        """Return whether it was looked for what is at a path."""
+        below = self._below(path)
+        first = below.partition("/")[0]
+        return self._only in {None, first} or (first == below != "" and partition_of(first) is None)
 
     def open(self, path: str, mode: OpenMode = "r") -> ArchiveFile:
         """Open a file of the archive."""
@@ -104,12 +111,12 @@ class ArchiveFiles(WholeFiles):
             self._refuse(path)
         if self._is_directory(path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        return ArchiveFile(self._store, path, self._file(path))
+        return ArchiveFile(self._partitions.store, path, self._file(path))
 
     def list(self, path: str) -> list[str]:
         """Return the names in a directory."""
         below = self._below(path)
-        return [*([] if below else self.states()), *self._entries(below, path)]
+        return [*([] if below else self.partitions()), *self._entries(below, path)]
 
     def stat(self, path: str) -> FileStat:
         """Return size and kind; objects have no time of their own."""
@@ -164,7 +171,7 @@ class ArchiveFiles(WholeFiles):
 
     def _is_directory(self, path: str) -> bool:
         below = self._below(path)
-        return not below or below in self.states()
+        return not below or below in self.partitions()
 
     def _file(self, path: str) -> Place | bytes:
         """Return where a file is; FileNotFoundError if there is none."""
@@ -174,49 +181,43 @@ class ArchiveFiles(WholeFiles):
             raise _missing(path)
         return found
 
-    def _found(self) -> dict[str, tuple[UUID, ChainState]]:
-        found: dict[str, tuple[UUID, ChainState]] = {}
-        for topic_id in _topic_ids(self._store.directories()):
-            for number in filter(_is_number, self._store.directories(str(topic_id))):
-                state = Chain(self._store, topic_id, int(number), self._rng).read()
-                if state.version == 0 or state.is_deleted:
-                    continue
-                name = log_directory_name(state.topic, int(number))
-                if name in found:
-                    raise CorruptArchive(
-                        f"{self.root} has two topics named {state.topic}: {found[name][0]} and"
-                        f" {topic_id}"
-                    )
-                found[name] = topic_id, state
-        return found
-
     def _entries(self, directory: str, path: str) -> Mapping[str, Place | bytes]:
         """Return the files in a directory; FileNotFoundError if there is none."""
         with self._lock:
             if directory not in self._files:
                 if directory == "":
-                    self._files[""] = self._checkpoints()
-                elif directory in self.states():
-                    self._files[directory] = _files_of(*self.states()[directory], directory)
+                    self._files[""] = self._own_files()
+                elif directory in self.partitions():
+                    self._files[directory] = _files_of(self.partitions()[directory])
                 else:
                     raise _missing(path)
             return self._files[directory]
 
-    def _checkpoints(self) -> dict[str, Place | bytes]:
+    def _own_files(self) -> dict[str, Place | bytes]:
+        """Return the files of the data directory itself."""
+        directory_id = uuid5(NAMESPACE_URL, self.root)
         starts: dict[tuple[str, int], int] = {}
         ends: dict[tuple[str, int], int] = {}
-        for name, (_, state) in self.states().items():
-            key = state.topic, int(name.rpartition("-")[2])
-            starts[key], ends[key] = state.start, state.end
+        topics: dict[str, Topic] = {}
+        for topic_id, number, state in self.partitions().values():
+            starts[state.topic, number], ends[state.topic, number] = state.start, state.end
+            known = topics.get(state.topic)
+            partitions = {**({} if known is None else known.partitions), number: directory_id}
+            # What is compacted is not archived.
+            config = {"cleanup.policy": "delete", **state.config}
+            topics[state.topic] = Topic(state.topic, topic_id, partitions, config, is_adopted=True)
         return {
             LOG_START_OFFSET_FILE: pack_checkpoint(starts),
             HIGH_WATERMARK_FILE: pack_checkpoint(ends),
+            META_PROPERTIES_FILE: MetaProperties(version=0, directory_id=directory_id).format(),
+            CATALOGUE_FILE: pack_catalogue(Catalogue(topics)),
         }
 
 
-def _files_of(topic_id: UUID, state: ChainState, directory: str) -> dict[str, Place | bytes]:
+def _files_of(one: ArchivedPartition) -> dict[str, Place | bytes]:
     """Return the files of a partition."""
-    prefix = f"{topic_id}/{directory.rpartition('-')[2]}"
+    topic_id, number, state = one
+    prefix = f"{topic_id}/{number}"
     files: dict[str, Place | bytes] = {
         PARTITION_METADATA_FILE: pack_partition_metadata(topic_id),
     }
@@ -326,18 +327,3 @@ class ArchiveFile(ReadOnlyFile):
 
 def _missing(path: str) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-
-
-def _topic_ids(names: Iterable[str]) -> Iterator[UUID]:
-    """Yield the topic ids among the names of directories; the others are not ours."""
-    for name in names:
-        with suppress(ValueError):
-            if str(UUID(name)) == name:
-                yield UUID(name)
-
-
-def _is_number(name: str) -> bool:
-    """Return whether the name of a directory is a partition number."""
-    return (
-        name.isascii() and name.isdigit() and str(int(name[:12])) == name and int(name) <= INT32_MAX
-    )

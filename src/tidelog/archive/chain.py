@@ -7,6 +7,7 @@ the same bytes, and where one is missing its versions are read.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tidelog.archive.chain_state import ChainState
@@ -100,6 +101,13 @@ class Chain:
         for first, last in runs_to(wanted, found.version):
             for delta in self._deltas(first, last):
                 found.apply(delta)
+        return found
+
+    def first(self) -> ChainState:
+        """Return the state at the first version, of version 0 if there is none."""
+        found = ChainState()
+        with suppress(ObjectNotFound):
+            found.apply(self._delta(1))
         return found
 
     def commit(self, state: ChainState, operations: Iterable[Operation], claim_epoch: int) -> None:

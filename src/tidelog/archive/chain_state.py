@@ -43,6 +43,18 @@ class ChainState:
     end: int = 0
     is_deleted: bool = False
 
+    def can_add(self, base_offset: int, end_offset: int) -> bool:
+        """Return whether the next segment may have these offsets.
+
+        It begins where the archive ends; or before its start, if that lies in it, and nothing that
+        is archived reaches so far.
+        """
+        if base_offset == self.end:
+            return True
+        if not (self.end == self.start and base_offset <= self.start < end_offset):
+            return False
+        return all(one.end_offset <= base_offset for one in (*self.entries, *self.removed.values()))
+
     def copy(self) -> ChainState:
         """Return a state that can be changed without changing this one."""
         return replace(
@@ -100,18 +112,12 @@ class ChainState:
                 self.entries = []
 
     def _add(self, entry: Entry) -> None:
-        if entry.base_offset != self.end and not (
-            self._is_empty and entry.base_offset <= self.start < entry.end_offset
-        ):
+        if not self.can_add(entry.base_offset, entry.end_offset):
             raise self._bad(f"a segment begins at {entry.base_offset}")
         if claim_of(entry.name) != self.claim_epoch:
             raise self._bad(f"{entry.name} is of another claim")
         self.entries.append(entry)
         self.end = entry.end_offset
-
-    @property
-    def _is_empty(self) -> bool:
-        return not (self.entries or self.removed or self.skips)
 
     def _skip(self, skip: Skip) -> None:
         if skip.start != self.end:

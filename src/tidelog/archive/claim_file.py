@@ -14,23 +14,39 @@ from tidelog.codec.checkpoint_file import replace_file_by
 from tidelog.datadir.versioned_file import read_versioned
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from uuid import UUID
 
-    from tidelog.env.files import FileSystem
+    from tidelog.env.files import FileStat, FileSystem
 
 _VERSION: Final = 1
+
+
+class Digest(NamedTuple):
+    """The checksum of a segment's file, and what says that the file is still the same."""
+
+    inode: int
+    size_bytes: int
+    mtime_ms: int
+    crc32c: int
+
+    def is_of(self, stat: FileStat) -> bool:
+        """Return whether a file has not been written since."""
+        return self[:3] == (stat.inode, stat.size_bytes, stat.mtime_ms)
 
 
 class ClaimFile(NamedTuple):
     """What a log knows of its archive without the store.
 
     ``incarnation`` is that of its last claim, ``before`` that of the previous one, which holds
-    if the last one was not committed.
+    if the last one was not committed. ``digests`` are those of archived segments, by base offset:
+    else each claim would read all of them again.
     """
 
     incarnation: str
     before: str
     inode: int
+    digests: Mapping[int, Digest]
 
     def names(self, incarnation: str) -> bool:
         """Return whether a claim of this incarnation is of this log."""
@@ -55,12 +71,20 @@ def read_claim(fs: FileSystem, path: str) -> ClaimFile | None:
     return found if found.inode == inode else None
 
 
-def write_claim(fs: FileSystem, path: str, incarnation: str, before: str) -> None:
+def write_claim(
+    fs: FileSystem, path: str, incarnation: str, before: str, digests: Mapping[int, Digest]
+) -> None:
     """Replace the file durably by a new one, which names its own inode."""
 
     def content(made: str) -> bytes:
-        claim = ClaimFile(incarnation, before, fs.stat(made).inode)
-        return json.dumps({"version": _VERSION, **claim._asdict()}).encode()
+        fields = {
+            "version": _VERSION,
+            "incarnation": incarnation,
+            "before": before,
+            "inode": fs.stat(made).inode,
+            "digests": {str(base): list(one) for base, one in sorted(digests.items())},
+        }
+        return json.dumps(fields).encode()
 
     replace_file_by(fs, path, content)
 
@@ -69,4 +93,5 @@ def _parsed(content: Any) -> ClaimFile:  # noqa: ANN401 - whatever JSON holds
     inode = int(content["inode"])
     if inode < 0:
         raise ValueError(f"{inode} is not an inode")
-    return ClaimFile(str(content["incarnation"]), str(content["before"]), inode)
+    digests = {int(base): Digest(*map(int, one)) for base, one in content["digests"].items()}
+    return ClaimFile(str(content["incarnation"]), str(content["before"]), inode, digests)

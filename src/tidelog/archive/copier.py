@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tidelog.archive.chain import Chain
 from tidelog.archive.chain_state import ChainState
-from tidelog.archive.claim_file import claim_file, read_claim, write_claim
-from tidelog.archive.deltas import Add, Claim, Start
+from tidelog.archive.claim_file import Digest, claim_file, read_claim, write_claim
+from tidelog.archive.deltas import Add, Claim, Skip, Start
 from tidelog.archive.segment_object import SegmentObject, segment_facts
 from tidelog.errors import ArchiveDiverged, ArchiveOvertaken, StoreUnavailable
+from tidelog.segment.filenames import log_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,10 +40,21 @@ class ClosedSegment(NamedTuple):
 class ArchivedLog(Protocol):
     """What the copier asks of a log, whose directory this process holds."""
 
-    topic: str
-    partition: int
-    topic_id: UUID
-    config: Mapping[str, str]
+    @property
+    def topic(self) -> str:
+        """The name of its topic."""
+
+    @property
+    def partition(self) -> int:
+        """Its number."""
+
+    @property
+    def topic_id(self) -> UUID:
+        """The id of its topic."""
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        """The settings that the topic sets itself."""
 
     @property
     def directory(self) -> str:
@@ -69,6 +81,8 @@ class Copier:
         log: the log.
         rng: makes names and nonces.
         takes_over: claim an archive that another log, or a copy of this one, has written.
+        follows_start: let the archive begin where the log does; else it keeps what the log has
+            deleted.
     """
 
     def __init__(
@@ -79,16 +93,20 @@ class Copier:
         rng: Random,
         *,
         takes_over: bool = False,
+        follows_start: bool = False,
     ) -> None:
         self._fs = fs
         self._store = store
         self._log = log
         self._rng = rng
         self._takes_over = takes_over
+        self._follows_start = follows_start
         self._chain: Final = Chain(store, log.topic_id, log.partition, rng)
         self._path: Final = claim_file(log.data_dir, log.topic_id, log.partition)
         self.state = ChainState()
         self._epoch = 0
+        self._incarnations = "", ""
+        self._digests: dict[int, Digest] = {}
 
     def copy(self) -> list[Entry]:
         """Copy all closed segments that are not archived; return them.
@@ -107,7 +125,11 @@ class Copier:
             self._epoch = 0
             raise ArchiveOvertaken(f"another process has claimed the archive of {self._name}")
         segments = self._log.closed_segments()
-        return [self._copied(one) for one in segments if one.end_offset > self.state.end]
+        self._note_deletions(segments)
+        try:
+            return [self._copied(one) for one in segments if one.end_offset > self.state.end]
+        finally:
+            self._keep_digests()
 
     @property
     def _name(self) -> str:
@@ -123,12 +145,13 @@ class Copier:
                 f"the archive of {self._name} was written by another log, or by a copy of this"
                 " one: --continue claims it for this one, after which the other one stops"
             )
+        self._digests = {} if known is None else dict(known.digests)
         self._check_lineage()
         fresh = f"{self._rng.getrandbits(128):032x}"
         # Of a log that is taken over, the claim before is another's: it must not pass for ours.
-        before = state.incarnation if is_ours else ""
+        self._incarnations = fresh, state.incarnation if is_ours else ""
         # Durable before the claim: a claim that this file does not name would be nobody's.
-        write_claim(self._fs, self._path, fresh, before)
+        write_claim(self._fs, self._path, *self._incarnations, self._digests)
         operations: list[Operation] = [Claim(fresh, self._log.topic, dict(self._log.config))]
         if not state.version and self._log.log_start_offset:
             operations.append(Start(self._log.log_start_offset, "log start"))
@@ -139,22 +162,51 @@ class Copier:
     def _check_lineage(self) -> None:
         """Raise ArchiveDiverged unless both have the same segments where both have some."""
         local = {one.base_offset: one for one in self._log.closed_segments()}
+        found: dict[int, Digest] = {}
         for entry in self.state.entries:
             here = local.get(entry.base_offset)
             if here is None:
                 if any(_overlap(one, entry) for one in local.values()):
                     raise self._diverged(entry)
                 continue
-            facts = segment_facts(self._fs, self._log.directory, *here)
-            found = here.end_offset, facts.size_bytes, facts.crc32c
-            if found != (entry.end_offset, entry.size_bytes, entry.crc32c):
+            digest = found[entry.base_offset] = self._digest(here)
+            same = here.end_offset, digest.size_bytes, digest.crc32c
+            if same != (entry.end_offset, entry.size_bytes, entry.crc32c):
                 raise self._diverged(entry)
+        self._digests = found
         last = max((one.end_offset for one in local.values()), default=None)
         if self.state.entries and last is not None and last < self.state.end:
             raise ArchiveDiverged(
                 f"the archive of {self._name} ends at offset {self.state.end}, and its closed"
                 f" segments here at {last}: the log was truncated, or restored from an older copy"
             )
+
+    def _digest(self, segment: ClosedSegment) -> Digest:
+        """Return the checksum of a segment's file, read again if it was written since."""
+        stat = self._fs.stat(log_file(self._log.directory, segment.base_offset))
+        known = self._digests.get(segment.base_offset)
+        if known is not None and known.is_of(stat):
+            return known
+        facts = segment_facts(self._fs, self._log.directory, *segment)
+        return Digest(stat.inode, facts.size_bytes, stat.mtime_ms, facts.crc32c)
+
+    def _keep_digests(self) -> None:
+        """Write down those of what was copied; without them the next claim reads it again."""
+        known = read_claim(self._fs, self._path)
+        if known is not None and known.digests != self._digests:
+            write_claim(self._fs, self._path, *self._incarnations, self._digests)
+
+    def _note_deletions(self, segments: Sequence[ClosedSegment]) -> None:
+        """Commit that offsets were deleted before they were archived, or are to be left out."""
+        state, start = self.state, self._log.log_start_offset
+        first = segments[0].base_offset if segments else start
+        operations: list[Operation] = []
+        if self._follows_start and start > state.start:
+            operations.append(Start(start, "log start"))
+        elif state.end < first <= start:  # a gap above the start would contradict the archive
+            operations.append(Skip(state.end, first, "deleted before it was archived"))
+        if operations:
+            self._chain.commit(state, operations, self._epoch)
 
     def _diverged(self, entry: Entry) -> ArchiveDiverged:
         return ArchiveDiverged(
@@ -164,20 +216,22 @@ class Copier:
 
     def _copied(self, segment: ClosedSegment) -> Entry:
         """Put a segment, then commit it."""
-        state = self.state
-        is_first = not (state.entries or state.removed or state.skips)
-        if segment.base_offset != state.end and not (is_first and segment.base_offset < state.end):
+        if not self.state.can_add(*segment):
             raise ArchiveDiverged(
-                f"the archive of {self._name} ends at offset {state.end}, and the next segment of"
-                f" the log begins at {segment.base_offset}: the records between were deleted before"
-                " they were archived, or its segments begin elsewhere"
+                f"the archive of {self._name} ends at offset {self.state.end}, and the next segment"
+                f" of the log begins at {segment.base_offset}: its segments begin elsewhere, or one"
+                " is missing"
             )
+        stat = self._fs.stat(log_file(self._log.directory, segment.base_offset))
         made = SegmentObject(self._fs, self._log.directory, *segment)
         unique = f"{self._rng.getrandbits(128):032x}"
         name = f"s/{segment.base_offset:020}-{self._epoch}-{unique}"
         put = self._store.put(self._chain.name(name), made.parts(), made.object_bytes)
         entry = made.entry(name, put.etag)
         self._chain.commit(self.state, [Add(entry)], self._epoch)
+        self._digests[entry.base_offset] = Digest(
+            stat.inode, entry.size_bytes, stat.mtime_ms, entry.crc32c
+        )
         with suppress(StoreUnavailable):  # where a run is missing its versions are read
             self._chain.write_runs(self.state.version)
         return entry

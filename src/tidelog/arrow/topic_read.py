@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.moments import time_ms
-from tidelog.env.paths import absolute_paths
+from tidelog.env.paths import absolute_places
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, UnknownTopicOrPartition
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
@@ -115,7 +115,7 @@ class TopicRead:
         if last is not None:
             _check_int("last", last)
         return cls(
-            paths=tuple(absolute_paths(directory)),
+            paths=tuple(absolute_places(directory)),
             topic=topic,
             partitions=_numbers(partitions),
             starts=_offsets("start_offsets", start_offsets),

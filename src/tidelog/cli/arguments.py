@@ -12,6 +12,9 @@ from typing import Final
 
 from tidelog.cli.terminal import MAX_COLUMNS
 
+NOT_A_DIRECTORY: Final = (
+    "not a directory: an archive on an object store is only read, and tidelog archive writes to it"
+)
 MAX_PERCENT: Final = 100
 _MAX_PORT: Final = 65535
 _INT64_MAX: Final = 2**63 - 1
@@ -39,6 +42,15 @@ def directory_name(text: str) -> str:
     if not text:
         raise ArgumentTypeError("'': the name of a directory must not be empty")
     return text
+
+
+def target_name(text: str) -> str:
+    """Return the name of a directory to write to."""
+    from tidelog.env.paths import is_uri
+
+    if is_uri(text):
+        raise ArgumentTypeError(f"{text}: {NOT_A_DIRECTORY}")
+    return directory_name(text)
 
 
 def key_value(text: str) -> tuple[str, str]:

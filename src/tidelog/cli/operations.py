@@ -19,6 +19,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK, ClockAt
 from tidelog.env.overlay_files import OverlayFiles
+from tidelog.env.paths import absolute_path
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 from tidelog.explain.picture import format_bytes
@@ -113,7 +114,7 @@ def broker_directories(args: Namespace) -> Iterator[tuple[list[str], FileSystem]
 
     A dry run logs nothing. Raises InvalidArgument for a path that is not a data directory.
     """
-    paths = [os.path.abspath(one) for one in args.directories]
+    paths = [absolute_path(one) for one in args.directories]
     for path in paths:
         check_data_directory(SYSTEM_FILES, path)
     with quiet(args.dry_run):

@@ -12,12 +12,14 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.cli.arguments import (
+    NOT_A_DIRECTORY,
     directory_name,
     key_value,
     not_negative,
     offset_or_end,
     partition_count,
     partition_or_all,
+    target_name,
     time_ms,
 )
 from tidelog.cli.shown import Shown
@@ -177,6 +179,10 @@ def _take_directories(parser: CommandParser, args: Namespace, *, is_one: bool) -
         return f"{' and '.join(directories)}: this command takes one directory"
     args.directories = directories
     if is_one:
+        from tidelog.env.paths import is_uri  # --help needs no paths
+
+        if is_uri(directories[0]):
+            return f"{directories[0]}: {NOT_A_DIRECTORY}"
         args.directory = directories[0]
     delattr(args, DIRECTORY_WORD)
     return _hand_out(args, arguments[1:], words)
@@ -220,7 +226,7 @@ def _is_path(word: str) -> bool:
 
     Groups and transactions may have a slash in their names.
     """
-    if word in {os.curdir, os.pardir} or word.startswith(("/", "./", "../")):
+    if word in {os.curdir, os.pardir} or word.startswith(("/", "./", "../")) or "://" in word:
         return True
     return os.sep in word and _is_directory(word)
 
@@ -267,7 +273,7 @@ def dry_run_option(text: str) -> Part:
 def target_option(text: str, *, required: bool = False) -> Part:
     """Return ``--to DIR``, the data directory that a command writes to."""
     return argument(
-        "--to", type=directory_name, metavar="DIR", dest="target", required=required, help=text
+        "--to", type=target_name, metavar="DIR", dest="target", required=required, help=text
     )
 
 

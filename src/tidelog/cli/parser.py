@@ -44,6 +44,7 @@ COMMAND_MODULES: Final = {
     "salvage": "inspection.salvage_command",
     "retain": "upkeep.retain_command",
     "compact": "upkeep.compact_command",
+    "archive": "upkeep.archive_command",
     "cleaner": "inspection.cleaner_command",
     "delete-records": "records.delete_records_command",
     "mirror": "topics.mirror_command",

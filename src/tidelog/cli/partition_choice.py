@@ -12,11 +12,13 @@ from tidelog.cli.terminal import print_message
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.partition_directories import is_partition_directory
 from tidelog.env.files import is_gone
+from tidelog.env.paths import absolute_path, absolute_place
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.explain.printable_text import printable
 from tidelog.readonly.absent_partitions import BY_FLAG
 from tidelog.readonly.read_again import MAY_PASS, read_again
+from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import (
@@ -253,6 +255,7 @@ def choose_partitions(
         InvalidTopic: a partition directory is not named ``<topic>-<partition>``.
         KafkaStorageError: the disk failed.
     """
+    fs = reading(fs)  # one look at each archive
     paths, places = data_directories(fs, directories)
     opened = open_directory_read_only(
         *paths,
@@ -289,7 +292,7 @@ def data_directories(fs: FileSystem, given: Sequence[str]) -> tuple[list[str], l
     The data directories are then those above. Raises InvalidArgument where both are given, and
     InvalidTopic, KafkaStorageError as ``choose_partitions``.
     """
-    paths = [os.path.abspath(one) for one in given]
+    paths = [absolute_place(one) for one in given]
     of_partitions = [path for path in paths if _is_partition(fs, path)]
     if not of_partitions:
         return paths, []
@@ -333,6 +336,8 @@ def chosen_to_change(
 
     Raises KafkaStorageError also for a catalogue that cannot be read; other errors as there.
     """
+    for path in args.directories:
+        absolute_path(path)
     chosen = chosen_by(args, topics, may_be_empty=may_be_empty, only_named=True)
     if chosen.directory.catalogue_error is not None:
         raise chosen.directory.catalogue_error
@@ -356,7 +361,7 @@ def find_places(
         InvalidTopic: a partition directory is not named ``<topic>-<partition>``.
     """
     places = []
-    for path in map(os.path.abspath, directories):
+    for path in map(absolute_path, directories):
         if is_partition_directory(fs.list(path)):
             places.append(_place_of(path))
             continue

@@ -321,6 +321,11 @@ def _version(catalogue: Catalogue) -> int:
 
 def write_catalogue(fs: FileSystem, data_dir: str, catalogue: Catalogue) -> None:
     """Replace the catalogue durably: a reader sees the old one or the new one, never a part."""
+    replace_file(fs, catalogue_path(data_dir), pack_catalogue(catalogue))
+
+
+def pack_catalogue(catalogue: Catalogue) -> bytes:
+    """Return the bytes of the file."""
     entries = ",\n".join(catalogue.topics[name].entry for name in sorted(catalogue.topics))
     members = {
         "version": str(_version(catalogue)),
@@ -330,5 +335,4 @@ def write_catalogue(fs: FileSystem, data_dir: str, catalogue: Catalogue) -> None
         deleted = json.dumps(sorted(map(format_uuid, catalogue.deleted)), indent=2)
         members["deleted"] = deleted.replace("\n", "\n  ")
     content = ",\n".join(f'  "{name}": {text}' for name, text in members.items())
-    text = f"{{\n{content}\n}}\n"
-    replace_file(fs, catalogue_path(data_dir), text.encode())
+    return f"{{\n{content}\n}}\n".encode()

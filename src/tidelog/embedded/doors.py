@@ -20,7 +20,7 @@ from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.descriptors import raise_descriptor_limit
 from tidelog.env.machine import Machine
-from tidelog.env.paths import absolute_path, absolute_paths
+from tidelog.env.paths import absolute_path, absolute_place, absolute_places
 from tidelog.env.scheduler import InlineScheduler, ThreadScheduler, start_threads
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
@@ -153,7 +153,7 @@ def open_briefly(
     thousands of logs costs no more than the logs used. Arguments and errors as ``open_logs``.
     ``watcher`` is notified of how far recoveries and commits are.
     """
-    paths = (os.path.abspath(path),)
+    paths = (absolute_path(path),)
     settings = BrokerConfig(log_dirs=paths, log_defaults=LogConfig.parse(config))
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
     manager = LogManager(settings, machine, overrides=overrides, watcher=watcher)
@@ -231,7 +231,7 @@ def open_source(
         given = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
     accept = None if allow_partial else BY_ARGUMENT
     return ReadOnlyDirectory(
-        *absolute_paths(source), fs=SYSTEM_FILES, server_properties=given, accept=accept
+        *absolute_places(source), fs=SYSTEM_FILES, server_properties=given, accept=accept
     )
 
 
@@ -281,7 +281,7 @@ def open_log_read_only(path: str | os.PathLike[str]) -> ReadOnlyLog:
         UnknownTopicOrPartition: there is no such directory.
         KafkaStorageError: a checkpoint file beside it cannot be read, or the disk failed.
     """
-    return open_read_only(os.path.abspath(path), fs=SYSTEM_FILES)
+    return open_read_only(absolute_place(path), fs=SYSTEM_FILES)
 
 
 def open_directory_read_only(
@@ -313,7 +313,7 @@ def open_directory_read_only(
         KafkaStorageError: the disk failed.
         OSError: ``server_properties`` cannot be read.
     """
-    paths = [os.path.abspath(one) for one in (path, *more)]
+    paths = [absolute_place(one) for one in (path, *more)]
     files = reading(SYSTEM_FILES)
     for data_dir in paths:
         if files.exists(data_dir) and is_partition_directory(files.list(data_dir)):

@@ -356,12 +356,14 @@ class OverlayFiles(WholeFiles):
         """Return the node with this name; a node for a file below is not stored yet."""
         if path in self._nodes:
             return self._nodes[path]
-        parent = os.path.dirname(path)
-        if parent != path:
-            # A directory created or deleted here hides whatever is below it.
-            above = self._find(parent)
-            if above is None or above.below_path is None:
-                return None
+        above, parent = path, os.path.dirname(path)
+        while parent != above:
+            if parent in self._nodes:
+                node = self._nodes[parent]
+                if node is None or node.below_path is None:
+                    return None  # created or deleted here, it hides whatever is below it
+                break
+            above, parent = parent, os.path.dirname(parent)
         return self._look_below(path)
 
     def _look_below(self, path: str) -> _Node | None:

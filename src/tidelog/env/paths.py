@@ -9,11 +9,34 @@ from typing import TypeAlias
 from tidelog.errors import InvalidArgument
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-"""A data directory, or several."""
+"""A data directory, or several; to be read, an archive by its URI, too."""
+
+
+def is_uri(path: str) -> bool:
+    """Return whether a path is the URI of an object store, as ``s3://bucket/prefix``, or below it.
+
+    ``//`` is not in the absolute path of a file.
+    """
+    scheme, colon, _ = path.partition("://")
+    return bool(colon) and scheme.replace("+", "").isalnum()
 
 
 def absolute_path(path: str | os.PathLike[str]) -> str:
-    """Return the absolute path; InvalidArgument for what is not a path."""
+    """Return the absolute path of what is to be written; InvalidArgument for what is not a path."""
+    given = absolute_place(path)
+    if is_uri(given):
+        raise InvalidArgument(
+            f"{given} is not a directory: an archive on an object store is only read, and"
+            " tidelog archive writes to it"
+        )
+    return given
+
+
+def absolute_place(path: str | os.PathLike[str]) -> str:
+    """Return the absolute path, or the URI, of what is to be read.
+
+    Raises InvalidArgument for what is neither.
+    """
     try:
         given = os.fspath(path)
     except TypeError:
@@ -22,15 +45,18 @@ def absolute_path(path: str | os.PathLike[str]) -> str:
         ) from None
     if not given or not isinstance(given, str):
         raise InvalidArgument(f"{path!r} is not a path")
-    return os.path.abspath(given)
+    return given.rstrip("/") if is_uri(given) else os.path.abspath(given)
 
 
-def absolute_paths(given: Paths) -> list[str]:
-    """Return the absolute paths of one directory, or of a list; InvalidArgument for none."""
+def absolute_places(given: Paths) -> list[str]:
+    """Return what ``absolute_place`` does of one directory, or of a list.
+
+    Raises InvalidArgument for none.
+    """
     several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
     if not several:
         raise InvalidArgument("no data directory is named")
-    return [absolute_path(one) for one in several]
+    return [absolute_place(one) for one in several]
 
 
 def new_temporary_path(prefix: str) -> str:

@@ -132,6 +132,7 @@ class LogFollower:
 
         None while a writer replaces or deletes the newest segment.
         """
+        self._fs.look_again()
         try:
             bases = sorted(log_offsets(self._fs.list(self.path)))
         except FileNotFoundError:

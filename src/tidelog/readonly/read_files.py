@@ -12,12 +12,14 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from tidelog.env.files import FileSystem, OpenFile
+from tidelog.env.paths import is_uri
 from tidelog.env.read_only_file import ReadOnlyFile
 from tidelog.errors import InvariantError, KafkaStorageError, text_or_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tidelog.archive.open_archives import OpenArchives
     from tidelog.env.descriptors import DescriptorBudget
     from tidelog.env.files import NativeReads, OpenMode
 
@@ -53,7 +55,8 @@ def _passed_on(
     @wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: ANN401 - one of these
         with storage_errors(self.path if isinstance(self, ReadFile) else str(args[0])):
-            found: R = getattr(self._below, method.__name__)(*args, **kwargs)
+            below = self._below if isinstance(self, ReadFile) else self.at(str(args[0]))
+            found: R = getattr(below, method.__name__)(*args, **kwargs)
             return found
 
     return call
@@ -72,10 +75,29 @@ def _refused(
 
 
 class ReadFiles:
-    """Reads ``below``; whatever would change it raises InvariantError."""
+    """Reads ``below``; whatever would change it raises InvariantError.
+
+    A path that is the URI of an archive, or leads on from one, is read there.
+    """
 
     def __init__(self, below: FileSystem) -> None:
         self._below: Final = below
+        self._archives: OpenArchives | None = None
+
+    def at(self, path: str) -> FileSystem:
+        """Return where a path is read; FileNotFoundError where there is no archive."""
+        if not is_uri(path):
+            return self._below
+        if self._archives is None:
+            from tidelog.archive.open_archives import OpenArchives  # most logs lie on a disk
+
+            self._archives = OpenArchives()
+        return self._archives.files_at(path)
+
+    def look_again(self) -> None:
+        """Let the next call see archives as they are then, as it sees a disk."""
+        if self._archives is not None:
+            self._archives.look_again()
 
     @property
     def descriptors(self) -> DescriptorBudget:
@@ -87,12 +109,20 @@ class ReadFiles:
         if mode != "r":
             raise InvariantError(f"{path} was opened to be read only")
         with storage_errors(path):
-            return ReadFile(self._below.open(path))
+            return ReadFile(self.at(path).open(path))
 
     read = _passed_on(FileSystem.read)
     list = _passed_on(FileSystem.list)
     stat = _passed_on(FileSystem.stat)
-    exists = _passed_on(FileSystem.exists)
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is such a file or directory."""
+        with storage_errors(path):
+            try:
+                return self.at(path).exists(path)
+            except FileNotFoundError:
+                return False
+
     is_link = _passed_on(FileSystem.is_link)
     real_path = _passed_on(FileSystem.real_path)
     free_bytes = _passed_on(FileSystem.free_bytes)

@@ -225,6 +225,7 @@ class ReadOnlyDirectory:
 
     def look_again(self) -> None:
         """Forget what was looked up: a partition that is gone may have been moved meanwhile."""
+        self._fs.look_again()
         for part in self.parts:
             part.__dict__.pop("checkpoints", None)
         for name in ("topics", "topic_names", "missing", "_placed", "_broker"):

@@ -155,6 +155,7 @@ class ObjectStore:
                     lambda store, obstore: obstore.put(
                         store, name, data, mode="create", use_multipart=False
                     ),
+                    makes=True,
                 )
             except _AlreadyThere:
                 pass
@@ -198,6 +199,7 @@ class ObjectStore:
                 chunk_size=PART_BYTES,
                 max_concurrency=PARTS_AT_ONCE,
             ),
+            makes=True,
         )
         self._make_durable(name)
         found = self.head(name)
@@ -215,9 +217,12 @@ class ObjectStore:
 
     def directories(self, prefix: str = "") -> list[str]:
         """Return the names of the directories in a directory, in order."""
-        found = self._asked(
-            prefix, lambda store, obstore: obstore.list_with_delimiter(store, prefix or None)
-        )
+        try:
+            found = self._asked(
+                prefix, lambda store, obstore: obstore.list_with_delimiter(store, prefix or None)
+            )
+        except ObjectNotFound:  # of files
+            return []
         return sorted(name.rstrip("/").rpartition("/")[2] for name in found["common_prefixes"])
 
     def list(self, prefix: str = "", after: str | None = None) -> Iterator[ObjectInfo]:
@@ -229,7 +234,10 @@ class ObjectStore:
         def listed(store: Any, obstore: Any) -> Any:  # noqa: ANN401 - the library has no such types
             return iter(obstore.list(store, prefix or None, offset=after))
 
-        pages = self._asked(prefix, listed)
+        try:
+            pages = self._asked(prefix, listed)
+        except ObjectNotFound:  # of files
+            return
         found: list[ObjectInfo] = []
         while page := self._asked(prefix, lambda _store, _obstore: next(pages, None)):
             found += map(_info, page)
@@ -254,18 +262,21 @@ class ObjectStore:
 
     # How the library is called
 
-    def _asked(self, name: str, ask: Callable[[Any, Any], T]) -> T:
-        """Return what the library answers, asked by another thread if signals come to this one."""
+    def _asked(self, name: str, ask: Callable[[Any, Any], T], *, makes: bool = False) -> T:
+        """Return what the library answers, asked by another thread if signals come to this one.
+
+        ``makes``: make the directory of a store of files if it is missing.
+        """
         self._check_name(name)
         self._check_process()
         if threading.current_thread() is not threading.main_thread():
-            return self._answer(name, ask)
+            return self._answer(name, ask, makes=makes)
         answers: list[T] = []
         errors: list[BaseException] = []
 
         def run() -> None:
             try:
-                answers.append(self._answer(name, ask))
+                answers.append(self._answer(name, ask, makes=makes))
             except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
                 errors.append(error)
 
@@ -277,7 +288,7 @@ class ObjectStore:
             raise errors[0]
         return answers[0]
 
-    def _answer(self, name: str, ask: Callable[[Any, Any], T]) -> T:
+    def _answer(self, name: str, ask: Callable[[Any, Any], T], *, makes: bool) -> T:
         try:
             import obstore  # noqa: PLC0415 - an extra, and its threads are for this process alone
         except ModuleNotFoundError as error:
@@ -286,11 +297,11 @@ class ObjectStore:
             ) from None
         with self._lock:
             if self._store is None:
-                self._store = self._opened()
+                self._store = self._opened(makes=makes)
         with self._typed(name):
             return ask(self._store, obstore)
 
-    def _opened(self) -> Any:  # noqa: ANN401 - the library's stores have no common type
+    def _opened(self, *, makes: bool) -> Any:  # noqa: ANN401 - the library's stores have no common type
         from obstore import store as stores  # noqa: PLC0415 - as above
         from obstore.exceptions import BaseError  # noqa: PLC0415 - as above
 
@@ -314,7 +325,10 @@ class ObjectStore:
         }
         try:
             if kind == FILES:
-                return stores.LocalStore(local_path(self.uri), mkdir=True)
+                path = local_path(self.uri)
+                if not (makes or SYSTEM_FILES.exists(path)):
+                    raise ObjectNotFound(f"{self.uri}: there is no such directory")
+                return stores.LocalStore(path, mkdir=True)
             made = {S3: stores.S3Store, AZURE: stores.AzureStore}[kind]
             return made(
                 container,

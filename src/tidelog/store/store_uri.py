@@ -62,12 +62,6 @@ class StoreUri(NamedTuple):
         return f"{self.kind}://{self.container}/{quote(self.prefix)}".rstrip("/")
 
 
-def is_store_uri(text: str) -> bool:
-    """Return whether a text is meant as the URI of a store, known or not."""
-    scheme, colon, rest = text.partition("://")
-    return bool(colon) and scheme.replace("+", "").isalnum() and bool(rest)
-
-
 def parse_store_uri(text: str) -> StoreUri:
     """Return a URI, as ``s3://bucket/prefix``, ``azure://container/prefix`` or ``file:///path``.
 

@@ -12,11 +12,13 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.machinery.archives import files_with
 from tests.machinery.object_model import ObjectModel
 
 import tidelog
 from tidelog.archive import archive_files
 from tidelog.archive.archive_files import ArchiveFile, ArchiveFiles, Place
+from tidelog.archive.archived_partitions import ArchivedPartitions
 from tidelog.archive.chain import Chain
 from tidelog.archive.chain_state import ChainState
 from tidelog.archive.deltas import Add, Claim, Deleted, Remove, Start
@@ -29,6 +31,7 @@ from tidelog.errors import (
     ObjectNotFound,
     UnknownTopicOrPartition,
 )
+from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.testing import damage_batch
 
@@ -80,7 +83,7 @@ def store() -> ObjectModel:
 
 
 def values(store: ObjectModel, partition: int = 0) -> list[bytes | None]:
-    files = ArchiveFiles(store, ROOT, Random(0))
+    files = files_with(store, ROOT)
     with open_directory_read_only(ROOT, fs=files).open("t", partition) as log:
         return [record.value for record in log.records()]
 
@@ -92,13 +95,15 @@ def test_partitions_are_directories_with_files(data: Path, store: ObjectModel) -
     store.put("not an id/0/m/x", [b""], len(b""))
     for other in ("x", "01", "-1", str(2**31), "9" * 5000, "²"):
         store.put(f"{ONE}/{other}/m/{1:020}", [b""], 0)
-    files = ArchiveFiles(store, ROOT, Random(0))
+    files = ArchiveFiles(ArchivedPartitions(store, ROOT), ROOT)
 
     assert sorted(files.list(ROOT)) == [
         "log-start-offset-checkpoint",
+        "meta.properties",
         "replication-offset-checkpoint",
         "t-0",
         "t-1",
+        "tidelog.topics.json",
     ]
     names = files.list(f"{ROOT}/t-0")
     segments = sorted(name for name in names if name.endswith(".log"))
@@ -123,7 +128,7 @@ def test_partitions_are_directories_with_files(data: Path, store: ObjectModel) -
 def test_nothing_can_be_written(data: Path, store: ObjectModel) -> None:
     """A write is a fault of the program."""
     archive(store, data / "t-0")
-    files = ArchiveFiles(store, ROOT, Random(0))
+    files = ArchiveFiles(ArchivedPartitions(store, ROOT), ROOT)
     path = f"{ROOT}/t-0/partition.metadata"
 
     for change in (
@@ -142,8 +147,8 @@ def test_the_log_begins_at_the_start_of_the_archive(data: Path, store: ObjectMod
     """A reader that was opened before sees what it saw, as long as the objects are there."""
     chain, state = archive(store, data / "t-0")
     before = values(store)
-    files = ArchiveFiles(store, ROOT, Random(0))
-    files.states()
+    files = reading(files_with(store, ROOT))
+    files.list(ROOT)
     first, second = state.entries[:2]
     chain.commit(state, (Start(second.base_offset + 1, "retention"), Remove(first.name)), 1)
 

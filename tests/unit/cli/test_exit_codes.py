@@ -59,6 +59,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "salvage": ("salvage",),
     "retain": ("retain", "-o", "retention.bytes=1"),
     "compact": ("compact", "-o", "cleanup.policy=compact"),
+    "archive": ("archive", "-o", "cleanup.policy=delete", "--to", "ARCHIVE"),
     "cleaner": ("cleaner", "status"),
     "delete-records": ("delete-records", "t", "-p", "0", "--before", "1"),
     "mirror": ("mirror", "--to", "OTHER"),
@@ -78,7 +79,7 @@ READS_NOTHING: Final = {"warm", "schema", "completion", "completion words"}
 WITHOUT_DIRECTORY: Final = {"dump", *READS_NOTHING}
 ACTS: Final = {
     *("create", "delete", "alter", "move", "append", "staged commit", "recover", "retain"),
-    *("compact", "delete-records", "to-kafka", "from-kafka", "join"),
+    *("compact", "archive", "delete-records", "to-kafka", "from-kafka", "join"),
 }
 """Commands that change the directory."""
 SEES_DAMAGE: Final = {
@@ -121,6 +122,7 @@ def words_of(name: str, data: Path) -> list[str]:
     given = {
         "OTHER": str(data.parent / "other"),
         "SECOND": str(data.parent / "second"),
+        "ARCHIVE": (data.parent / "archive").as_uri(),
         "LOG": str(data / "t-0" / f"{0:020d}.log"),
     }
     return [given.get(word, word) for word in COMMANDS[name]]

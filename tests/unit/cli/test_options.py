@@ -109,7 +109,7 @@ def sample(command: Command, topic: str = "t") -> tuple[list[str], list[str]]:
     first = [str(next(iter(one.choices))) for one in command.arguments if one.choices]
     later = [topic for one in command.arguments if not one.choices][1:]
     required = [one for one in command.options if one.required]
-    values = {"OFFSET": "5", "N": "1", "DIR": "there", "TOPIC": "u"}
+    values = {"OFFSET": "5", "N": "1", "DIR": "there", "TOPIC": "u", "URI": "file:///there"}
     named = [
         word for one in required for word in (one.option_strings[-1], values[str(one.metavar)])
     ]

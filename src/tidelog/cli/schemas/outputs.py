@@ -49,6 +49,7 @@ from tidelog.log.loading.lost_records import ReadableContent
 from tidelog.log.producers.abort_plan import AbortPlan
 from tidelog.log.producers.reader_transactions import DecidedTransaction
 from tidelog.log.reading.record_count import RecordCount
+from tidelog.manager.archiving import LogInArchive
 from tidelog.manager.lifecycle.move_status import MoveStatus
 from tidelog.manager.metrics.health import OfflineDirectory
 from tidelog.manager.mirror import MirroredPartition
@@ -439,6 +440,15 @@ _OUTPUTS: Final = {
     ),
     "retain": _output(SHRUNK_LOG, counts(**_SHRUNK_COUNTS)),
     "compact": _output(COMPACTION, counts(**_COMPACTION_COUNTS)),
+    "archive": _output(
+        row(LogInArchive),
+        counts(
+            partitions=PARTITIONS,
+            segments="Segments that were copied.",
+            copiedBytes="Size of their `.log` files, in bytes.",
+            missing=MISSING,
+        ),
+    ),
     "cleaner status": _output(
         COMPACTION,
         _CLEANER,

@@ -16,6 +16,7 @@ from tidelog.config.kafka_names import foreign_names
 from tidelog.config.log_config import LogConfig
 from tidelog.config.sources import broker_config, from_environment, topic_settings_in
 from tidelog.datadir.broker_properties import read_properties
+from tidelog.env.paths import absolute_path
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 
@@ -57,7 +58,7 @@ def service_config(args: Namespace, given: ChainMap[str, str]) -> BrokerConfig:
         directories = [one for one in (os.environ.get(DIRECTORY_VARIABLE),) if one]
     if "" in directories:
         raise InvalidArgument("the name of a data directory is empty")
-    paths = tuple(dict.fromkeys(map(os.path.abspath, directories)))
+    paths = tuple(dict.fromkeys(map(absolute_path, directories)))
     defaults = TIDELOG_DEFAULTS if args.config is None else LogConfig.of_kafka()
     config = broker_config(given, paths, defaults)
     has_retention = "retention.ms" in topic_settings_in(given.maps[-1])

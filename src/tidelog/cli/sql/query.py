@@ -24,7 +24,6 @@ with needs_extra("sql"):
 
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.paths import new_temporary_path
-from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.explain.tables.system_table import TableSource
 from tidelog.explain.tables.system_tables import SYSTEM_TABLES
 from tidelog.readonly.absent_partitions import BY_FLAG
@@ -179,7 +178,7 @@ class _Tables:
         accept = None if self._visible.allow_partial else BY_FLAG
         paths = self._directory.paths
         with noting(self._errors.append):
-            source = TableSource(SYSTEM_FILES, *paths, clock=SYSTEM_CLOCK, accept=accept)
+            source = TableSource(self._directory.fs, *paths, clock=SYSTEM_CLOCK, accept=accept)
             yield from table.rows(source)
 
     @contextmanager

@@ -21,12 +21,14 @@ from tidelog.errors import (
     OffsetOutOfRange,
     TidelogError,
 )
+from tidelog.manager.archiving import ArchiveTerms, archive_log, why_not_archived
 from tidelog.manager.on_demand import Terms
 from tidelog.manager.recovered_log import RecoveryNotes, recovered_log
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 from tidelog.service.requests.request_arguments import check_arguments, partitions_of
 from tidelog.service.requests.transaction_abort import abort_transaction, undo_abort
+from tidelog.store.object_store import ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -192,6 +194,27 @@ def _compact(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         return _each(home, partitions_of(arguments), compact)
 
 
+def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy what is closed; topics that cannot be archived are left out with a note.
+
+    InvalidArgument if they are named, or if there are no others.
+    """
+    terms, keys = _terms(arguments), partitions_of(arguments)
+    configs = {key.topic: home.manager.on_demand.config_with(key.topic, terms) for key in keys}
+    refused = {name: why_not_archived(name, config) for name, config in configs.items()}
+    notes = [f"{name}: {reason}" for name, reason in sorted(refused.items()) if reason is not None]
+    if notes and (arguments["are_named"] or len(notes) == len(refused)):
+        raise InvalidArgument("; ".join(notes))
+    keys = [key for key in keys if refused[key.topic] is None]
+    store = ObjectStore(arguments["to"])
+    how = ArchiveTerms(arguments["takes_over"], arguments["follows_start"])
+
+    def archive(key: TopicPartition) -> dict[str, Any]:
+        return as_json(archive_log(home.manager, key, store, configs[key.topic], how))
+
+    return {"logs": _each(home, keys, archive, notes), "notes": notes}
+
+
 def _each(
     home: Home,
     keys: Iterable[TopicPartition],
@@ -277,6 +300,7 @@ _COMMANDS: Final[dict[str, Callable[[Home, Mapping[str, Any]], Any]]] = {
     "retain": _retain,
     "recover": _recover,
     "compact": _compact,
+    "archive": _archive,
     "list-moves": _list_moves,
     "cancel-moves": _cancel_moves,
     "throttle-moves": _throttle_moves,

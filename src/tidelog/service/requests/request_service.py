@@ -52,10 +52,11 @@ _LANES: Final = {
     "retain": "records",
     "recover": "records",
     "compact": "compactions",
+    "archive": "archive",
 }
 _TOPICS: Final = "topics"
 """The threads of all other commands."""
-_THREADS: Final = {_TOPICS: 1, "records": 2, "compactions": 1}
+_THREADS: Final = {_TOPICS: 1, "records": 2, "compactions": 1, "archive": 1}
 
 
 class _Job:

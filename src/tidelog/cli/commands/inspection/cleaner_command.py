@@ -44,14 +44,13 @@ def run(args: Namespace) -> int:
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.terminal import print_line, print_row
-    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
 
     clock = clock_of(args)
     chosen = chosen_by(args, server_properties=broker_properties(args))
     is_missing = chosen.report_missing(args.command)
     configs = chosen.configs_in_force(dict(args.options))
-    lines = chosen.beside(partial(CleanerLines.read, SYSTEM_FILES))
+    lines = chosen.beside(partial(CleanerLines.read, chosen.directory.fs))
     compacted = [place for place in chosen.places if configs[place.topic].is_compacted]
 
     def status(place: Place) -> CompactionFacts:

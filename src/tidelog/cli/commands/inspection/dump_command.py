@@ -97,13 +97,15 @@ def _rows_of(path: str, args: Namespace) -> Iterator[dict[str, Any] | str]:
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.dump import dump_file, is_records_file
     from tidelog.explain.dump_log import dump_log
+    from tidelog.readonly.read_files import reading
     from tidelog.records.json.json_record import Encoding
 
-    if SYSTEM_FILES.stat(path).is_directory:
+    files = reading(SYSTEM_FILES)
+    if files.stat(path).is_directory:
         raise IsADirectoryError(EISDIR, "is a directory; give one of its files", path)
     if is_records_file(path):
         return dump_log(
-            SYSTEM_FILES,
+            files,
             path,
             records=args.records,
             start_offset=args.start_offset or 0,
@@ -116,7 +118,7 @@ def _rows_of(path: str, args: Namespace) -> Iterator[dict[str, Any] | str]:
         raise InvalidArgument(
             f"{path} has no records; --records, --from and --to are for .log files"
         )
-    return dump_file(SYSTEM_FILES, path)
+    return dump_file(files, path)
 
 
 def _internal_topic(path: str, word: str | None) -> InternalTopic | None:

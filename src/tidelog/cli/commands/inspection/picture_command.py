@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidelog.cli.partition_choice import ChosenPartitions, Place
+    from tidelog.env.files import FileSystem
     from tidelog.explain.pictures.log_picture import LogPicture
     from tidelog.explain.pictures.take_picture import Planning
     from tidelog.manager.compaction_plan import CleanerLines
@@ -155,10 +156,9 @@ class _Notes(NamedTuple):
     lines: CleanerLines
 
     @classmethod
-    def read(cls, command: str, directory: str) -> _Notes:
+    def read(cls, command: str, fs: FileSystem, directory: str) -> _Notes:
         """Read them; a file that cannot be read is reported and counts as empty."""
         from tidelog.cli.terminal import print_message
-        from tidelog.env.system_files import SYSTEM_FILES
         from tidelog.errors import TidelogError
         from tidelog.explain.plans.recovery_beside import recovery_points
         from tidelog.manager.compaction_plan import CleanerLines
@@ -166,8 +166,8 @@ class _Notes(NamedTuple):
         points: dict[tuple[str, int], int] = {}
         lines = CleanerLines({}, {})
         try:
-            points = recovery_points(SYSTEM_FILES, directory)
-            lines = CleanerLines.read(SYSTEM_FILES, directory)
+            points = recovery_points(fs, directory)
+            lines = CleanerLines.read(fs, directory)
         except TidelogError as error:
             print_message(command, str(error))
         return cls(points, lines)
@@ -179,7 +179,7 @@ def _pictures(args: Namespace, chosen: ChosenPartitions, *, is_brief: bool) -> I
     from tidelog.explain.describe import describe_log
     from tidelog.explain.pictures.take_picture import picture_of_facts, take_picture
 
-    notes = chosen.beside(partial(_Notes.read, args.command))
+    notes = chosen.beside(partial(_Notes.read, args.command, chosen.directory.fs))
 
     def question(place: Place) -> LogPicture:
         noted = notes(place)

@@ -109,7 +109,6 @@ def _plans(
     if percent is None:
         return [log for _, log in plans]
     from tidelog.cli.terminal import print_message
-    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.picture import format_bytes
     from tidelog.explain.plans.disk_share_plan import plan_disk_share
 
@@ -118,7 +117,7 @@ def _plans(
         by_directory.setdefault(os.path.dirname(place.path), []).append(log)
     shared: list[ShrunkLog] = []
     for path, logs in by_directory.items():
-        free_bytes = SYSTEM_FILES.free_bytes(path)
+        free_bytes = chosen.directory.fs.free_bytes(path)
         share = plan_disk_share(logs, configs, free_bytes, percent, clock.now_ms())
         shared += share.logs
         if share.excess_bytes:

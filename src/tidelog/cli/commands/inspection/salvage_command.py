@@ -42,8 +42,9 @@ def run(args: Namespace) -> int:
     """
     from tidelog.cli.terminal import print_counts, print_message
     from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.readonly.read_files import reading
 
-    files = _chosen(args, SYSTEM_FILES)
+    files = _chosen(args, reading(SYSTEM_FILES))
     code = 0
     for cut in files:
         if cut.error is not None:

@@ -62,7 +62,6 @@ def run(args: Namespace) -> int:
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.terminal import print_message
-    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord
     from tidelog.explain.tables.system_table import TableSource
     from tidelog.explain.tables.system_tables import system_table
@@ -71,7 +70,7 @@ def run(args: Namespace) -> int:
     properties = broker_properties(args)
     chosen = chosen_by(args, server_properties=properties)
     source = TableSource(
-        SYSTEM_FILES,
+        chosen.directory.fs,
         *chosen.directory.paths,
         clock=clock_of(args),
         overrides=dict(args.options),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.cli.progress import Task
+    from tidelog.env.files import FileSystem
     from tidelog.explain.verify.checked import Checked
     from tidelog.explain.verify.findings import Finding
     from tidelog.explain.verify.verify_directory import Located
@@ -74,10 +74,10 @@ def _around(chosen: ChosenPartitions, args: Namespace) -> list[Located]:
 
     If the command line names no topic, partition or partition directory, all are returned.
     """
-    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.env.paths import absolute_place
     from tidelog.explain.verify.verify_directory import check_directory
 
-    is_whole = os.path.abspath(args.directories[0]) in chosen.directory.paths
+    is_whole = absolute_place(args.directories[0]) in chosen.directory.paths
     keys = {place.key for place in chosen.places}
 
     def is_chosen(key: TopicPartition | None) -> bool:
@@ -89,7 +89,7 @@ def _around(chosen: ChosenPartitions, args: Namespace) -> list[Located]:
     return [
         each
         for path in chosen.directory.paths
-        for each in check_directory(SYSTEM_FILES, path)
+        for each in check_directory(chosen.directory.fs, path)
         if is_chosen(each.key)
     ]
 
@@ -103,11 +103,10 @@ def _verify_all(
     """
     from tidelog.cli.progress import current_line
     from tidelog.env.clock import SYSTEM_CLOCK
-    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.verify.verify_partition import verify_if_there
 
     places = chosen.places
-    sizes = [_size_bytes(place) for place in places]
+    sizes = [_size_bytes(chosen.directory.fs, place) for place in places]
     line, before = current_line(), 0
     with line.task("verifying", sum(sizes)) as task:
         for place, size in zip(places, sizes, strict=True):
@@ -115,7 +114,7 @@ def _verify_all(
             topic = chosen.topic(place)
             check = partial(
                 verify_if_there,
-                SYSTEM_FILES,
+                chosen.directory.fs,
                 clock=SYSTEM_CLOCK,
                 is_compacted=is_compacted or (topic is not None and topic.is_compacted),
                 on_progress=partial(_show, task, before),
@@ -133,13 +132,12 @@ def _show(task: Task, before: int, done: int) -> None:
     task.show(before + done)
 
 
-def _size_bytes(place: Place) -> int:
+def _size_bytes(fs: FileSystem, place: Place) -> int:
     """Return about how many bytes of records there are; 0 for a partition that was deleted."""
     from tidelog.datadir.partition_directories import log_bytes
-    from tidelog.env.system_files import SYSTEM_FILES
 
     with suppress(OSError):  # the check itself reports it
-        return log_bytes(SYSTEM_FILES, place.path)
+        return log_bytes(fs, place.path)
     return 0
 
 

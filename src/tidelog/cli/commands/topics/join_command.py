@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import directory_name
@@ -39,10 +38,11 @@ def run(args: Namespace) -> int:
     import random
 
     from tidelog.cli.terminal import print_line
+    from tidelog.env.paths import absolute_path
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.manager.directories.join_directories import join_directories
 
-    paths = [os.path.abspath(path) for path in (*args.directories, *args.words)]
+    paths = [absolute_path(path) for path in (*args.directories, *args.words)]
     joined = join_directories(
         paths, fs=SYSTEM_FILES, rng=random.SystemRandom(), is_kafka_allowed=args.kafka_too
     )

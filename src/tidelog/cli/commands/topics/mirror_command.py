@@ -88,12 +88,13 @@ def _mirror(args: Namespace, fs: FileSystem) -> list[MirroredPartition]:
 def source_of(args: Namespace) -> ReadOnlyDirectory:
     """Open the directories that are mirrored; errors as ``ReadOnlyDirectory`` and of options."""
     from tidelog.cli.server_properties import broker_properties
+    from tidelog.env.paths import absolute_place
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.readonly.absent_partitions import BY_FLAG
     from tidelog.readonly.read_only_directory import open_directory_read_only
 
     return open_directory_read_only(
-        *map(os.path.abspath, args.directories),
+        *map(absolute_place, args.directories),
         fs=SYSTEM_FILES,
         server_properties=broker_properties(args),
         accept=None if args.allow_partial else BY_FLAG,

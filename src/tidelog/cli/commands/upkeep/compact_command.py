@@ -137,15 +137,14 @@ def _planned(
     from tidelog.cli.operations import clock_of
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.env.scheduler import InlineScheduler
-    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.plans.recovery_beside import recovery_points
     from tidelog.explain.plans.txn_index_check import unmatched_txn_indexes
     from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
 
     clock = clock_of(args)
     configs = chosen.configs_in_force(dict(args.options))
-    lines = chosen.beside(partial(CleanerLines.read, SYSTEM_FILES))
-    points = chosen.beside(partial(recovery_points, SYSTEM_FILES))
+    lines = chosen.beside(partial(CleanerLines.read, chosen.directory.fs))
+    points = chosen.beside(partial(recovery_points, chosen.directory.fs))
     compaction = Compaction(
         BrokerConfig(),
         clock=clock,

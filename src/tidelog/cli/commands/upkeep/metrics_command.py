@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import DIRECTORIES, Command, json_option
@@ -31,9 +30,10 @@ def run(args: Namespace) -> int:
     Without a running service, returns 1 if a partition is damaged or missing.
     """
     from tidelog.cli.terminal import print_counts, print_line
+    from tidelog.env.paths import absolute_place
     from tidelog.manager.metrics.metric import as_prometheus, parse_prometheus
 
-    text = _metrics_of_service([os.path.abspath(path) for path in args.directories])
+    text = _metrics_of_service([absolute_place(path) for path in args.directories])
     has_loss = False
     if text is None:
         metrics, has_loss = _metrics_of_files(args)
@@ -66,8 +66,9 @@ def _metrics_of_service(paths: Sequence[str]) -> str | None:
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.manager.metrics.metric import parse_prometheus
     from tidelog.manager.metrics.metrics_file import read_metrics_file
+    from tidelog.readonly.read_files import reading
 
-    text = read_metrics_file(SYSTEM_FILES, paths[0], SYSTEM_CLOCK.now_ms())
+    text = read_metrics_file(reading(SYSTEM_FILES), paths[0], SYSTEM_CLOCK.now_ms())
     if text is None or len(paths) == 1:
         return text
     held = {tags.get("log_directory") for _, tags, _ in parse_prometheus(text)}
@@ -89,9 +90,8 @@ def _metrics_of_files(args: Namespace) -> tuple[list[Metric], bool]:
     chosen = choose_partitions(
         *(SYSTEM_FILES, args.directories), may_be_empty=True, allow_partial=args.allow_partial
     )
-    metrics = [
-        metric for path in chosen.directory.paths for metric in stream_metrics(SYSTEM_FILES, path)
-    ]
+    fs, paths = chosen.directory.fs, chosen.directory.paths
+    metrics = [metric for path in paths for metric in stream_metrics(fs, path)]
     has_loss = chosen.report_missing("metrics")
 
     def describe(place: Place) -> LogFacts:

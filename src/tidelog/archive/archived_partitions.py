@@ -1,0 +1,148 @@
+"""The partitions of an archive, as their chains say now; what is known of them is read once.
+
+An instance lasts as long as a process: versions never change, so a later look asks only for those
+that have come since.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from random import SystemRandom
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from uuid import UUID
+
+from tidelog.archive.chain import Chain
+from tidelog.archive.chain_state import ChainState
+from tidelog.datadir.partition_directories import partition_of
+from tidelog.env.scheduler import start_threads
+from tidelog.errors import CorruptArchive
+from tidelog.records.batch import INT32_MAX
+from tidelog.segment.filenames import log_directory_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tidelog.store.objects import Objects
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+CHAINS_AT_ONCE: Final = 16
+"""Chains that are read side by side: most of that time is spent on waiting for the store."""
+
+
+class ArchivedPartition(NamedTuple):
+    """One partition; ``state`` must not be changed."""
+
+    topic_id: UUID
+    number: int
+    state: ChainState
+
+    @property
+    def directory(self) -> str:
+        """The name of its directory, as on a disk."""
+        return log_directory_name(self.state.topic, self.number)
+
+
+@dataclass(eq=False, slots=True)
+class ArchivedPartitions:
+    """What the store under one prefix holds; any thread may use it.
+
+    Methods raise what ``Chain.read`` and ``Objects`` raise, and CorruptArchive where two topics
+    that are not deleted have one name.
+    """
+
+    store: Objects
+    name: str
+    _topics: dict[UUID, str] = field(default_factory=dict)
+    _states: dict[tuple[UUID, int], ChainState] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def exists(self) -> bool:
+        """Return whether there is a topic, deleted or not."""
+        return any(True for _ in self._topic_ids())
+
+    def find(self, directory: str) -> ArchivedPartition | None:
+        """Return the partition whose directory has this name; None if there is none.
+
+        Only topics of that name are looked into.
+        """
+        key = partition_of(directory)
+        if key is None:
+            return None
+        names = _each(self._named, [*self._topic_ids()])
+        ids = [topic_id for topic_id, topic in names if topic == key.topic]
+        parts = [(topic_id, key.partition) for topic_id in ids]
+        return self._by_directory(parts).get(directory)
+
+    def all(self) -> dict[str, ArchivedPartition]:
+        """Return all partitions by the names of their directories."""
+        lists = _each(self._partitions_of, [*self._topic_ids()])
+        return self._by_directory([one for several in lists for one in several])
+
+    def _by_directory(self, parts: Sequence[tuple[UUID, int]]) -> dict[str, ArchivedPartition]:
+        found: dict[str, ArchivedPartition] = {}
+        for one in _each(self._now, parts):
+            if one.state.version == 0 or one.state.is_deleted:
+                continue
+            other = found.setdefault(one.directory, one)
+            if other is not one:
+                raise CorruptArchive(
+                    f"{self.name} has two topics named {one.state.topic}: {other.topic_id} and"
+                    f" {one.topic_id}"
+                )
+        return found
+
+    def _now(self, part: tuple[UUID, int]) -> ArchivedPartition:
+        """Return a partition at its newest version."""
+        known = self._states.get(part) or ChainState()
+        chain = Chain(self.store, *part, SystemRandom())
+        newest = chain.newest(known.version)
+        if newest > known.version:
+            known = chain.read(newest, known.copy())
+            with self._lock:
+                if known.version > self._states.get(part, ChainState()).version:
+                    self._states[part] = known
+        return ArchivedPartition(*part, known)
+
+    def _named(self, topic_id: UUID) -> tuple[UUID, str]:
+        """Return a topic's name, which the first version of any of its partitions says."""
+        if topic_id not in self._topics:
+            for part in self._partitions_of(topic_id):
+                found = self._states.get(part) or Chain(self.store, *part, SystemRandom()).first()
+                if found.version:
+                    self._topics[topic_id] = found.topic
+                    break
+        return topic_id, self._topics.get(topic_id, "")
+
+    def _partitions_of(self, topic_id: UUID) -> list[tuple[UUID, int]]:
+        names = filter(_is_number, self.store.directories(str(topic_id)))
+        return [(topic_id, int(name)) for name in names]
+
+    def _topic_ids(self) -> Iterator[UUID]:
+        """Yield the topic ids among the names of directories; the others are not ours."""
+        for name in self.store.directories():
+            with suppress(ValueError):
+                if str(UUID(name)) == name:
+                    yield UUID(name)
+
+
+def _each(ask: Callable[[T], U], of: Sequence[T]) -> list[U]:
+    """Return the answer about each, asked side by side."""
+    if len(of) < 2:
+        return [ask(one) for one in of]
+    threads = start_threads(1, "tidelog-archive")
+    try:
+        return threads.run_all("tidelog-archive", [partial(ask, one) for one in of], CHAINS_AT_ONCE)
+    finally:
+        threads.shutdown()
+
+
+def _is_number(name: str) -> bool:
+    """Return whether the name of a directory is a partition number."""
+    return (
+        name.isascii() and name.isdigit() and str(int(name[:12])) == name and int(name) <= INT32_MAX
+    )

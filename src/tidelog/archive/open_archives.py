@@ -1,0 +1,79 @@
+"""The archives that this process reads, by the paths below their URIs."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from tidelog.archive.archive_files import ArchiveFiles
+from tidelog.archive.archived_partitions import ArchivedPartitions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_archives: Final[dict[str, ArchivedPartitions]] = {}
+_lock: Final = Lock()
+
+
+def archive_at(uri: str) -> ArchivedPartitions:
+    """Return the archive at a URI, of which the process knows more with each look.
+
+    Raises InvalidArgument for what is not the URI of a store.
+    """
+    from tidelog.store.object_store import ObjectStore  # noqa: PLC0415 - few reads need a store
+    from tidelog.store.store_uri import parse_store_uri  # noqa: PLC0415 - as above
+
+    parsed = parse_store_uri(uri)
+    name = str(parsed)
+    with _lock:
+        if name not in _archives:
+            _archives[name] = ArchivedPartitions(ObjectStore(parsed), name)
+        return _archives[name]
+
+
+@dataclass(eq=False, slots=True)
+class OpenArchives:
+    """Archives as one look sees them: each is pinned when it is first asked for.
+
+    Any thread may use it.
+    """
+
+    _views: dict[str, ArchiveFiles] = field(default_factory=dict)
+
+    def look_again(self) -> None:
+        """Let the next call see what is there then; files that are open stay as they are."""
+        self._views = {}
+
+    def files_at(self, path: str) -> ArchiveFiles:
+        """Return the files of the archive that holds a path.
+
+        The root of an archive is the deepest directory that holds topics: a path says no more than
+        that it lies there or below. Raises FileNotFoundError if there is no archive, and as
+        ``archive_at`` and ``ArchivedPartitions``.
+        """
+        views = self._views
+        for root in views:
+            if root == path or path.startswith(f"{root}/"):
+                if not views[root].serves(path):  # it was opened for one partition alone
+                    views[root] = ArchiveFiles(archive_at(root), root)
+                return views[root]
+        for root in _above(path):
+            archive = archive_at(root)
+            if archive.exists():
+                only = path[len(root) + 1 :].partition("/")[0] or None
+                view = views[root] = ArchiveFiles(archive, root, only=only)
+                return view
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield a path, and those of the directories in which a file of a partition lies."""
+    root = path.rstrip("/")
+    for _ in range(3):
+        yield root
+        root = root.rpartition("/")[0]
+        if root.endswith(("/", ":")):
+            return

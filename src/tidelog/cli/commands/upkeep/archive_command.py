@@ -1,0 +1,111 @@
+"""``tidelog archive``: copy closed segments to an object store."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.cli.options import JSON, LOGS, NOW, SERVER_PROPERTIES, SETTINGS, Command, argument
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Mapping
+
+COMMAND: Final = Command(
+    "archive",
+    "copy the closed segments of topics to an object store, from where they can be read",
+    (
+        *LOGS,
+        argument(
+            "--to",
+            metavar="URI",
+            dest="target",
+            required=True,
+            help="where the archive is: s3://BUCKET/PREFIX, azure://CONTAINER/PREFIX or"
+            " file:///PATH",
+        ),
+        argument(
+            "--continue",
+            action="store_true",
+            dest="takes_over",
+            help="continue an archive that another directory has written, as after this one was"
+            " restored from a copy; the other one can then no longer write to it",
+        ),
+        argument(
+            "--follow-start",
+            action="store_true",
+            dest="follows_start",
+            help="let the archive begin where the log does; without it, the archive keeps what"
+            " retention has deleted here",
+        ),
+        NOW,
+        SETTINGS,
+        SERVER_PROPERTIES,
+        JSON,
+    ),
+    epilog="Credentials are not options: each process finds them in its environment, or in the role"
+    "\nof its machine.",
+)
+
+
+def run(args: Namespace) -> int:
+    """Copy what every chosen log has closed since the last time.
+
+    Returns 1 if a partition of the catalogue is missing.
+    """
+    from functools import partial
+
+    from tidelog.cli.operations import manager_of
+    from tidelog.cli.partition_choice import chosen_to_change
+    from tidelog.cli.serving.service_requests import numbers_by_topic, perform, perform_printing
+    from tidelog.cli.terminal import print_counts, print_message
+    from tidelog.store.store_uri import parse_store_uri
+
+    uri = str(parse_store_uri(args.target))
+    chosen = chosen_to_change(args)
+    has_loss = chosen.report_missing(args.command)
+    places = chosen.places
+    done: dict[str, Any] = {"logs": [], "notes": []}
+    if places:
+        arguments = {
+            "partitions": numbers_by_topic(places),
+            "are_named": bool(args.topics),
+            "to": uri,
+            "takes_over": args.takes_over,
+            "follows_start": args.follows_start,
+            "settings": dict(args.options),
+            "now_ms": args.now,
+        }
+        path = os.path.dirname(places[0].path)
+        request = (args.command, path, arguments, lambda: manager_of(args, places))
+        done = perform_printing(
+            perform, request, partial(_print, args), lambda result: result["logs"]
+        )
+    for note in done["notes"]:
+        print_message(args.command, note)
+    copied = [segment for row in done["logs"] for segment in row["copied"]]
+    print_counts(
+        args,
+        partitions=len(done["logs"]),
+        segments=len(copied),
+        copiedBytes=sum(one["sizeBytes"] for one in copied),
+        missing=len(chosen.missing),
+    )
+    return int(has_loss)
+
+
+def _print(args: Namespace, row: Mapping[str, Any]) -> None:
+    from tidelog.cli.terminal import print_row
+    from tidelog.explain.picture import format_bytes
+    from tidelog.explain.printable_text import counted
+
+    copied = row["copied"]
+    size = format_bytes(sum(one["sizeBytes"] for one in copied))
+    print_row(
+        args,
+        row,
+        f"{row['topic']}-{row['partition']}: copied {counted(len(copied), 'segment')}"
+        f"{f' ({size})' if copied else ''}; archived: offsets {row['archiveStartOffset']} to"
+        f" {row['archiveEndOffset']} of {row['logEndOffset']};"
+        f" {format_bytes(row['waitingBytes'])} not archived yet",
+    )

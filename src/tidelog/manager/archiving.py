@@ -1,0 +1,143 @@
+"""Copies what the logs of a manager have closed to an archive, when somebody asks.
+
+Kafka does it in background, for topics with ``remote.storage.enable``: ``RemoteLogManager``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+from tidelog.archive.copier import ClosedSegment, Copier
+from tidelog.codec.shown_rows import LogEnd, PartitionNumber, TopicName
+from tidelog.datadir.catalogue import INTERNAL_SETTINGS
+from tidelog.errors import InvalidArgument
+from tidelog.manager.directories.log_dirs import parent_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidelog.config.log_config import LogConfig
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.log.log import Log
+    from tidelog.manager.log_manager import LogManager
+    from tidelog.segment.filenames import TopicPartition
+    from tidelog.store.objects import Objects
+
+
+class ArchivedSegment(NamedTuple):
+    """A segment that was copied."""
+
+    base_offset: Annotated[int, "Its first offset."]
+    end_offset: Annotated[int, "The offset after its last one."]
+    size_bytes: Annotated[int, "Size of its `.log` file, in bytes."]
+
+
+@dataclass(frozen=True, slots=True)
+class LogInArchive:
+    """One partition."""
+
+    topic: TopicName
+    partition: PartitionNumber
+    archive_start_offset: Annotated[int, "First offset that the archive has."]
+    archive_end_offset: Annotated[int, "The offset after its last one."]
+    log_end_offset: LogEnd
+    copied: Annotated[tuple[ArchivedSegment, ...], "The segments that were copied, oldest first."]
+    waiting_bytes: Annotated[int, "Size of the `.log` files that are not archived, in bytes."]
+
+
+class ArchiveTerms(NamedTuple):
+    """How a copy treats what it finds; see ``Copier``."""
+
+    takes_over: bool = False
+    follows_start: bool = False
+
+
+def why_not_archived(topic: str, config: LogConfig) -> str | None:
+    """Return why the logs of a topic cannot be archived; None if they can.
+
+    A cleaning changes closed segments, of which the archive has each once. Kafka refuses
+    ``remote.storage.enable`` for compacted and internal topics, too.
+    """
+    if topic in INTERNAL_SETTINGS:
+        return "a topic of Kafka's own is not archived"
+    if config.is_compacted:
+        return "it is compacted, and a closed segment must not change once it is archived"
+    if not config.is_policy_known:
+        return (
+            "its cleanup.policy is unknown, and a compacted topic is not archived: give"
+            " cleanup.policy=delete with -o, or set it permanently with tidelog alter"
+        )
+    return None
+
+
+def archive_log(
+    manager: LogManager,
+    key: TopicPartition,
+    store: Objects,
+    config: LogConfig,
+    terms: ArchiveTerms,
+) -> LogInArchive:
+    """Copy what one log has closed, and say how far the archive is then.
+
+    While it is copied the log is neither cleaned nor retained. Raises InvalidArgument for a log
+    that cannot be archived, CleaningAborted, and as ``Copier.copy``.
+    """
+    reason = why_not_archived(key.topic, config)
+    if reason is not None:
+        raise InvalidArgument(f"{key.topic}: {reason}")
+    partition = manager.partition(*key)
+    with manager.cleaning.exclusive(key):
+        log = partition.log
+        copier = Copier(
+            manager.machine.fs,
+            store,
+            _OpenLog(log, manager.topic(key.topic), key.partition),
+            manager.machine.rng,
+            takes_over=terms.takes_over,
+            follows_start=terms.follows_start,
+        )
+        copied = copier.copy()
+        state = copier.state
+        segments = [
+            ArchivedSegment(one.base_offset, one.end_offset, one.size_bytes) for one in copied
+        ]
+        waiting = sum(one.size_bytes for one in log.segments if one.base_offset >= state.end)
+        offsets = state.start, state.end, log.log_end_offset
+        return LogInArchive(*key, *offsets, tuple(segments), waiting)
+
+
+class _OpenLog:
+    """A log as ``ArchivedLog``."""
+
+    def __init__(self, log: Log, topic: Topic, partition: int) -> None:
+        self._log = log
+        self.topic: Final = topic.name
+        self.partition: Final = partition
+        self.topic_id: Final = topic.topic_id
+        self.config: Final = topic.config
+
+    @property
+    def directory(self) -> str:
+        return self._log.directory
+
+    @property
+    def data_dir(self) -> str:
+        return parent_of(self._log)
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    def closed_segments(self) -> Sequence[ClosedSegment]:
+        """Return those below the last stable offset, and flush them.
+
+        What is not on the disk yet may be lost by a crash, and other records take its offsets.
+        """
+        bases = self._log.segments.base_offsets
+        stable = self._log.last_stable_offset
+        closed = [ClosedSegment(*one) for one in pairwise(bases) if one[1] <= stable]
+        if closed:
+            self._log.flush_up_to(closed[-1].end_offset)
+        return closed
