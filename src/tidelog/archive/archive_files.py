@@ -33,7 +33,7 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Mapping  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from collections.abc import Buffer, Collection, Mapping  # type: ignore[attr-defined]  # Buffer: 3.12+
 
     from tidelog.archive.archived_partitions import ArchivedPartition, ArchivedPartitions
     from tidelog.archive.deltas import Entry
@@ -72,17 +72,23 @@ class ArchiveFiles(WholeFiles):
     Args:
         partitions: those of the archive.
         root: the path of the data directory that it stands for, such as its URI.
-        only: the name of the one partition's directory that is wanted, which saves looking for
-            the others; None: all.
+        only: the name of the one partition's directory that is wanted; None: not just one.
+        topics: those that are wanted; None: all. What is not wanted is not looked for.
 
     Raises what ``ArchivedPartitions`` and ``Objects`` raise; OSError for paths that are not there.
     """
 
     def __init__(
-        self, partitions: ArchivedPartitions, root: str, *, only: str | None = None
+        self,
+        partitions: ArchivedPartitions,
+        root: str,
+        *,
+        only: str | None = None,
+        topics: Collection[str] | None = None,
     ) -> None:
         self._partitions = partitions
         self._only = only
+        self._topics = topics
         self.root: Final = root.rstrip("/")
         self._lock = RLock()
         self._pinned: dict[str, ArchivedPartition] | None = None
@@ -92,12 +98,17 @@ class ArchiveFiles(WholeFiles):
     def partitions(self) -> dict[str, ArchivedPartition]:
         """Return the partitions by the names of their directories."""
         with self._lock:
-            if self._pinned is None and self._only is None:
-                self._pinned = self._partitions.all()
-            elif self._pinned is None:
-                found = self._partitions.find(str(self._only))
-                self._pinned = {} if found is None else {found.directory: found}
+            if self._pinned is None:
+                self._pinned = self._looked_up()
             return self._pinned
+
+    def _looked_up(self) -> dict[str, ArchivedPartition]:
+        if self._only is not None:
+            found = self._partitions.find(self._only)
+            return {} if found is None else {found.directory: found}
+        if self._topics is not None:
+            return self._partitions.of_topics(self._topics)
+        return self._partitions.all()
 
     def serves(self, path: str) -> bool:
         """Return whether it was looked for what is at a path."""

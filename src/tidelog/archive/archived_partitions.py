@@ -18,12 +18,14 @@ from tidelog.archive.chain import Chain
 from tidelog.archive.chain_state import ChainState
 from tidelog.datadir.partition_directories import partition_of
 from tidelog.env.scheduler import start_threads
+from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CorruptArchive
 from tidelog.records.batch import INT32_MAX
 from tidelog.segment.filenames import log_directory_name
+from tidelog.store.store_uri import local_path, parse_store_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from tidelog.store.objects import Objects
 
@@ -73,14 +75,23 @@ class ArchivedPartitions:
         key = partition_of(directory)
         if key is None:
             return None
-        names = _each(self._named, [*self._topic_ids()])
-        ids = [topic_id for topic_id, topic in names if topic == key.topic]
-        parts = [(topic_id, key.partition) for topic_id in ids]
+        parts = [(topic_id, key.partition) for topic_id in self._ids_of({key.topic})]
         return self._by_directory(parts).get(directory)
+
+    def of_topics(self, names: Collection[str]) -> dict[str, ArchivedPartition]:
+        """Return the partitions of some topics; of all, if there is none of these."""
+        return self._partitions(self._ids_of(names)) or self.all()
 
     def all(self) -> dict[str, ArchivedPartition]:
         """Return all partitions by the names of their directories."""
-        lists = _each(self._partitions_of, [*self._topic_ids()])
+        return self._partitions([*self._topic_ids()])
+
+    def _ids_of(self, names: Collection[str]) -> list[UUID]:
+        named = _each(self._named, [*self._topic_ids()])
+        return [topic_id for topic_id, name in named if name in names]
+
+    def _partitions(self, topic_ids: Sequence[UUID]) -> dict[str, ArchivedPartition]:
+        lists = _each(self._partitions_of, topic_ids)
         return self._by_directory([one for several in lists for one in several])
 
     def _by_directory(self, parts: Sequence[tuple[UUID, int]]) -> dict[str, ArchivedPartition]:
@@ -123,11 +134,27 @@ class ArchivedPartitions:
         return [(topic_id, int(name)) for name in names]
 
     def _topic_ids(self) -> Iterator[UUID]:
-        """Yield the topic ids among the names of directories; the others are not ours."""
-        for name in self.store.directories():
-            with suppress(ValueError):
-                if str(UUID(name)) == name:
-                    yield UUID(name)
+        return _topic_ids(self.store.directories())
+
+
+def holds_archive(uri: str) -> bool:
+    """Return whether a ``file:`` URI is that of an archive, without a store's library.
+
+    Raises InvalidArgument for another URI; OSError.
+    """
+    path = local_path(parse_store_uri(uri))
+    try:
+        return any(True for _ in _topic_ids(SYSTEM_FILES.list(path)))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _topic_ids(names: Iterable[str]) -> Iterator[UUID]:
+    """Yield the topic ids among the names of directories; the others are not ours."""
+    for name in names:
+        with suppress(ValueError):
+            if str(UUID(name)) == name:
+                yield UUID(name)
 
 
 def _each(ask: Callable[[T], U], of: Sequence[T]) -> list[U]:

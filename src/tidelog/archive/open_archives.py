@@ -12,7 +12,7 @@ from tidelog.archive.archive_files import ArchiveFiles
 from tidelog.archive.archived_partitions import ArchivedPartitions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 _archives: Final[dict[str, ArchivedPartitions]] = {}
 _lock: Final = Lock()
@@ -38,9 +38,10 @@ def archive_at(uri: str) -> ArchivedPartitions:
 class OpenArchives:
     """Archives as one look sees them: each is pinned when it is first asked for.
 
-    Any thread may use it.
+    Any thread may use it. ``topics``: those that are looked for, None: all.
     """
 
+    topics: Collection[str] | None = None
     _views: dict[str, ArchiveFiles] = field(default_factory=dict)
 
     def look_again(self) -> None:
@@ -58,14 +59,14 @@ class OpenArchives:
         for root in views:
             if root == path or path.startswith(f"{root}/"):
                 if not views[root].serves(path):  # it was opened for one partition alone
-                    views[root] = ArchiveFiles(archive_at(root), root)
+                    views[root] = ArchiveFiles(archive_at(root), root, topics=self.topics)
                 return views[root]
         for root in _above(path):
             archive = archive_at(root)
             if archive.exists():
                 only = path[len(root) + 1 :].partition("/")[0] or None
-                view = views[root] = ArchiveFiles(archive, root, only=only)
-                return view
+                views[root] = ArchiveFiles(archive, root, only=only, topics=self.topics)
+                return views[root]
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 

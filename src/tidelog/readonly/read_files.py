@@ -17,7 +17,7 @@ from tidelog.env.read_only_file import ReadOnlyFile
 from tidelog.errors import InvariantError, KafkaStorageError, text_or_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from tidelog.archive.open_archives import OpenArchives
     from tidelog.env.descriptors import DescriptorBudget
@@ -42,9 +42,9 @@ def storage_errors(path: str) -> Iterator[None]:
         raise KafkaStorageError(f"{error.filename or path}: {reason}") from error
 
 
-def reading(fs: FileSystem) -> ReadFiles:
-    """Return ``fs`` to be read only; itself if it is already."""
-    return fs if isinstance(fs, ReadFiles) else ReadFiles(fs)
+def reading(fs: FileSystem, topics: Collection[str] | None = None) -> ReadFiles:
+    """Return ``fs`` to be read only; itself if it is already. ``topics``: as of ``ReadFiles``."""
+    return fs if isinstance(fs, ReadFiles) else ReadFiles(fs, topics)
 
 
 def _passed_on(
@@ -77,11 +77,13 @@ def _refused(
 class ReadFiles:
     """Reads ``below``; whatever would change it raises InvariantError.
 
-    A path that is the URI of an archive, or leads on from one, is read there.
+    A path that is the URI of an archive, or leads on from one, is read there. ``topics``: those
+    that are looked for in archives, None: all; so one of many need not wait for the others.
     """
 
-    def __init__(self, below: FileSystem) -> None:
+    def __init__(self, below: FileSystem, topics: Collection[str] | None = None) -> None:
         self._below: Final = below
+        self._topics: Final = topics
         self._archives: OpenArchives | None = None
 
     def at(self, path: str) -> FileSystem:
@@ -91,7 +93,7 @@ class ReadFiles:
         if self._archives is None:
             from tidelog.archive.open_archives import OpenArchives  # most logs lie on a disk
 
-            self._archives = OpenArchives()
+            self._archives = OpenArchives(self._topics)
         return self._archives.files_at(path)
 
     def look_again(self) -> None:

@@ -48,19 +48,23 @@ def open_directory_read_only(
     fs: FileSystem,
     server_properties: Mapping[str, str] | None = None,
     accept: str | None = BY_ARGUMENT,
+    topics: Collection[str] | None = None,
 ) -> ReadOnlyDirectory:
     """Open a data directory, as ``data``, or several of one owner, to be read only.
 
     An unreadable catalogue is not an error here: topics are then known by their directories, see
     ``ReadOnlyDirectory.catalogue_error``. ``server_properties`` are those of the broker that wrote
     the directories, if they are known. ``accept`` is how an error says that topics are
-    read in part; None: ``check_present`` lets them be read so.
+    read in part; None: ``check_present`` lets them be read so. ``topics`` are those that are
+    looked for in an archive, None: all; those of a directory are all found by one listing.
 
     Raises:
         InvalidArgument: there is no such directory.
         KafkaStorageError: the disk failed.
     """
-    return ReadOnlyDirectory(path, *more, fs=fs, server_properties=server_properties, accept=accept)
+    return ReadOnlyDirectory(
+        path, *more, fs=reading(fs, topics), server_properties=server_properties, accept=accept
+    )
 
 
 class ReadOnlyDirectory:

@@ -14,9 +14,12 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
+from tidelog.archive.archived_partitions import holds_archive
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.moments import time_ms
+from tidelog.env.paths import absolute_path
 from tidelog.errors import InvalidArgument
+from tidelog.store.store_uri import REMOTE_SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -175,12 +178,13 @@ class OptionMap:
                 f"a write goes to one data directory, as in .save('/path/to/data'), not to"
                 f" {len(paths)}"
             )
-        return paths[0]
+        return absolute_path(paths[0])
 
     def paths(self) -> tuple[str, ...]:
         """Return the absolute paths of the data directories: ``path``, then ``paths``.
 
-        Each may be a ``file:`` URI. Spark makes ``paths``, a list in JSON, of ``.load([...])``.
+        Each may be a ``file:`` URI, or that of an archive. Spark makes ``paths``, a list in JSON,
+        of ``.load([...])``.
         """
         expected = 'option paths must be a list in JSON, such as ["/data/disk1", "/data/disk2"]'
         several = json_list(self.values.get("paths", "[]"), expected)
@@ -192,9 +196,23 @@ class OptionMap:
 
 
 def absolute_paths(given: Paths) -> tuple[str, ...]:
-    """Return the absolute paths of one directory, or of a list; errors as ``local_path``."""
+    """Return the absolute paths of one directory, or of a list, and URIs of archives as they are.
+
+    Raises as ``local_path``.
+    """
     several = [given] if isinstance(given, (str, os.PathLike)) else given
-    return tuple(os.path.abspath(local_path(os.fspath(one))) for one in several)
+    return tuple(_place(os.fspath(one)) for one in several)
+
+
+def _place(given: str) -> str:
+    """Return an absolute path, or the URI of an archive.
+
+    A ``file:`` URI is an archive if one is there, else a directory: Spark has long taken it so.
+    """
+    scheme, _, below = given.partition("://")
+    if below and (scheme in REMOTE_SCHEMES or (scheme == "file" and holds_archive(given))):
+        return given.rstrip("/")
+    return os.path.abspath(local_path(given))
 
 
 def local_path(path: str) -> str:
@@ -205,7 +223,9 @@ def local_path(path: str) -> str:
     scheme = f"{uri.scheme}:/"
     # One letter is a drive; of others Hadoop takes one slash for three.
     if "://" in path or (len(uri.scheme) > 1 and path.lower().startswith(scheme)):
-        raise InvalidArgument(f"{path} is not a local directory; other file systems are not read")
+        raise InvalidArgument(
+            f"{path} is neither a local directory nor an archive; other file systems are not read"
+        )
     return path
 
 

@@ -135,7 +135,7 @@ def _record_batches(
     fields = select(column.name for column in columns)
     schema = pa.schema([fields.field(c.name).with_nullable(c.is_nullable) for c in columns])
     aliases = [column.alias for column in columns]
-    reader = RangeReader(SYSTEM_FILES, options)
+    reader = RangeReader(SYSTEM_FILES, options, {part.topic for part in ranges})
     for part in ranges:
         decoder = ArrowDecoder(schema, part.topic, part.partition)
         for piece in reader.read(part):

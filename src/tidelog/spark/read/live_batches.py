@@ -14,7 +14,7 @@ from tidelog.spark.read.data_loss import DELETED, HINT, RECREATED, REPLAN_HINT, 
 from tidelog.spark.read.topic_partitions import PartitionDirectories
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from tidelog.env.files import FileSystem
     from tidelog.readonly.missing.damaged_range import DamagedRange
@@ -31,10 +31,16 @@ def _log_damage(skipped: DamagedRange) -> None:
 
 
 class RangeReader:
-    """Reads offset ranges from the logs of the data directories that ``options`` name."""
+    """Reads offset ranges from the logs of the data directories that ``options`` name.
 
-    def __init__(self, fs: FileSystem, options: ReadOptions) -> None:
+    ``topics``: those of the ranges, None: any.
+    """
+
+    def __init__(
+        self, fs: FileSystem, options: ReadOptions, topics: Collection[str] | None = None
+    ) -> None:
         self._fs = fs
+        self._topics = topics
         self._options = options
         hint = HINT if options.is_stream else REPLAN_HINT
         self._policy = DataLossPolicy(options.fail_on_data_loss, hint)
@@ -72,7 +78,9 @@ class RangeReader:
                 return
 
     def _opened(self) -> PartitionDirectories:
-        return PartitionDirectories(self._fs, self._options.paths, self._on_damage)
+        return PartitionDirectories(
+            self._fs, self._options.paths, self._on_damage, topics=self._topics
+        )
 
     def _read_from(self, part: OffsetRange, start: int) -> Iterator[Piece]:
         partition = part.topic, part.partition

@@ -14,7 +14,7 @@ from tidelog.readonly.missing.damaged_range import ignore_damage
 from tidelog.spark.options.source_options import MEGABYTE
 from tidelog.spark.read.data_loss import DELETED, DataLossPolicy
 from tidelog.spark.read.offset_bounds import bounds, check_complete
-from tidelog.spark.read.topic_partitions import PartitionDirectories
+from tidelog.spark.read.topic_partitions import PartitionDirectories, wanted_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,7 +99,8 @@ def plan(fs: FileSystem, options: ReadOptions, cores: int) -> list[Task]:
 def _open(fs: FileSystem, options: ReadOptions) -> PartitionDirectories:
     """Open the data directories; what is skipped of its logs is reported by the tasks."""
     on_damage = ignore_damage if options.skip_damage else None
-    return PartitionDirectories(fs, options.paths, on_damage, options.accept)
+    topics = wanted_topics(options.choice)
+    return PartitionDirectories(fs, options.paths, on_damage, options.accept, topics)
 
 
 def _resolve(

@@ -19,7 +19,11 @@ from tidelog.spark.read.offset_bounds import check_complete, resolve, visible_en
 from tidelog.spark.read.read_limits import RateLimit
 from tidelog.spark.read.read_plan import LogRange, make_tasks
 from tidelog.spark.read.stream_offsets import StreamOffset
-from tidelog.spark.read.topic_partitions import PartitionDirectories, is_selected
+from tidelog.spark.read.topic_partitions import (
+    PartitionDirectories,
+    is_selected,
+    wanted_topics,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -236,7 +240,12 @@ class StreamPlan:
         return snapshots
 
     def _opened(self) -> PartitionDirectories:
-        return PartitionDirectories(self._fs, self._options.paths, accept=self._options.accept)
+        return PartitionDirectories(
+            self._fs,
+            self._options.paths,
+            accept=self._options.accept,
+            topics=wanted_topics(self._options.choice),
+        )
 
     def _current(
         self,

@@ -35,13 +35,14 @@ class PartitionDirectories:
         paths: Sequence[str],
         on_damage: OnDamage | None = None,
         accept: str | None = BY_OPTION,
+        topics: Collection[str] | None = None,
     ) -> None:
         """Open the directories; InvalidArgument where there is none.
 
         With ``on_damage``, reads of logs skip damage and report it there. ``accept``: as of
-        ``open_directory_read_only``.
+        ``open_directory_read_only``, as are ``topics``.
         """
-        self._directory = open_directory_read_only(*paths, fs=fs, accept=accept)
+        self._directory = open_directory_read_only(*paths, fs=fs, accept=accept, topics=topics)
         self._on_damage = on_damage
 
     def high_watermark(self, topic: str, partition: int) -> int | None:
@@ -162,6 +163,11 @@ def _wanted(choice: TopicChoice, topics: Iterable[str]) -> Mapping[str, Collecti
     if choice.pattern is None:
         return dict.fromkeys(choice.topics)
     return dict.fromkeys(filter(choice.includes, topics))
+
+
+def wanted_topics(choice: TopicChoice) -> Collection[str] | None:
+    """Return the topics that a choice can select; None: any."""
+    return _named(choice) or None
 
 
 def _named(choice: TopicChoice) -> tuple[str, ...]:

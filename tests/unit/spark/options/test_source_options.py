@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 
 from tidelog.errors import InvalidArgument, InvalidConfig
 from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.spark.options.offset_choice import EARLIEST, LATEST
-from tidelog.spark.options.option_values import local_path
+from tidelog.spark.options.option_values import absolute_paths, local_path
 from tidelog.spark.options.source_options import (
     ONLY_OF_READS,
     ONLY_OF_WRITES,
@@ -19,6 +21,10 @@ from tidelog.spark.options.source_options import (
     check_load,
     without,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 BASE = {"path": "/data", "subscribe": "flights"}
 
@@ -117,7 +123,7 @@ def test_assign_names_partitions() -> None:
         ({"kafka.auto.offset.reset": "latest"}, "is not supported: set startingOffsets instead"),
         ({"kafka.key.deserializer": "x"}, "keys are bytes"),
         ({"subscribe": "a", "subscribepattern": ""}, "not subscribe and subscribePattern"),
-        ({"path": "s3://bucket/data"}, "is not a local directory"),
+        ({"path": "hdfs://host/data"}, "is neither a local directory nor an archive"),
     ],
 )
 def test_a_bad_option_is_an_error_that_names_it(options: dict[str, str], words: str) -> None:
@@ -351,8 +357,24 @@ def test_file_uris_are_paths() -> None:
     assert local_path("file:///data") == "/data"
     assert local_path("/data/100%25") == "/data/100%25"
     for remote in ("s3a://b/x", "hdfs:/x", "dbfs:/x"):
-        with pytest.raises(InvalidArgument, match="not a local directory"):
+        with pytest.raises(InvalidArgument, match="neither a local directory nor an archive"):
             local_path(remote)
+
+
+def test_uris_of_archives_are_kept(tmp_path: Path) -> None:
+    """A ``file:`` URI is one if it leads to an archive, and nothing is written to any."""
+    (tmp_path / "logs" / "t-0").mkdir(parents=True)
+    (tmp_path / "lake" / str(UUID(int=1))).mkdir(parents=True)
+    logs, lake = (tmp_path / "logs").as_uri(), (tmp_path / "lake").as_uri()
+
+    assert absolute_paths([logs, lake, "s3://b/x/", "azure://c"]) == (
+        str(tmp_path / "logs"),
+        lake,
+        "s3://b/x",
+        "azure://c",
+    )
+    with pytest.raises(InvalidArgument, match="s3://b is not a directory: an archive"):
+        SinkOptions.parse({"path": "s3://b"})
 
 
 def test_a_write_has_no_topic_partitions_or_codec_by_default() -> None:
