@@ -20,7 +20,7 @@ AZURE: Final = "azure"
 FILES: Final = "file"
 
 REMOTE_SCHEMES: Final = frozenset({"s3", "s3a", "azure", "az"})
-"""Of stores that are no directories."""
+"""Of all stores but directories."""
 _SCHEMES: Final = {"s3": S3, "s3a": S3, "azure": AZURE, "az": AZURE, "file": FILES}
 _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     S3: (

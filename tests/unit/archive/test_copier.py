@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,6 +16,7 @@ from tests.machinery.object_model import ObjectModel
 from tests.machinery.scale import scaled
 
 import tidelog
+from tidelog.archive import copier as copier_module
 from tidelog.archive.chain import Chain
 from tidelog.archive.claim_file import claim_file, read_claim
 from tidelog.archive.copier import ClosedSegment, Copier
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
     from tests.conftest import Enumerated
 
+    from tidelog.archive.segment_object import SegmentFacts
+    from tidelog.env.files import FileSystem
     from tidelog.store.objects import ObjectInfo
 
 TOPIC = UUID(int=7)
@@ -192,6 +196,85 @@ def test_a_log_that_lost_records_does_not_continue(
     with pytest.raises(ArchiveDiverged, match="one is missing"):
         copier(store, data).copy()
     assert {name for name in store.objects if "/s/" in name} <= before.keys()
+
+
+def test_what_was_deleted_before_it_was_archived_is_skipped(store: ObjectModel, data: Path) -> None:
+    """So that copying continues; the archive says which offsets are missing, and why."""
+    copier(store, data).copy()
+    end = Chain(store, TOPIC, 0, Random(0)).read().end
+    append(data, 80)
+    first = next(one for one in LogOfFiles(data).closed_segments() if one.base_offset > end + 10)
+    for segment in LogOfFiles(data).closed_segments():
+        if segment.base_offset < first.base_offset:
+            (data / "t-0" / f"{segment.base_offset:020}.log").unlink()
+
+    state = copied(store, LogOfFiles(data, first=first.base_offset)).state
+
+    assert [(one.start, one.end) for one in state.skips] == [(end, first.base_offset)]
+    assert state.start == 0
+    assert state.end == LogOfFiles(data).closed_segments()[-1].end_offset
+    files = files_with(store, ROOT)
+    with open_directory_read_only(ROOT, fs=files).open("t", 0) as log:
+        offsets = [record.offset for record in log.records()]
+    assert offsets == [*range(end), *range(first.base_offset, state.end)]
+
+
+def test_the_archive_keeps_what_the_log_deletes_unless_it_follows(
+    store: ObjectModel, data: Path
+) -> None:
+    """The start of the log may lie in a segment that is archived, or above all of them."""
+    copier(store, data).copy()
+    second = LogOfFiles(data).closed_segments()[1]
+    start = second.base_offset + 2
+    assert copied(store, LogOfFiles(data, first=start)).state.start == 0
+
+    assert copied(store, LogOfFiles(data, first=start), follows_start=True).state.start == start
+    files = files_with(store, ROOT)
+    with open_directory_read_only(ROOT, fs=files).open("t", 0) as log:
+        assert next(iter(log.records())).offset == start
+    append(data, 80)
+    last = LogOfFiles(data).closed_segments()[-1]
+    for segment in LogOfFiles(data).closed_segments()[:-1]:
+        (data / "t-0" / f"{segment.base_offset:020}.log").unlink()
+    above = LogOfFiles(data, first=last.base_offset + 1)
+    assert copied(store, above, follows_start=True).state.start == last.base_offset + 1
+    with open_directory_read_only(ROOT, fs=files).open("t", 0) as log:
+        found = [record.offset for record in log.records()]
+    assert found == [*range(last.base_offset + 1, last.end_offset)]
+
+
+def copied(store: ObjectModel, log: LogOfFiles, *, follows_start: bool = False) -> Copier:
+    one = Copier(SYSTEM_FILES, store, log, store.rng, follows_start=follows_start)
+    one.copy()
+    return one
+
+
+def test_a_claim_reads_only_segments_that_were_written_since(
+    store: ObjectModel, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that runs each hour must not read all that it has archived."""
+    read: list[int] = []
+    facts = copier_module.segment_facts
+
+    def noted(fs: FileSystem, directory: str, base: int, end: int) -> SegmentFacts:
+        read.append(base)
+        return facts(fs, directory, base, end)
+
+    copier(store, data).copy()
+    monkeypatch.setattr(copier_module, "segment_facts", noted)
+    second = LogOfFiles(data).closed_segments()[1]
+    path = data / "t-0" / f"{second.base_offset:020}.log"
+    assert copier(store, data).copy() == []
+    assert read == []
+
+    os.utime(path, ns=(0, 0))
+    assert copier(store, data).copy() == []
+    assert read == [second.base_offset]
+    content = path.read_bytes()
+    os.utime(path, ns=(0, 10**15))
+    path.write_bytes(content[:-1] + b"?")
+    with pytest.raises((ArchiveDiverged, CorruptMessage)):
+        copier(store, data).copy()
 
 
 def test_indexes_that_were_built_again_are_no_other_history(store: ObjectModel, data: Path) -> None:
