@@ -20,6 +20,7 @@ from tidelog.datadir.deletion_marks import marks_among
 from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
 from tidelog.datadir.partition_directories import survey
+from tidelog.env.paths import is_uri
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.readonly.checkpoints import Checkpoints
@@ -65,6 +66,8 @@ class DirectoryFiles:
         try:
             is_directory = fs.stat(self.path).is_directory
         except FileNotFoundError:
+            if is_uri(self.path):
+                raise InvalidArgument(f"there is no archive at {self.path}") from None
             raise InvalidArgument(f"{self.path} is not a data directory: it is missing") from None
         if not is_directory:
             raise InvalidArgument(f"{self.path} is not a data directory: it is a file")

@@ -25,10 +25,12 @@ from tidelog.errors import (
 from tidelog.store.objects import ObjectInfo
 from tidelog.store.store_uri import (
     AZURE,
+    ENDPOINT_VARIABLES,
     FILES,
     S3,
     StoreUri,
     check_options,
+    credentials_advice,
     local_path,
     parse_store_uri,
 )
@@ -50,6 +52,9 @@ CREATE_ATTEMPTS: Final = 5
 """How often a creation is sent whose outcome is unknown."""
 MAX_GAP_BYTES: Final = 1 << 20
 """Ranges with a smaller gap are read as one."""
+
+_ROLES_HOST: Final = "169.254.169.254"
+"""Asked for credentials where the environment has none; only machines of a cloud have it."""
 
 _used_by: dict[str, int] = {}
 
@@ -159,6 +164,8 @@ class ObjectStore:
                 )
             except _AlreadyThere:
                 pass
+            except ObjectNotFound:
+                raise self._no_container() from None
             except StoreError as error:
                 problem = error
             else:
@@ -189,18 +196,21 @@ class ObjectStore:
         """
         is_large = size_bytes >= MULTIPART_BYTES
         data = iter(parts) if is_large else b"".join(parts)
-        self._asked(
-            name,
-            lambda store, obstore: obstore.put(
-                store,
+        try:
+            self._asked(
                 name,
-                data,
-                use_multipart=is_large,
-                chunk_size=PART_BYTES,
-                max_concurrency=PARTS_AT_ONCE,
-            ),
-            makes=True,
-        )
+                lambda store, obstore: obstore.put(
+                    store,
+                    name,
+                    data,
+                    use_multipart=is_large,
+                    chunk_size=PART_BYTES,
+                    max_concurrency=PARTS_AT_ONCE,
+                ),
+                makes=True,
+            )
+        except ObjectNotFound:
+            raise self._no_container() from None
         self._make_durable(name)
         found = self.head(name)
         if found is None or found.size_bytes != size_bytes:
@@ -312,7 +322,7 @@ class ObjectStore:
         client = {
             "timeout": timedelta(milliseconds=timeout_ms),
             "connect_timeout": timedelta(milliseconds=min(timeout_ms, 5_000)),
-            "allow_http": given.pop("allow_http", "false") == "true",
+            "allow_http": given.pop("allow_http", str(_is_plain(kind, given)).lower()) == "true",
         }
         retry = {
             "max_retries": 5,
@@ -360,7 +370,16 @@ class ObjectStore:
         ) as error:
             raise StoreError(f"{place}: {_reason(error)}") from None
         except (exceptions.BaseError, OSError) as error:
+            if _ROLES_HOST in str(error):
+                advice = credentials_advice(self.uri.kind)
+                raise StoreError(f"{place}: no credentials were found: {advice}") from None
+            if "404 Not Found" in str(error):
+                raise self._no_container() from None
             raise StoreUnavailable(f"{place}: {_reason(error)}") from None
+
+    def _no_container(self) -> StoreError:
+        what = "bucket" if self.uri.kind == S3 else "container"
+        return StoreError(f"{self.uri}: there is no {what} {self.uri.container}")
 
     def _place(self, name: str) -> str:
         return f"{self.uri}/{name}" if name else str(self.uri)
@@ -374,6 +393,12 @@ class ObjectStore:
         first = _used_by.setdefault("pid", os.getpid())
         if first != os.getpid():
             raise ForkedProcess("object store", first)
+
+
+def _is_plain(kind: str, options: Mapping[str, str]) -> bool:
+    """Return whether an endpoint without TLS is named, which is then meant."""
+    named = [options.get("endpoint"), *map(os.environ.get, ENDPOINT_VARIABLES[kind])]
+    return next(filter(None, named), "").startswith("http://")
 
 
 class _AlreadyThere(StoreError):

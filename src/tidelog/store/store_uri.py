@@ -43,6 +43,12 @@ _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     FILES: (),
 }
+ENDPOINT_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    S3: ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    AZURE: ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+    FILES: (),
+}
+"""Variables of the environment by which the library finds a server, the first that is set."""
 _SECRET_WORDS: Final = ("key", "secret", "token", "password", "sas", "credential")
 _ENVIRONMENT: Final = {
     S3: "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
@@ -77,7 +83,9 @@ def parse_store_uri(text: str) -> StoreUri:
             " azure://CONTAINER/PREFIX or file:///PATH"
         )
     if "@" in parts.netloc:
-        raise InvalidArgument(f"the URI of a {kind} store holds credentials: {_advice(kind)}")
+        raise InvalidArgument(
+            f"the URI of a {kind} store holds credentials: {credentials_advice(kind)}"
+        )
     if parts.query or parts.fragment:
         raise InvalidArgument(f"{text!r} has a query or a fragment, which a store has not")
     path = unquote(parts.path)
@@ -99,7 +107,7 @@ def check_options(kind: str, options: Mapping[str, str]) -> None:
         if name in _OPTIONS[kind]:
             continue
         if any(word in name.lower() for word in _SECRET_WORDS):
-            raise InvalidArgument(f"option {name} is not taken: {_advice(kind)}")
+            raise InvalidArgument(f"option {name} is not taken: {credentials_advice(kind)}")
         known = ", ".join(_OPTIONS[kind]) or "none"
         raise InvalidArgument(f"option {name} is not one of a {kind} store's ({known})")
 
@@ -109,7 +117,8 @@ def local_path(uri: StoreUri) -> str:
     return os.sep + uri.prefix
 
 
-def _advice(kind: str) -> str:
+def credentials_advice(kind: str) -> str:
+    """Return where a kind of store finds credentials."""
     names = _ENVIRONMENT.get(kind)
     if names is None:
         return "a directory needs none"
