@@ -71,6 +71,9 @@ COMMANDS: dict[str, tuple[object, ...]] = {
     "retain with a bad setting": ("retain", "plain", "-o", "retention.ms=never", "-d"),
     "compact": ("compact", *NOW, "-d"),
     "compact as JSON": ("compact", "compacted", "--json", *NOW, "-d"),
+    "archive": ("archive", "plain", "--to", "LAKE", "-d"),
+    "archive all": ("archive", "--to", "LAKE", "--json", "-d"),
+    "archive compacted": ("archive", "compacted", "--to", "LAKE", "-d"),
     "compact by another policy": (
         *("compact", "plain", "-o", "cleanup.policy=compact", *NOW, "-d"),
     ),
@@ -79,10 +82,11 @@ COMMANDS: dict[str, tuple[object, ...]] = {
 
 def run(cli: Cli, data: Path, words: tuple[object, ...]) -> Outcome:
     """Run one command on a directory."""
-    return cli(*(word for word in words if word != "-d"), "-d", data)
+    given = {"LAKE": (data.parent / "lake").as_uri()}
+    return cli(*(given.get(str(word), word) for word in words if word != "-d"), "-d", data)
 
 
-QUICK = {"create", "alter", "delete", "delete-records", "retain", "compact"}
+QUICK = {"create", "alter", "delete", "delete-records", "retain", "compact", "archive"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,152 @@
+"""What a process knows of the partitions of an archive, and what it asks for."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import pytest
+from tests.machinery.object_model import ObjectModel
+
+from tidelog.archive import open_archives
+from tidelog.archive.archived_partitions import ArchivedPartitions, holds_archive
+from tidelog.archive.chain import Chain
+from tidelog.archive.chain_state import ChainState
+from tidelog.archive.deltas import Claim, Deleted, Skip
+from tidelog.archive.open_archives import OpenArchives
+from tidelog.errors import CorruptArchive, InvalidArgument
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROOT = "s3://lake/logs"
+IDS = {name: UUID(int=number) for number, name in enumerate(("a", "b", "c"), 1)}
+
+
+class Noting(ObjectModel):
+    """A store that notes which objects were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(Random(0))
+        self.asked: list[str] = []
+
+    def get(self, name: str) -> bytes:
+        self.asked.append(name)
+        return super().get(name)
+
+    def asked_of(self, topic: str) -> int:
+        return sum(name.startswith(f"{IDS[topic]}/") for name in self.asked)
+
+
+def grown(store: ObjectModel, topic: str, partition: int, *, versions: int = 1) -> None:
+    """Add versions to a partition's chain."""
+    chain = Chain(store, IDS[topic], partition, store.rng)
+    state = chain.read()
+    for _ in range(versions):
+        if not state.version:
+            chain.commit(state, (Claim("0" * 32, topic, {}),), 1)
+        else:
+            chain.commit(state, (Skip(state.end, state.end + 10, "why"),), 1)
+
+
+@pytest.fixture
+def store() -> Noting:
+    """Topics a, b and c of 3 partitions, whose chains have 5 versions each."""
+    store = Noting()
+    for topic in IDS:
+        for partition in range(3):
+            grown(store, topic, partition, versions=5)
+    store.asked.clear()
+    return store
+
+
+def test_all_partitions_are_found(store: Noting) -> None:
+    """At their newest versions."""
+    found = ArchivedPartitions(store, ROOT).all()
+
+    assert sorted(found) == [f"{topic}-{number}" for topic in IDS for number in range(3)]
+    assert {one.state.version for one in found.values()} == {5}
+
+
+def test_only_what_is_wanted_is_read(store: Noting) -> None:
+    """Of other topics no more than one version, for the name."""
+    archive = ArchivedPartitions(store, ROOT)
+
+    found = archive.find("b-1")
+    assert found is not None
+    assert (found.topic_id, found.number, found.state.end) == (IDS["b"], 1, 40)
+    assert [store.asked_of(topic) for topic in IDS] == [1, 6, 1]
+    assert sorted(archive.of_topics({"b", "c"})) == [f"{t}-{n}" for t in "bc" for n in range(3)]
+    assert store.asked_of("a") == 1
+    for other in ("b-3", "d-0", "b", "b-01", "../x-0"):
+        assert archive.find(other) is None
+
+
+def test_a_later_look_reads_what_is_new(store: Noting) -> None:
+    """Versions never change."""
+    archive = ArchivedPartitions(store, ROOT)
+    before = archive.all()["a-0"]
+    store.asked.clear()
+
+    assert archive.all()["a-0"].state is before.state
+    assert store.asked == []
+    grown(store, "a", 0)
+    store.asked.clear()
+    assert archive.all()["a-0"].state.end == 50
+    assert store.asked == [f"{IDS['a']}/0/m/{6:020}"]
+    assert before.state.end == 40
+
+
+def test_topics_that_are_not_there_are_looked_for_among_all(store: Noting) -> None:
+    """So that the error names those that are there."""
+    archive = ArchivedPartitions(store, ROOT)
+
+    assert archive.of_topics({"d"}).keys() == archive.all().keys()
+    chain = Chain(store, IDS["a"], 0, store.rng)
+    chain.commit(chain.read(), (Deleted(),), 1)
+    assert "a-0" not in archive.all()
+    assert archive.find("a-0") is None
+
+
+def test_one_name_is_of_one_topic(store: Noting) -> None:
+    """Wherever it is looked for."""
+    other = Chain(store, UUID(int=9), 0, store.rng)
+    other.commit(ChainState(), (Claim("0" * 32, "a", {}),), 1)
+    archive = ArchivedPartitions(store, ROOT)
+
+    for look in (archive.all, lambda: archive.find("a-0"), lambda: archive.of_topics({"a"})):
+        with pytest.raises(CorruptArchive, match="two topics named a"):
+            look()
+
+
+def test_a_path_leads_to_its_archive(store: Noting) -> None:
+    """Whichever of its directories or files is asked for first."""
+    open_archives._archives[ROOT] = ArchivedPartitions(store, ROOT)
+    empty = ArchivedPartitions(ObjectModel(Random(0)), "")
+    for above in ("s3://lake", f"{ROOT}/a-0", f"{ROOT}/a-0/x.log", f"{ROOT}/x", "s3://lake/no"):
+        open_archives._archives[above] = empty
+
+    assert OpenArchives().files_at(ROOT).root == ROOT
+    narrow = OpenArchives()
+    for path in (f"{ROOT}/a-0", f"{ROOT}/a-0/x.log", f"{ROOT}/x"):
+        assert OpenArchives().files_at(path).root == ROOT
+        assert narrow.files_at(path).root == ROOT
+    assert list(narrow.files_at(f"{ROOT}/a-0").partitions()) == ["a-0"]
+    assert len(narrow.files_at(f"{ROOT}/b-0").partitions()) == 9
+    assert len(OpenArchives(topics={"b"}).files_at(ROOT).partitions()) == 3
+    with pytest.raises(FileNotFoundError):
+        OpenArchives().files_at("s3://lake/no")
+
+
+def test_a_directory_is_an_archive_if_it_has_topics(tmp_path: Path) -> None:
+    """By their ids, without a store's library."""
+    assert not holds_archive((tmp_path / "none").as_uri())
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "file").touch()
+    assert not holds_archive(tmp_path.as_uri())
+    assert not holds_archive((tmp_path / "file").as_uri())
+    (tmp_path / str(IDS["a"])).mkdir()
+    assert holds_archive(tmp_path.as_uri())
+    with pytest.raises(InvalidArgument):
+        holds_archive("file:x")

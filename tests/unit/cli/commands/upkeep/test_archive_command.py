@@ -1,0 +1,213 @@
+"""``tidelog archive``, and the commands that read what it has copied."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tidelog
+import tidelog.arrow
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Cli = Any
+
+SETTINGS = {"internal.segment.bytes": "400", "retention.ms": "-1"}
+
+
+@pytest.fixture
+def lake(cli: Cli, tmp_path: Path) -> str:
+    """Return where an archive is of topic t, whose records 0 to 39 lie in two partitions."""
+    with tidelog.open(cli.data, log_cleaner_enable=False) as logs:
+        logs.create_topic("t", 2, config=SETTINGS)
+        logs.create_topic("c", config={"cleanup.policy": "compact"})
+    add(cli, range(40))
+    uri = (tmp_path / "lake").as_uri()
+    assert cli.on("archive", "t", "--to", uri).code == 0
+    return uri
+
+
+def add(cli: Cli, numbers: range) -> None:
+    with tidelog.open(cli.data, log_cleaner_enable=False) as logs:
+        for number in numbers:
+            value = f"value {number}".encode()
+            logs.append("t", value, key=b"k", timestamp=1000 + number, partition=number % 2)
+
+
+def end_of(cli: Cli, uri: str, partition: int = 0) -> int:
+    rows = cli("offsets", "t", "-p", partition, "-d", uri).rows
+    end: int = rows[0]["logEndOffset"]
+    return end
+
+
+def test_what_is_closed_is_copied_once(cli: Cli, lake: str) -> None:
+    """The rows say what was copied, and how far the archive is."""
+    before = end_of(cli, lake)
+    outcome = cli.on("archive", "t", "--to", lake, "--json")
+    assert [row["copied"] for row in outcome.rows] == [[], []]
+    add(cli, range(40, 60))
+
+    outcome = cli.on("archive", "t", "--to", lake, "--json")
+
+    first = outcome.rows[0]
+    assert first["copied"][0]["baseOffset"] == before
+    assert first["copied"][-1]["endOffset"] == first["archiveEndOffset"] == end_of(cli, lake)
+    assert (first["archiveStartOffset"], first["logEndOffset"]) == (0, 30)
+    assert first["waitingBytes"] > 0
+    sizes = [one["sizeBytes"] for row in outcome.rows for one in row["copied"]]
+    assert outcome.counts == {
+        "partitions": 2,
+        "segments": len(sizes),
+        "copiedBytes": sum(sizes),
+        "missing": 0,
+    }
+    text = cli.on("archive", "t", "--to", lake).out
+    assert text.startswith("t-0: copied 0 segments; archived: offsets 0 to ")
+
+
+def test_compacted_topics_are_left_out(cli: Cli, lake: str) -> None:
+    """With a note; one that is named is an error, and nothing is copied."""
+    outcome = cli.on("archive", "--to", lake)
+    assert outcome.code == 0
+    assert "c: it is compacted, and a closed segment must not change" in outcome.err
+
+    outcome = cli.on("archive", "c", "t", "--to", lake)
+    assert outcome.code == 2
+    assert outcome.err.startswith("tidelog archive: c: it is compacted")
+
+
+def test_a_topic_of_unknown_policy_needs_one(cli: Cli, tmp_path: Path) -> None:
+    """It could be compacted."""
+    with tidelog.open(cli.data, config=SETTINGS) as logs:
+        logs.create_topic("t")
+    (cli.data / "tidelog.topics.json").unlink()
+    to = "--to", (tmp_path / "lake").as_uri()
+
+    outcome = cli.on("archive", *to)
+    assert (outcome.code, "its cleanup.policy is unknown" in outcome.err) == (2, True)
+    assert cli.on("archive", *to, "-o", "cleanup.policy=delete").code == 0
+
+
+@pytest.mark.parametrize("uri", ["gs://b/x", "lake", "s3://", "s3://key:word@b"])
+def test_a_place_that_is_no_store_is_refused(cli: Cli, uri: str) -> None:
+    """Before anything is opened; credentials are not repeated."""
+    outcome = cli.on("archive", "--to", uri)
+
+    assert (outcome.code, "word" in outcome.err) == (2, False)
+
+
+def test_a_copy_of_the_directory_continues_only_if_told_to(
+    cli: Cli, lake: str, tmp_path: Path
+) -> None:
+    """Then the first one does not."""
+    shutil.copytree(cli.data, tmp_path / "copy")
+    outcome = cli("archive", "t", "-d", tmp_path / "copy", "--to", lake)
+    assert (outcome.code, "--continue" in outcome.err) == (3, True)
+
+    assert cli("archive", "t", "-d", tmp_path / "copy", "--to", lake, "--continue").code == 0
+    assert cli.on("archive", "t", "--to", lake).code == 3
+
+
+LOOKS = {
+    "list": ("list",),
+    "offsets": ("offsets", "t"),
+    "cat": ("cat", "t"),
+    "cat of a time": ("cat", "t", "--since", "1010"),
+    "describe": ("describe", "--json"),
+    "picture": ("picture",),
+    "verify": ("verify",),
+    "txns": ("txns",),
+    "table": ("table", "batches"),
+    "sql": ("sql", "select count(*) from t"),
+    "plan retention": ("plan", "retention"),
+    "metrics": ("metrics",),
+    "cleaner": ("cleaner", "status"),
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_each_look_takes_an_archive(cli: Cli, lake: str, name: str) -> None:
+    """As it takes a directory; one that is not there is an error that says so."""
+    words = LOOKS[name]
+
+    outcome = cli(*words, "-d", lake)
+    assert (outcome.code, outcome.err) == (0, "")
+    missing = cli(*words, "-d", f"{lake}/none")
+    assert (missing.code, f"there is no archive at {lake}/none" in missing.err) == (2, True)
+
+
+def test_records_are_those_of_the_log(cli: Cli, lake: str) -> None:
+    """Up to the end of the archive, of all partitions or of the directory of one."""
+    for partition in range(2):
+        end = end_of(cli, lake, partition)
+        expected = [row for row in cli.on("cat", "t", "-p", partition).rows if row["offset"] < end]
+        assert cli("cat", "t", "-p", partition, "-d", lake).rows == expected
+        assert cli("cat", f"{lake}/t-{partition}").rows == expected
+        assert expected
+
+
+CHANGES = [
+    ("append", "t"),
+    ("create", "x"),
+    ("delete", "t"),
+    ("alter", "t", "-o", "retention.ms=1"),
+    ("retain",),
+    ("compact",),
+    ("recover",),
+    ("delete-records", "t", "-p", "all", "--before", "1"),
+    ("archive", "--to", "file:///nowhere"),
+    ("to-kafka",),
+    ("run",),
+]
+
+
+@pytest.mark.parametrize("words", CHANGES, ids=lambda words: words[0])
+def test_nothing_writes_to_an_archive(
+    cli: Cli, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """Nor into a directory whose name is its URI."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    outcome = cli(*words, "-d", lake)
+
+    assert outcome.code == 2
+    assert f"{lake}" in outcome.err
+    assert "an archive on an object store is only read" in outcome.err
+    assert [*(tmp_path / "here").iterdir()] == []
+
+
+def test_a_mirror_of_an_archive_is_a_directory_again(cli: Cli, lake: str, tmp_path: Path) -> None:
+    """With the records at their offsets, to which more can be appended."""
+    assert cli("mirror", "-d", lake, "--to", tmp_path / "back").code == 0
+
+    assert cli("cat", "t", "-d", tmp_path / "back").rows == cli("cat", "t", "-d", lake).rows
+    assert cli("append", "t", "-d", tmp_path / "back", "--format", "text", stdin="x\n").code == 0
+    assert cli("mirror", "-d", cli.data, "--to", lake).code == 2
+
+
+def test_programs_read_archives(cli: Cli, lake: str) -> None:
+    """By every door for reading; a follower sees what is archived meanwhile."""
+    logs = tidelog.open_directory_read_only(lake)
+    follower = logs.follower("t", 0)
+    values = [record.value for record in logs.read("t", 0)]
+    assert sum(len(part.offset) for part in follower.columns()) == len(values)
+    assert len(values) == end_of(cli, lake)
+    with tidelog.open_read_only(f"{lake}/t-0") as log:
+        assert [record.value for record in log.records()] == values
+    table = tidelog.arrow.read_table(lake, "t", partitions=0)
+    assert table["value"].to_pylist() == values
+    assert [*follower.columns()] == []
+
+    add(cli, range(40, 60))
+    assert cli.on("archive", "t", "--to", lake).code == 0
+
+    new = [offset for part in follower.columns() for offset in part.offset.tolist()]
+    assert new == [*range(len(values), end_of(cli, lake))]
+    assert new
+    assert len([*logs.read("t", 0)]) == end_of(cli, lake)
+    with pytest.raises(tidelog.TidelogError, match="an archive on an object store is only read"):
+        tidelog.open(lake)
