@@ -23,6 +23,7 @@ class ObjectModel:
     """As ``ObjectStore``; ``chance`` is that of a fault in a request that changes something."""
 
     def __init__(self, rng: Random, chance: float = 0.0) -> None:
+        self.name = "memory://"
         self.rng = rng
         self.chance = chance
         self.objects: dict[str, bytes] = {}

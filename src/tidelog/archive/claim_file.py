@@ -36,21 +36,21 @@ class Digest(NamedTuple):
 
 
 class ClaimFile(NamedTuple):
-    """What a log knows of its archive without the store.
+    """What a log knows of its archives without their stores.
 
-    ``incarnation`` is that of its last claim, ``before`` that of the previous one, which holds
-    if the last one was not committed. ``digests`` are those of archived segments, by base offset:
-    else each claim would read all of them again.
+    ``drawn`` are incarnations of its claims, by the URI of the archive, newest first: the one that
+    the archive names, and those drawn since, whose claims may come late. ``digests`` are those of
+    archived segments, by base offset: else each claim would read all of them again.
     """
 
-    incarnation: str
-    before: str
-    inode: int
-    digests: Mapping[int, Digest]
+    inode: int = 0
+    drawn: Mapping[str, tuple[str, ...]] = {}
+    digests: Mapping[int, Digest] = {}
 
-    def names(self, incarnation: str) -> bool:
-        """Return whether a claim of this incarnation is of this log."""
-        return incarnation in {self.incarnation, self.before}
+    def drawn_since(self, uri: str, incarnation: str) -> tuple[str, ...] | None:
+        """Return the incarnations from the one that an archive names on; None: it is another's."""
+        drawn = self.drawn.get(uri, ())
+        return drawn[: drawn.index(incarnation) + 1] if incarnation in drawn else None
 
 
 def claim_file(data_dir: str, topic_id: UUID, partition: int) -> str:
@@ -58,8 +58,8 @@ def claim_file(data_dir: str, topic_id: UUID, partition: int) -> str:
     return os.path.join(data_dir, f"tidelog.{topic_id}-{partition}.archive")
 
 
-def read_claim(fs: FileSystem, path: str) -> ClaimFile | None:
-    """Return what the file says, None if there is none, or it is a copy.
+def read_claim(fs: FileSystem, path: str) -> ClaimFile:
+    """Return what the file says, nothing if there is none, or it is a copy.
 
     Raises as ``read_versioned``, but FileNotFoundError.
     """
@@ -67,22 +67,19 @@ def read_claim(fs: FileSystem, path: str) -> ClaimFile | None:
         found = read_versioned(fs, path, _VERSION, _parsed)
         inode = fs.stat(path).inode
     except FileNotFoundError:
-        return None
-    return found if found.inode == inode else None
+        return ClaimFile()
+    return found if found.inode == inode else ClaimFile()
 
 
-def write_claim(
-    fs: FileSystem, path: str, incarnation: str, before: str, digests: Mapping[int, Digest]
-) -> None:
+def write_claim(fs: FileSystem, path: str, claim: ClaimFile) -> None:
     """Replace the file durably by a new one, which names its own inode."""
 
     def content(made: str) -> bytes:
         fields = {
             "version": _VERSION,
-            "incarnation": incarnation,
-            "before": before,
             "inode": fs.stat(made).inode,
-            "digests": {str(base): list(one) for base, one in sorted(digests.items())},
+            "archives": {uri: list(drawn) for uri, drawn in sorted(claim.drawn.items())},
+            "digests": {str(base): list(one) for base, one in sorted(claim.digests.items())},
         }
         return json.dumps(fields).encode()
 
@@ -91,7 +88,8 @@ def write_claim(
 
 def _parsed(content: Any) -> ClaimFile:  # noqa: ANN401 - whatever JSON holds
     inode = int(content["inode"])
-    if inode < 0:
+    if inode <= 0:
         raise ValueError(f"{inode} is not an inode")
+    drawn = {str(uri): tuple(map(str, each)) for uri, each in content["archives"].items()}
     digests = {int(base): Digest(*map(int, one)) for base, one in content["digests"].items()}
-    return ClaimFile(str(content["incarnation"]), str(content["before"]), inode, digests)
+    return ClaimFile(inode, drawn, digests)

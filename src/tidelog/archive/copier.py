@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from tidelog.store.objects import Objects
 
 
+MAX_DRAWN: Final = 1000
+"""Claims in a row whose outcome is unknown."""
+
+
 class ClosedSegment(NamedTuple):
     """Offsets ``[base, end)`` of a segment that is closed, flushed and decided.
 
@@ -105,7 +109,6 @@ class Copier:
         self._path: Final = claim_file(log.data_dir, log.topic_id, log.partition)
         self.state = ChainState()
         self._epoch = 0
-        self._incarnations = "", ""
         self._digests: dict[int, Digest] = {}
 
     def copy(self) -> list[Entry]:
@@ -137,21 +140,23 @@ class Copier:
 
     def _take_claim(self) -> None:
         """Claim the archive; what two claims have in common must be the same bytes."""
-        known = read_claim(self._fs, self._path)
-        state = self.state
-        is_ours = state.version == 0 or (known is not None and known.names(state.incarnation))
-        if not is_ours and not self._takes_over:
+        known, state, uri = read_claim(self._fs, self._path), self.state, self._store.name
+        drawn = known.drawn_since(uri, state.incarnation)
+        if state.version and drawn is None and not self._takes_over:
             raise ArchiveDiverged(
                 f"the archive of {self._name} was written by another log, or by a copy of this"
                 " one: --continue claims it for this one, after which the other one stops"
             )
-        self._digests = {} if known is None else dict(known.digests)
+        self._digests = dict(known.digests)
         self._check_lineage()
         fresh = f"{self._rng.getrandbits(128):032x}"
-        # Of a log that is taken over, the claim before is another's: it must not pass for ours.
-        self._incarnations = fresh, state.incarnation if is_ours else ""
+        # What the archive does not name yet may come late, as may the claim that follows.
+        drawn = known.drawn.get(uri, ()) if drawn is None else drawn
+        claim = known._replace(
+            drawn={**known.drawn, uri: (fresh, *drawn[:MAX_DRAWN])}, digests=self._digests
+        )
         # Durable before the claim: a claim that this file does not name would be nobody's.
-        write_claim(self._fs, self._path, *self._incarnations, self._digests)
+        write_claim(self._fs, self._path, claim)
         operations: list[Operation] = [Claim(fresh, self._log.topic, dict(self._log.config))]
         if not state.version and self._log.log_start_offset:
             operations.append(Start(self._log.log_start_offset, "log start"))
@@ -162,7 +167,7 @@ class Copier:
     def _check_lineage(self) -> None:
         """Raise ArchiveDiverged unless both have the same segments where both have some."""
         local = {one.base_offset: one for one in self._log.closed_segments()}
-        found: dict[int, Digest] = {}
+        found = {base: one for base, one in self._digests.items() if base in local}
         for entry in self.state.entries:
             here = local.get(entry.base_offset)
             if here is None:
@@ -193,8 +198,8 @@ class Copier:
     def _keep_digests(self) -> None:
         """Write down those of what was copied; without them the next claim reads it again."""
         known = read_claim(self._fs, self._path)
-        if known is not None and known.digests != self._digests:
-            write_claim(self._fs, self._path, *self._incarnations, self._digests)
+        if known.inode and known.digests != self._digests:
+            write_claim(self._fs, self._path, known._replace(digests=self._digests))
 
     def _note_deletions(self, segments: Sequence[ClosedSegment]) -> None:
         """Commit that offsets were deleted before they were archived, or are to be left out."""

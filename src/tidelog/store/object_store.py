@@ -79,6 +79,11 @@ class ObjectStore:
         self._store: Any = None
         self._lock = threading.Lock()
 
+    @property
+    def name(self) -> str:
+        """Its URI."""
+        return str(self.uri)
+
     def __repr__(self) -> str:
         return f"<ObjectStore {self.uri}>"
 

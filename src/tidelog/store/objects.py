@@ -23,6 +23,10 @@ class ObjectInfo(NamedTuple):
 class Objects(Protocol):
     """Objects under a prefix, by name; see ``ObjectStore`` for what each method promises."""
 
+    @property
+    def name(self) -> str:
+        """Where it is: the same for whoever means the same."""
+
     def get(self, name: str) -> bytes:
         """Return a whole object; ObjectNotFound if there is none."""
 

@@ -20,6 +20,7 @@ from tidelog.archive import copier as copier_module
 from tidelog.archive.chain import Chain
 from tidelog.archive.claim_file import claim_file, read_claim
 from tidelog.archive.copier import ClosedSegment, Copier
+from tidelog.archive.deltas import Claim
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
     ArchiveDiverged,
@@ -154,6 +155,58 @@ def test_a_copy_of_a_directory_does_not_write_its_archive(
         copier(store, data).copy()
     with pytest.raises(ArchiveDiverged, match="holds other records than the log"):
         copier(store, data, takes_over=True).copy()
+
+
+def test_a_log_has_several_archives(store: ObjectModel, data: Path) -> None:
+    """Each with its own claims; one that cannot be reached keeps nobody from another."""
+    other = ObjectModel(Random(1))
+    other.name = "memory://other"
+    gone = ObjectModel(Random(2), chance=1.0)
+    gone.name = "memory://gone"
+    for _ in range(2):
+        for each in (store, other):
+            assert copier(each, data).copy()
+        with pytest.raises(StoreUnavailable):
+            copier(gone, data).copy()
+        append(data, 20)
+
+    check_archived_to(store, data)
+    check_archived_to(other, data)
+
+
+def check_archived_to(store: ObjectModel, data: Path) -> None:
+    copier(store, data).copy()
+    check_archived(store, data)
+
+
+def test_a_claim_that_comes_late_is_ours(data: Path) -> None:
+    """Though others were drawn since."""
+    store = ObjectModel(Random(0))
+    copier(store, data).copy()
+    chain = Chain(store, TOPIC, 0, Random(0))
+    before = chain.read()
+    for seed in range(1, 4):
+        with pytest.raises(StoreUnavailable):
+            copier(Refusing(store, seed), data).copy()
+    drawn = read_claim(SYSTEM_FILES, claim_file(str(data), TOPIC, 0)).drawn[store.name]
+    assert (len(drawn), drawn[-1]) == (4, before.incarnation)
+    chain.commit(before, (Claim(drawn[2], "t", {}),), 2)
+
+    assert copier(store, data).copy() == []
+    drawn = read_claim(SYSTEM_FILES, claim_file(str(data), TOPIC, 0)).drawn[store.name]
+    assert before.incarnation in drawn
+    assert chain.read().incarnation == drawn[0]
+
+
+class Refusing(ObjectModel):
+    """Another's objects, of which none can be created; whether it was is unknown."""
+
+    def __init__(self, other: ObjectModel, seed: int) -> None:
+        super().__init__(Random(seed))
+        self.objects = other.objects
+
+    def create(self, name: str, data: bytes) -> bool:
+        raise StoreUnavailable(f"{name}: {len(data)}")
 
 
 def test_a_take_over_that_failed_does_not_pass_for_ours(
@@ -383,8 +436,9 @@ def test_a_claim_file_of_others_is_refused(store: ObjectModel, data: Path) -> No
     path = claim_file(str(data), TOPIC, 0)
     copier(store, data).copy()
     known = read_claim(SYSTEM_FILES, path)
-    assert known is not None
-    assert known.names(Chain(store, TOPIC, 0, Random(0)).read().incarnation)
+    incarnation = Chain(store, TOPIC, 0, Random(0)).read().incarnation
+    assert known.drawn_since(store.name, incarnation) == (incarnation,)
+    assert known.drawn_since("s3://other", incarnation) is None
     for content in (b"", b"{}", b'{"version": 1, "incarnation": 5}', b"\xff"):
         SYSTEM_FILES.write(path, content)
         with pytest.raises(CorruptFile):
