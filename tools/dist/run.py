@@ -96,13 +96,15 @@ def smoke_test(name: str, python: str, wheel: Path, archive: Path) -> None:
         for what, part, words in (
             ("wheel", "core", (str(wheel),)),
             ("archive", "core", (*anew, str(archive))),
+            ("wheel[store]", "store", (f"{wheel}[store]",)),
             ("wheel[arrow]", "arrow", (f"{wheel}[arrow]",)),
             ("wheel[sql]", "sql", (f"{wheel}[sql]",)),
             ("wheel[spark]", "spark", (f"{wheel}[spark]",)),
         ):
             begun = time.monotonic()
-            if part == "spark":  # what it installs by itself is counted
-                run(Path(folder, "bin", "python"), "-m", "pip", "uninstall", "-q", "-y", "duckdb")
+            # What each installs by itself is counted.
+            for gone in {"arrow": ("obstore",), "spark": ("duckdb",)}.get(part, ()):
+                run(Path(folder, "bin", "python"), "-m", "pip", "uninstall", "-q", "-y", gone)
             run(*pip, "--disable-pip-version-check", *words)
             printed = run(
                 Path(folder, "bin", "python"), "-I", SMOKE, part, version(), XDG_CACHE_HOME=folder

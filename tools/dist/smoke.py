@@ -60,6 +60,14 @@ def arrow(directory: str, _version: str) -> None:
     assert ArrowDecoder.__module__ == "tidelog.arrow.decode"
 
 
+def store(directory: str, _version: str) -> None:
+    """Archive a topic in a directory, and list the archive."""
+    tidelog("create", "t", "-d", directory)
+    uri = Path(directory).with_name("lake").as_uri()
+    tidelog("archive", "-d", directory, "--to", uri)
+    assert "t-0" in tidelog("list", "-d", uri)
+
+
 def sql(directory: str, _version: str) -> None:
     """Query a topic and a system table."""
     tidelog("create", "t", "-d", directory)
@@ -93,7 +101,7 @@ def main() -> None:
     part, version = sys.argv[1:]
     packages, size = installed()
     with tempfile.TemporaryDirectory() as directory:
-        parts = {"core": core, "arrow": arrow, "sql": sql, "spark": spark}
+        parts = {"core": core, "arrow": arrow, "store": store, "sql": sql, "spark": spark}
         parts[part](str(Path(directory, "data")), version)
     print(f"{packages} {size}")
 

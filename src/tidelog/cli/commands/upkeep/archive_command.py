@@ -105,7 +105,7 @@ def _print(args: Namespace, row: Mapping[str, Any]) -> None:
         args,
         row,
         f"{row['topic']}-{row['partition']}: copied {counted(len(copied), 'segment')}"
-        f"{f' ({size})' if copied else ''}; archived: offsets {row['archiveStartOffset']} to"
-        f" {row['archiveEndOffset']} of {row['logEndOffset']};"
+        f"{f' ({size})' if copied else ''}; archived: offsets {row['archiveStartOffset']:,} to"
+        f" {row['archiveEndOffset']:,} of {row['logEndOffset']:,};"
         f" {format_bytes(row['waitingBytes'])} not archived yet",
     )
