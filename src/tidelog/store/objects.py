@@ -25,7 +25,7 @@ class Objects(Protocol):
 
     @property
     def name(self) -> str:
-        """Where it is: the same for whoever means the same."""
+        """Where it is, in one spelling."""
 
     def get(self, name: str) -> bytes:
         """Return a whole object; ObjectNotFound if there is none."""

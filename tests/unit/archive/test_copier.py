@@ -21,6 +21,7 @@ from tidelog.archive.chain import Chain
 from tidelog.archive.claim_file import claim_file, read_claim
 from tidelog.archive.copier import ClosedSegment, Copier
 from tidelog.archive.deltas import Claim
+from tidelog.archive.segment_object import segment_facts
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
     ArchiveDiverged,
@@ -307,7 +308,7 @@ def test_a_claim_reads_only_segments_that_were_written_since(
 ) -> None:
     """A command that runs each hour must not read all that it has archived."""
     read: list[int] = []
-    facts = copier_module.segment_facts
+    facts = segment_facts
 
     def noted(fs: FileSystem, directory: str, base: int, end: int) -> SegmentFacts:
         read.append(base)

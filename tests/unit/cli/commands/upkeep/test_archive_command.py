@@ -130,7 +130,7 @@ LOOKS = {
 
 @pytest.mark.parametrize("name", LOOKS)
 def test_each_look_takes_an_archive(cli: Cli, lake: str, name: str) -> None:
-    """As it takes a directory; one that is not there is an error that says so."""
+    """As it takes a directory; one that is not there is named."""
     words = LOOKS[name]
 
     outcome = cli(*words, "-d", lake)
