@@ -27,6 +27,8 @@ class ObjectModel:
         self.rng = rng
         self.chance = chance
         self.objects: dict[str, bytes] = {}
+        self.times: dict[str, int] = {}
+        """When objects were written, in ms; 0 for others."""
         self.late: list[Late] = []
         self.requests = 0
 
@@ -58,7 +60,8 @@ class ObjectModel:
         self.requests += 1
         if name not in self.objects:
             return None
-        return ObjectInfo(name, len(self.objects[name]), f"tag of {name}", 0)
+        modified_ms = self.times.get(name, 0)
+        return ObjectInfo(name, len(self.objects[name]), f"tag of {name}", modified_ms)
 
     def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Return several ranges."""

@@ -26,8 +26,8 @@ class ChainState:
 
     ``entries`` are the live segments in order of offsets; each begins where the one before ends, or
     where a skip does. ``removed`` are those that are no longer in the log, by name, whose objects
-    may still be there. ``start`` is the first offset of the log. ``claim_epoch`` and
-    ``incarnation`` say who may commit.
+    may still be there; ``removed_in`` are the versions that removed them. ``start`` is the
+    first offset of the log. ``claim_epoch`` and ``incarnation`` say who may commit.
     """
 
     version: int = 0
@@ -37,6 +37,7 @@ class ChainState:
     config: Mapping[str, str] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
     removed: dict[str, Entry] = field(default_factory=dict)
+    removed_in: dict[str, int] = field(default_factory=dict)
     skips: list[Skip] = field(default_factory=list)
     start: int = 0
     start_why: str = ""
@@ -58,7 +59,11 @@ class ChainState:
     def copy(self) -> ChainState:
         """Return a state that can be changed without changing this one."""
         return replace(
-            self, entries=[*self.entries], removed=dict(self.removed), skips=[*self.skips]
+            self,
+            entries=[*self.entries],
+            removed=dict(self.removed),
+            removed_in=dict(self.removed_in),
+            skips=[*self.skips],
         )
 
     def entry_at(self, offset: int) -> Entry | None:
@@ -108,7 +113,8 @@ class ChainState:
                 self._drop(operation.name)
             case Deleted():
                 self.is_deleted = True
-                self.removed |= {entry.name: entry for entry in self.entries}
+                for entry in self.entries:
+                    self._note_removed(entry)
                 self.entries = []
 
     def _add(self, entry: Entry) -> None:
@@ -136,11 +142,16 @@ class ChainState:
             raise self._bad(f"{name} is removed, and is not the first segment")
         if self.entries[0].end_offset > self.start:
             raise self._bad(f"{name} is removed, and holds offsets from the start on")
-        self.removed[name] = self.entries.pop(0)
+        self._note_removed(self.entries.pop(0))
+
+    def _note_removed(self, entry: Entry) -> None:
+        self.removed[entry.name] = entry
+        self.removed_in[entry.name] = self.version + 1
 
     def _drop(self, name: str) -> None:
         if self.removed.pop(name, None) is None:
             raise self._bad(f"{name} is dropped, and was not removed")
+        del self.removed_in[name]
 
     def _bad(self, what: str) -> CorruptArchive:
         topic = f" of {self.topic}" if self.topic else ""

@@ -7,14 +7,15 @@ again. Kafka: ``RemoteLogManager.RLMCopyTask``.
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from tidelog.archive.chain import Chain
-from tidelog.archive.chain_state import ChainState
+from tidelog.archive.chain import Chain, version_name
+from tidelog.archive.chain_state import ChainState, claim_of
 from tidelog.archive.claim_file import Digest, claim_file, read_claim, write_claim
-from tidelog.archive.deltas import Add, Claim, Skip, Start
+from tidelog.archive.deltas import Add, Claim, Drop, Remove, Skip, Start, is_segment_name
 from tidelog.archive.segment_object import SegmentObject, segment_facts
-from tidelog.errors import ArchiveDiverged, ArchiveOvertaken, StoreUnavailable
+from tidelog.errors import ArchiveDiverged, ArchiveOvertaken, CorruptArchive, StoreUnavailable
 from tidelog.segment.filenames import log_file
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from tidelog.store.objects import Objects
 
 
+REMOVED_MS: Final = 24 * 3_600_000
+"""How long the object of a removed segment is kept at least."""
 MAX_DRAWN: Final = 1000
 """Claims in a row whose outcome is unknown."""
 
@@ -134,6 +137,46 @@ class Copier:
         finally:
             self._keep_digests()
 
+    def sweep(self) -> int:
+        """Delete objects that nothing needs any more, after a copy; return how many.
+
+        Those are copies that were never committed; and segments that were removed a day ago, so
+        that readers which began before have had that time.
+
+        Raises as ``copy``.
+        """
+        state, store = self.state, self._store
+        now_ms = self._time_of(state.version)
+        due = [
+            name
+            for name, version in state.removed_in.items()
+            if now_ms - self._time_of(version) >= REMOVED_MS
+        ]
+        for name in due:
+            store.delete(self._chain.name(name))
+        if due:  # once they are gone: the archive would forget those that a kill has left
+            self._chain.commit(state, [Drop(name) for name in due], self._epoch)
+        known = {entry.name for entry in state.entries} | state.removed.keys()
+        prefix = self._chain.name("")
+        found = [info.name.removeprefix(prefix) for info in store.list(self._chain.name("s"))]
+        # Of this claim one may be in use; a put of an earlier claim that comes late is one more.
+        orphans = [
+            name
+            for name in found
+            if is_segment_name(name) and name not in known and claim_of(name) < self._epoch
+        ]
+        for name in orphans:
+            store.delete(self._chain.name(name))
+        return len(due) + len(orphans)
+
+    def _time_of(self, version: int) -> int:
+        """Return when a version was committed, by the store's clock, in ms."""
+        name = self._chain.name(version_name(version))
+        found = self._store.head(name)
+        if found is None:
+            raise CorruptArchive(f"{name} is gone, and versions are never deleted")
+        return found.modified_ms
+
     @property
     def _name(self) -> str:
         return f"{self._log.topic}-{self._log.partition}"
@@ -208,6 +251,8 @@ class Copier:
         operations: list[Operation] = []
         if self._follows_start and start > state.start:
             operations.append(Start(start, "log start"))
+            gone = takewhile(lambda entry: entry.end_offset <= start, state.entries)
+            operations += [Remove(entry.name) for entry in gone]
         elif state.end < first <= start:  # a gap above the start would contradict the archive
             operations.append(Skip(state.end, first, "deleted before it was archived"))
         if operations:

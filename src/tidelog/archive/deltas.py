@@ -29,6 +29,11 @@ _OBJECT: Final = re.compile(r"s/\d{20}-\d{1,10}-[0-9a-f]{32}")
 _NONCE: Final = re.compile(r"[0-9a-f]{32}")
 
 
+def is_segment_name(name: str) -> bool:
+    """Return whether this is the name of a segment's object, below the chain's prefix."""
+    return _OBJECT.fullmatch(name) is not None
+
+
 class Entry(NamedTuple):
     """One closed segment in the archive.
 

@@ -45,6 +45,7 @@ class LogInArchive:
     log_end_offset: LogEnd
     copied: Annotated[tuple[ArchivedSegment, ...], "The segments that were copied, oldest first."]
     waiting_bytes: Annotated[int, "Size of the `.log` files that are not archived, in bytes."]
+    swept: Annotated[int, "Objects that were deleted, with `--sweep`."]
 
 
 class ArchiveTerms(NamedTuple):
@@ -52,6 +53,7 @@ class ArchiveTerms(NamedTuple):
 
     takes_over: bool = False
     follows_start: bool = False
+    sweeps: bool = False
 
 
 def why_not_archived(topic: str, config: LogConfig) -> str | None:
@@ -99,13 +101,14 @@ def archive_log(
             follows_start=terms.follows_start,
         )
         copied = copier.copy()
+        swept = copier.sweep() if terms.sweeps else 0
         state = copier.state
         segments = [
             ArchivedSegment(one.base_offset, one.end_offset, one.size_bytes) for one in copied
         ]
         waiting = sum(one.size_bytes for one in log.segments if one.base_offset >= state.end)
         offsets = state.start, state.end, log.log_end_offset
-        return LogInArchive(*key, *offsets, tuple(segments), waiting)
+        return LogInArchive(*key, *offsets, tuple(segments), waiting, swept)
 
 
 class _OpenLog:

@@ -19,7 +19,7 @@ import tidelog
 from tidelog.archive import copier as copier_module
 from tidelog.archive.chain import Chain
 from tidelog.archive.claim_file import claim_file, read_claim
-from tidelog.archive.copier import ClosedSegment, Copier
+from tidelog.archive.copier import REMOVED_MS, ClosedSegment, Copier
 from tidelog.archive.deltas import Claim
 from tidelog.archive.segment_object import segment_facts
 from tidelog.env.system_files import SYSTEM_FILES
@@ -84,8 +84,8 @@ def append(path: Path, count: int, text: str = "value") -> None:
 
 
 @pytest.fixture
-def store() -> ObjectModel:
-    return ObjectModel(Random(0))
+def store() -> Stopping:
+    return Stopping(0)
 
 
 @pytest.fixture
@@ -297,10 +297,71 @@ def test_the_archive_keeps_what_the_log_deletes_unless_it_follows(
     assert found == [*range(last.base_offset + 1, last.end_offset)]
 
 
-def copied(store: ObjectModel, log: LogOfFiles, *, follows_start: bool = False) -> Copier:
-    one = Copier(SYSTEM_FILES, store, log, store.rng, follows_start=follows_start)
+def copied(store: ObjectModel, log: LogOfFiles, **how: bool) -> Copier:
+    one = Copier(SYSTEM_FILES, store, log, store.rng, **how)
     one.copy()
     return one
+
+
+def test_orphans_of_earlier_claims_are_swept(store: ObjectModel, data: Path) -> None:
+    """Those of the current claim may be in use; what has another name is not ours."""
+    first = copier(store, data)
+    first.copy()
+    prefix = f"{TOPIC}/0/"
+    orphan, other = f"s/{0:020}-1-{'a' * 32}", [f"s/{0:020}-2-{'a' * 32}", "s/notes.txt", "x/y"]
+    for name in (orphan, *other):
+        store.put(prefix + name, [b"records"], 7)
+    assert first.sweep() == 0
+
+    second = copier(store, data)
+    second.copy()
+    before = set(store.objects)
+    assert second.sweep() == 1
+
+    assert before - set(store.objects) == {prefix + orphan}
+    check_archived(store, data)
+
+
+def test_what_was_removed_is_swept_a_day_later(
+    store: Stopping, data: Path, enumerated: Enumerated
+) -> None:
+    """By the store's clock; a process that ends in between leaves the rest to the next."""
+    copier(store, data).copy()
+    bases = [one.base_offset for one in LogOfFiles(data).closed_segments()]
+    log = LogOfFiles(data, first=bases[3] + 1)
+    one = copied(store, log, follows_start=True)
+    removed = dict(one.state.removed)
+    assert [entry.base_offset for entry in removed.values()] == bases[:3]
+    kept = dict(store.objects)
+    stops = 0
+    while True:
+        store.objects = dict(kept)
+        one = copied(store, log, takes_over=True)  # of an archive as it was before
+        newest = f"{TOPIC}/0/m/{one.state.version:020}"
+        store.times[newest] = REMOVED_MS - 1
+        assert one.sweep() == 0
+        assert store.objects.keys() >= {f"{TOPIC}/0/{name}" for name in removed}
+        store.times[newest] = REMOVED_MS
+        store.left = stops + 1
+        try:
+            assert one.sweep() == 3
+        except KeyboardInterrupt:
+            stops += 1
+            store.left = 0
+            one = copied(store, log)
+            store.times[f"{TOPIC}/0/m/{one.state.version:020}"] = REMOVED_MS
+            one.sweep()
+        else:
+            break
+        finally:
+            names = {name.partition("/s/")[2] for name in store.objects if "/s/" in name}
+            assert names.isdisjoint(name[2:] for name in removed)
+            state = Chain(store, TOPIC, 0, Random(0)).read()
+            assert (state.removed, state.removed_in) == ({}, {})
+            store.times.clear()
+    with open_directory_read_only(ROOT, fs=files_with(store, ROOT)).open("t", 0) as found:
+        assert next(iter(found.records())).offset == bases[3] + 1
+    enumerated("requests before or after which a sweep ended", stops, at_least=5)
 
 
 def test_a_claim_reads_only_segments_that_were_written_since(
@@ -387,6 +448,11 @@ class Stopping(ObjectModel):
         made = super().put(name, parts, size_bytes)
         self.stop()
         return made
+
+    def delete(self, name: str) -> None:
+        self.stop()
+        super().delete(name)
+        self.stop()
 
 
 def test_a_process_may_end_at_any_request(data: Path, enumerated: Enumerated) -> None:

@@ -446,6 +446,7 @@ _OUTPUTS: Final = {
             partitions=PARTITIONS,
             segments="Segments that were copied.",
             copiedBytes="Size of their `.log` files, in bytes.",
+            swept="Objects that were deleted.",
             missing=MISSING,
         ),
     ),

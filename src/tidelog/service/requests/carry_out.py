@@ -207,7 +207,7 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidArgument("; ".join(notes))
     keys = [key for key in keys if refused[key.topic] is None]
     store = ObjectStore(arguments["to"])
-    how = ArchiveTerms(arguments["takes_over"], arguments["follows_start"])
+    how = ArchiveTerms(*(arguments[name] for name in ("takes_over", "follows_start", "sweeps")))
 
     def archive(key: TopicPartition) -> dict[str, Any]:
         return as_json(archive_log(home.manager, key, store, configs[key.topic], how))

@@ -85,6 +85,7 @@ ARGUMENTS: Final[dict[str, dict[str, Check]]] = {
         "to": _is_text,
         "takes_over": _is_flag,
         "follows_start": _is_flag,
+        "sweeps": _is_flag,
         **_TERMS,
     },
     "recover": {"partitions": _is_partitions, "keep": _is_flag},

@@ -38,6 +38,13 @@ COMMAND: Final = Command(
             help="let the archive begin where the log does; without it, the archive keeps what"
             " retention has deleted here",
         ),
+        argument(
+            "--sweep",
+            action="store_true",
+            dest="sweeps",
+            help="delete objects of the archive that nothing needs any more: copies that were"
+            " broken off, and what --follow-start left out a day ago or earlier",
+        ),
         NOW,
         SETTINGS,
         SERVER_PROPERTIES,
@@ -73,6 +80,7 @@ def run(args: Namespace) -> int:
             "to": uri,
             "takes_over": args.takes_over,
             "follows_start": args.follows_start,
+            "sweeps": args.sweeps,
             "settings": dict(args.options),
             "now_ms": args.now,
         }
@@ -89,6 +97,7 @@ def run(args: Namespace) -> int:
         partitions=len(done["logs"]),
         segments=len(copied),
         copiedBytes=sum(one["sizeBytes"] for one in copied),
+        swept=sum(row["swept"] for row in done["logs"]),
         missing=len(chosen.missing),
     )
     return int(has_loss)
@@ -101,11 +110,12 @@ def _print(args: Namespace, row: Mapping[str, Any]) -> None:
 
     copied = row["copied"]
     size = format_bytes(sum(one["sizeBytes"] for one in copied))
+    deleted = f"; deleted {counted(row['swept'], 'object')}" if row["swept"] else ""
     print_row(
         args,
         row,
         f"{row['topic']}-{row['partition']}: copied {counted(len(copied), 'segment')}"
         f"{f' ({size})' if copied else ''}; archived: offsets {row['archiveStartOffset']:,} to"
         f" {row['archiveEndOffset']:,} of {row['logEndOffset']:,};"
-        f" {format_bytes(row['waitingBytes'])} not archived yet",
+        f" {format_bytes(row['waitingBytes'])} not archived yet{deleted}",
     )

@@ -62,6 +62,7 @@ def test_what_is_closed_is_copied_once(cli: Cli, lake: str) -> None:
         "partitions": 2,
         "segments": len(sizes),
         "copiedBytes": sum(sizes),
+        "swept": 0,
         "missing": 0,
     }
     text = cli.on("archive", "t", "--to", lake).out
