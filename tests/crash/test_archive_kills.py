@@ -1,0 +1,123 @@
+"""``tidelog archive`` killed at any request, against a store that fails, answers late or not."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.machinery.object_server import BUCKET, ENVIRONMENT, Fault, object_server
+from tests.machinery.scale import scaled
+
+import tidelog
+from tidelog.archive.chain import Chain
+from tidelog.archive.chain_state import claim_of
+from tidelog.archive.deltas import is_segment_name
+from tidelog.errors import InvalidArgument
+from tidelog.store.object_store import ObjectStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import Enumerated
+    from tests.machinery.object_server import ObjectServer
+
+KILLS = scaled(30)
+LAKE = f"s3://{BUCKET}/lake"
+FAULTS = ("503", "409", "500 after", "drop before", "drop after", "truncate", "late")
+
+
+class Killer:
+    """Kills a process at one of its requests, and lets some of the others fail."""
+
+    def __init__(self, rng: Random, at: int) -> None:
+        self.rng = rng
+        self.left = at
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __call__(self, method: str, _path: str) -> Fault | None:
+        """Return the fault of a request."""
+        self.left -= 1
+        if self.left == 0 and self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            return Fault(self.rng.choice(("drop before", "drop after", "late")), seconds=0.3)
+        if self.rng.random() < 0.1:
+            kind = self.rng.choice(FAULTS)
+            if method == "GET" or kind != "truncate":
+                return Fault(kind, seconds=0.1)
+        return None
+
+
+def append(data: Path, rng: Random, count: int) -> None:
+    """Append records to two partitions, some in transactions; no batch is like another."""
+    settings = {"internal.segment.bytes": "3000", "retention.ms": "-1"}
+    with tidelog.open(data, log_cleaner_enable=False) as logs:
+        logs.create_topic("t", 2, config=settings, exist_ok=True)
+        for _ in range(count):
+            logs.append("t", rng.randbytes(rng.randint(1, 300)), partition=rng.randrange(2))
+
+
+def run(data: Path, server: ObjectServer, killer: Killer | None) -> int:
+    """Archive, perhaps killed; return how the process ended."""
+    server.choose = killer
+    words = [sys.executable, "-m", "tidelog", "archive", "-d", str(data), "--to", LAKE, "--sweep"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        if killer is not None:
+            killer.process = process
+        _, err = process.communicate(timeout=120)
+    assert b"Traceback" not in err, err.decode()
+    assert process.returncode in {0, 3, -signal.SIGKILL}, err.decode()
+    return process.returncode
+
+
+@pytest.mark.slow
+def test_killed_archives_lose_nothing_and_copy_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enumerated: Enumerated
+) -> None:
+    """Whatever is committed is whole after each kill; orphans of earlier claims are swept."""
+    rng, data = Random(5), tmp_path / "data"
+    killed = 0
+    with object_server() as server:
+        for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": server.endpoint}.items():
+            monkeypatch.setenv(name, value)
+        for _ in range(KILLS):
+            append(data, rng, rng.randint(5, 60))
+            killed += run(data, server, Killer(rng, rng.randint(1, 40))) == -signal.SIGKILL
+            server.choose = None
+            check_beginning(data)
+        assert run(data, server, None) == 0
+        check_beginning(data)
+        check_objects(data, server)
+    enumerated("processes killed", killed, at_least=KILLS // 3)
+
+
+def check_beginning(data: Path) -> None:
+    """Compare what the archive holds with the beginning of the log."""
+    try:
+        archive = tidelog.open_directory_read_only(LAKE)
+    except InvalidArgument:
+        return  # nothing was committed yet
+    log = tidelog.open_directory_read_only(data)
+    for partition in archive.topic("t").partitions if "t" in archive.topics() else ():
+        found = [(one.offset, one.value) for one in archive.read("t", partition)]
+        assert found == [(one.offset, one.value) for one in log.read("t", partition)][: len(found)]
+
+
+def check_objects(data: Path, server: ObjectServer) -> None:
+    """Each closed segment is there once; no other object of an earlier claim."""
+    topic = tidelog.open_directory_read_only(data).topic("t")
+    assert topic.topic_id is not None
+    for partition in topic.partitions:
+        state = Chain(ObjectStore(LAKE), topic.topic_id, partition, Random(0)).read()
+        bases = sorted(int(path.stem) for path in (data / f"t-{partition}").glob("*.log"))
+        assert [entry.base_offset for entry in state.entries] == bases[:-1]
+        assert state.end == bases[-1]
+        prefix = f"lake/{topic.topic_id}/{partition}/"
+        there = {name.removeprefix(prefix) for name in server.objects if name.startswith(prefix)}
+        named = {entry.name for entry in state.entries}
+        assert named <= there
+        others = {name for name in there - named if is_segment_name(name)}
+        assert all(claim_of(name) == state.claim_epoch for name in others)
