@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.progress import current_line
+from tidelog.cli.server_properties import broker_properties
 from tidelog.cli.terminal import print_message
 from tidelog.datadir.lock_file import writer_of
 from tidelog.env.clock import SYSTEM_CLOCK
@@ -24,6 +25,7 @@ from tidelog.service.requests.home import Home, ignore
 from tidelog.service.requests.request_client import Asker, here_or_there
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
@@ -136,6 +138,16 @@ def asked(
         desk = Desk(SYSTEM_FILES, SYSTEM_CLOCK, rng, wait_ms, program_of)
         asker = Asker(desk, holder_of=writer_of, on_left=report_left)
         return here_or_there(asker, data_dir, here, command, arguments)
+
+
+def terms_of(args: Namespace, places: Iterable[Place]) -> dict[str, Any]:
+    """Return what the requests of several commands have in common: which logs, on which terms."""
+    return {
+        "partitions": numbers_by_topic(places),
+        "settings": dict(args.options),
+        "now_ms": args.now,
+        "server_properties": broker_properties(args),
+    }
 
 
 def numbers_by_topic(places: Iterable[Place]) -> dict[str, list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import JSON, LOGS, NOW, SERVER_PROPERTIES, SETTINGS, Command, argument
@@ -60,11 +61,9 @@ def run(args: Namespace) -> int:
 
     Returns 1 if a partition of the catalogue is missing.
     """
-    from functools import partial
-
     from tidelog.cli.operations import manager_of
     from tidelog.cli.partition_choice import chosen_to_change
-    from tidelog.cli.serving.service_requests import numbers_by_topic, perform, perform_printing
+    from tidelog.cli.serving.service_requests import perform, perform_printing, terms_of
     from tidelog.cli.terminal import print_counts, print_message
     from tidelog.store.store_uri import parse_store_uri
 
@@ -75,20 +74,17 @@ def run(args: Namespace) -> int:
     done: dict[str, Any] = {"logs": [], "notes": []}
     if places:
         arguments = {
-            "partitions": numbers_by_topic(places),
+            **terms_of(args, places),
             "are_named": bool(args.topics),
             "to": uri,
             "takes_over": args.takes_over,
             "follows_start": args.follows_start,
             "sweeps": args.sweeps,
-            "settings": dict(args.options),
-            "now_ms": args.now,
         }
         path = os.path.dirname(places[0].path)
         request = (args.command, path, arguments, lambda: manager_of(args, places))
-        done = perform_printing(
-            perform, request, partial(_print, args), lambda result: result["logs"]
-        )
+        show = partial(_print, args)
+        done = perform_printing(perform, request, show, lambda result: result["logs"])
     for note in done["notes"]:
         print_message(args.command, note)
     copied = [segment for row in done["logs"] for segment in row["copied"]]

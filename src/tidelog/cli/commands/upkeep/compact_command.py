@@ -34,22 +34,15 @@ def run(args: Namespace) -> int:
     Returns 1 if a partition of the catalogue is missing.
     """
     from tidelog.cli.partition_choice import chosen_to_change
-    from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.serving.service_requests import numbers_by_topic, perform, perform_printing
+    from tidelog.cli.serving.service_requests import perform, perform_printing, terms_of
 
     chosen = chosen_to_change(args)
     has_loss = chosen.report_missing(args.command)
     places = chosen.places
     printer = CompactionPrinter(args, "dropped")
     if places:
-        arguments = {
-            "partitions": numbers_by_topic(places),
-            "settings": dict(args.options),
-            "now_ms": args.now,
-            "server_properties": broker_properties(args),
-        }
         path = os.path.dirname(places[0].path)
-        request = (args.command, path, arguments, lambda: _opened(args, places))
+        request = (args.command, path, terms_of(args, places), lambda: _opened(args, places))
         perform_printing(perform, request, printer.print)
     printer.print_counts(len(chosen.missing))
     return int(has_loss)

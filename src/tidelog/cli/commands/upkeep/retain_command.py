@@ -26,8 +26,7 @@ def run(args: Namespace) -> int:
     """
     from tidelog.cli.operations import manager_of, print_shrunk, print_shrunk_counts
     from tidelog.cli.partition_choice import chosen_to_change
-    from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.serving.service_requests import numbers_by_topic, perform, perform_printing
+    from tidelog.cli.serving.service_requests import perform, perform_printing, terms_of
     from tidelog.cli.terminal import print_message
 
     chosen = chosen_to_change(args)
@@ -35,13 +34,7 @@ def run(args: Namespace) -> int:
     places = chosen.places
     done: dict[str, Any] = {"logs": [], "notes": []}
     if places:
-        arguments = {
-            "partitions": numbers_by_topic(places),
-            "are_named": bool(args.topics),
-            "settings": dict(args.options),
-            "now_ms": args.now,
-            "server_properties": broker_properties(args),
-        }
+        arguments = {**terms_of(args, places), "are_named": bool(args.topics)}
         path = os.path.dirname(places[0].path)
         request = (args.command, path, arguments, lambda: manager_of(args, places))
         show = partial(print_shrunk, args, "deleted")

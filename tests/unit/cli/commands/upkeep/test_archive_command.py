@@ -89,6 +89,11 @@ def test_a_topic_of_unknown_policy_needs_one(cli: Cli, tmp_path: Path) -> None:
 
     outcome = cli.on("archive", *to)
     assert (outcome.code, "its cleanup.policy is unknown" in outcome.err) == (2, True)
+    properties = tmp_path / "server.properties"
+    properties.write_text("log.cleanup.policy=delete\n")
+    with tidelog.open(cli.data, log_cleaner_enable=False):
+        assert cli.on("archive", *to).code == 2
+        assert cli.on("archive", *to, "--server-properties", properties).code == 0
     assert cli.on("archive", *to, "-o", "cleanup.policy=delete").code == 0
 
 
