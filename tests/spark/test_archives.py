@@ -93,7 +93,7 @@ print(sorted(map(tuple, rows)))
 def test_executors_read_a_server_by_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With credentials of their environment, which here is that of the session."""
+    """They find credentials in their environment, which they inherit from the session here."""
     with object_server() as server:
         for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": server.options["endpoint"]}.items():
             monkeypatch.setenv(name, value)

@@ -70,7 +70,7 @@ class ArchiveFiles(WholeFiles):
     """The partitions of an archive, as ``FileSystem`` to be read only; any thread may use it.
 
     Args:
-        partitions: those of the archive.
+        partitions: what the archive holds.
         root: the path of the data directory that it stands for, such as its URI.
         only: the name of the one partition's directory that is wanted; None: not just one.
         topics: those that are wanted; None: all. What is not wanted is not looked for.

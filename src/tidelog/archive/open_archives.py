@@ -71,7 +71,7 @@ class OpenArchives:
 
 
 def _above(path: str) -> Iterator[str]:
-    """Yield a path, and those of the directories in which a file of a partition lies."""
+    """Yield a path and its two parents: no file of a partition lies deeper below a root."""
     root = path.rstrip("/")
     for _ in range(3):
         yield root

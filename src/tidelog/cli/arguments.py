@@ -12,9 +12,6 @@ from typing import Final
 
 from tidelog.cli.terminal import MAX_COLUMNS
 
-NOT_A_DIRECTORY: Final = (
-    "not a directory: an archive on an object store is only read, and tidelog archive writes to it"
-)
 MAX_PERCENT: Final = 100
 _MAX_PORT: Final = 65535
 _INT64_MAX: Final = 2**63 - 1
@@ -46,7 +43,7 @@ def directory_name(text: str) -> str:
 
 def target_name(text: str) -> str:
     """Return the name of a directory to write to."""
-    from tidelog.env.paths import is_uri
+    from tidelog.env.paths import NOT_A_DIRECTORY, is_uri
 
     if is_uri(text):
         raise ArgumentTypeError(f"{text}: {NOT_A_DIRECTORY}")

@@ -12,7 +12,6 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.cli.arguments import (
-    NOT_A_DIRECTORY,
     directory_name,
     key_value,
     not_negative,
@@ -179,7 +178,7 @@ def _take_directories(parser: CommandParser, args: Namespace, *, is_one: bool) -
         return f"{' and '.join(directories)}: this command takes one directory"
     args.directories = directories
     if is_one:
-        from tidelog.env.paths import is_uri  # --help needs no paths
+        from tidelog.env.paths import NOT_A_DIRECTORY, is_uri  # --help needs no paths
 
         if is_uri(directories[0]):
             return f"{directories[0]}: {NOT_A_DIRECTORY}"

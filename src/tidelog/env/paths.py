@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tidelog.errors import InvalidArgument
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A data directory, or several; to be read, an archive by its URI, too."""
+
+
+NOT_A_DIRECTORY: Final = (
+    "not a directory: an archive on an object store is only read, and tidelog archive writes to it"
+)
 
 
 def is_uri(path: str) -> bool:
@@ -25,10 +30,7 @@ def absolute_path(path: str | os.PathLike[str]) -> str:
     """Return the absolute path of what is to be written; InvalidArgument for what is not a path."""
     given = absolute_place(path)
     if is_uri(given):
-        raise InvalidArgument(
-            f"{given} is not a directory: an archive on an object store is only read, and"
-            " tidelog archive writes to it"
-        )
+        raise InvalidArgument(f"{given} is {NOT_A_DIRECTORY}")
     return given
 
 

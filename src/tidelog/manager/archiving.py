@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 from tidelog.archive.copier import ClosedSegment, Copier
 from tidelog.codec.shown_rows import LogEnd, PartitionNumber, TopicName
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
-from tidelog.errors import InvalidArgument
 from tidelog.manager.directories.log_dirs import parent_of
 
 if TYPE_CHECKING:
@@ -78,17 +77,13 @@ def archive_log(
     manager: LogManager,
     key: TopicPartition,
     store: Objects,
-    config: LogConfig,
     terms: ArchiveTerms,
 ) -> LogInArchive:
     """Copy what one log has closed, and say how far the archive is then.
 
-    While it is copied the log is neither cleaned nor retained. Raises InvalidArgument for a log
-    that cannot be archived, CleaningAborted, and as ``Copier.copy``.
+    ``why_not_archived`` must not have a reason against it. While it is copied the log is neither
+    cleaned nor retained. Raises CleaningAborted, and as ``Copier.copy``.
     """
-    reason = why_not_archived(key.topic, config)
-    if reason is not None:
-        raise InvalidArgument(f"{key.topic}: {reason}")
     partition = manager.partition(*key)
     with manager.cleaning.exclusive(key):
         log = partition.log
@@ -136,7 +131,7 @@ class _OpenLog:
     def closed_segments(self) -> Sequence[ClosedSegment]:
         """Return those below the last stable offset, and flush them.
 
-        What is not on the disk yet may be lost by a crash, and other records take its offsets.
+        A crash may lose what is not on the disk yet, and other records then get its offsets.
         """
         bases = self._log.segments.base_offsets
         stable = self._log.last_stable_offset

@@ -54,8 +54,9 @@ def _passed_on(
 
     @wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: ANN401 - one of these
-        with storage_errors(self.path if isinstance(self, ReadFile) else str(args[0])):
-            below = self._below if isinstance(self, ReadFile) else self.at(str(args[0]))
+        path = self.path if isinstance(self, ReadFile) else str(args[0])
+        with storage_errors(path):
+            below = self.at(path)
             found: R = getattr(below, method.__name__)(*args, **kwargs)
             return found
 
@@ -162,6 +163,10 @@ class ReadFile(ReadOnlyFile):
         with storage_errors(self.path):
             held = self._below.hold()
         return self if held is self._below else ReadFile(held)
+
+    def at(self, _path: str) -> OpenFile:
+        """Return the file below, where all of it is read."""
+        return self._below
 
     close = _passed_on(OpenFile.close)
     fileno = _passed_on(OpenFile.fileno)

@@ -55,8 +55,8 @@ def open_directory_read_only(
     An unreadable catalogue is not an error here: topics are then known by their directories, see
     ``ReadOnlyDirectory.catalogue_error``. ``server_properties`` are those of the broker that wrote
     the directories, if they are known. ``accept`` is how an error says that topics are
-    read in part; None: ``check_present`` lets them be read so. ``topics`` are those that are
-    looked for in an archive, None: all; those of a directory are all found by one listing.
+    read in part; None: ``check_present`` lets them be read so. ``topics`` are the only ones to
+    look for in an archive, None: all; one listing of a directory finds all of its topics anyway.
 
     Raises:
         InvalidArgument: there is no such directory.

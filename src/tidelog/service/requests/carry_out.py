@@ -210,7 +210,7 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
     how = ArchiveTerms(*(arguments[name] for name in ("takes_over", "follows_start", "sweeps")))
 
     def archive(key: TopicPartition) -> dict[str, Any]:
-        return as_json(archive_log(home.manager, key, store, configs[key.topic], how))
+        return as_json(archive_log(home.manager, key, store, how))
 
     return {"logs": _each(home, keys, archive, notes), "notes": notes}
 

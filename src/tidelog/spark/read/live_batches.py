@@ -33,7 +33,7 @@ def _log_damage(skipped: DamagedRange) -> None:
 class RangeReader:
     """Reads offset ranges from the logs of the data directories that ``options`` name.
 
-    ``topics``: those of the ranges, None: any.
+    ``topics``: the topics that the ranges belong to, None: not known.
     """
 
     def __init__(
