@@ -21,14 +21,12 @@ from tidelog.errors import (
     OffsetOutOfRange,
     TidelogError,
 )
-from tidelog.manager.archiving import ArchiveTerms, archive_log, why_not_archived
 from tidelog.manager.on_demand import Terms
 from tidelog.manager.recovered_log import RecoveryNotes, recovered_log
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 from tidelog.service.requests.request_arguments import check_arguments, partitions_of
 from tidelog.service.requests.transaction_abort import abort_transaction, undo_abort
-from tidelog.store.object_store import ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -199,6 +197,13 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
     InvalidArgument if they are named, or if there are no others.
     """
+    from tidelog.manager.archiving import (  # noqa: PLC0415 - other commands need no store
+        ArchiveTerms,
+        archive_log,
+        why_not_archived,
+    )
+    from tidelog.store.object_store import ObjectStore  # noqa: PLC0415 - as above
+
     terms, keys = _terms(arguments), partitions_of(arguments)
     configs = {key.topic: home.manager.on_demand.config_with(key.topic, terms) for key in keys}
     refused = {name: why_not_archived(name, config) for name, config in configs.items()}

@@ -14,12 +14,10 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
-from tidelog.archive.archived_partitions import holds_archive
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.moments import time_ms
-from tidelog.env.paths import absolute_path
+from tidelog.env.paths import absolute_path, is_uri
 from tidelog.errors import InvalidArgument
-from tidelog.store.store_uri import REMOTE_SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -209,9 +207,13 @@ def _place(given: str) -> str:
 
     A ``file:`` URI is an archive if one is there, else a directory: Spark has long taken it so.
     """
-    scheme, _, below = given.partition("://")
-    if below and (scheme in REMOTE_SCHEMES or (scheme == "file" and holds_archive(given))):
-        return given.rstrip("/")
+    if is_uri(given):  # most logs lie on a disk: each worker would load what archives need
+        from tidelog.archive.archived_partitions import holds_archive
+        from tidelog.store.store_uri import REMOTE_SCHEMES
+
+        scheme, _, _ = given.partition("://")
+        if scheme in REMOTE_SCHEMES or (scheme == "file" and holds_archive(given)):
+            return given.rstrip("/")
     return os.path.abspath(local_path(given))
 
 
