@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from threading import RLock
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
 from tidelog.archive.deltas import SECTIONS
@@ -19,9 +19,8 @@ from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, MetaProperties
 from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE
 from tidelog.datadir.partition_directories import partition_of
 from tidelog.env.descriptors import DescriptorBudget
-from tidelog.env.files import FileStat, WholeFiles
-from tidelog.env.read_only_file import ReadOnlyFile
-from tidelog.errors import InvariantError
+from tidelog.env.files import FileStat
+from tidelog.env.read_only_file import FilesToRead, ReadOnlyFile
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadata
 from tidelog.segment.filenames import (
     INDEX_SUFFIX,
@@ -33,7 +32,7 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Collection, Mapping  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from collections.abc import Buffer, Collection, Iterable, Mapping  # type: ignore[attr-defined]  # Buffer: 3.12+
 
     from tidelog.archive.archived_partitions import ArchivedPartition, ArchivedPartitions
     from tidelog.archive.deltas import Entry
@@ -66,7 +65,7 @@ class Place(NamedTuple):
         return self.end - self.start
 
 
-class ArchiveFiles(WholeFiles):
+class ArchiveFiles(FilesToRead):
     """The partitions of an archive, as ``FileSystem`` to be read only; any thread may use it.
 
     Args:
@@ -119,7 +118,7 @@ class ArchiveFiles(WholeFiles):
     def open(self, path: str, mode: OpenMode = "r") -> ArchiveFile:
         """Open a file of the archive."""
         if mode != "r":
-            self._refuse(path)
+            self.refuse(path)
         if self._is_directory(path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return ArchiveFile(self._partitions.store, path, self._file(path))
@@ -161,16 +160,6 @@ class ArchiveFiles(WholeFiles):
 
     total_bytes = free_bytes
 
-    def write(self, path: str, data: Buffer) -> None:
-        """Refuse."""
-        self._refuse(path, data)
-
-    def _refuse(self, path: str, *_: object) -> NoReturn:
-        raise InvariantError(f"{path} is part of an archive, which is read only")
-
-    rename = link = delete = delete_directory = make_directory = _refuse
-    set_mtime_ms = lock = sync_directory = _refuse
-
     # What there is
 
     def _below(self, path: str) -> str:
@@ -199,7 +188,7 @@ class ArchiveFiles(WholeFiles):
                 if directory == "":
                     self._files[""] = self._own_files()
                 elif directory in self.partitions():
-                    self._files[directory] = _files_of(self.partitions()[directory])
+                    self._files[directory] = files_of(self.partitions()[directory])
                 else:
                     raise _missing(path)
             return self._files[directory]
@@ -225,7 +214,7 @@ class ArchiveFiles(WholeFiles):
         }
 
 
-def _files_of(one: ArchivedPartition) -> dict[str, Place | bytes]:
+def files_of(one: ArchivedPartition) -> dict[str, Place | bytes]:
     """Return the files of a partition."""
     topic_id, number, state = one
     prefix = f"{topic_id}/{number}"
@@ -233,13 +222,26 @@ def _files_of(one: ArchivedPartition) -> dict[str, Place | bytes]:
         PARTITION_METADATA_FILE: pack_partition_metadata(topic_id),
     }
     for entry in state.entries:
-        files |= _files_of_segment(f"{prefix}/{entry.name}", entry)
+        files |= files_of_segment(f"{prefix}/{entry.name}", entry)
     if state.entries:
-        files[LEADER_EPOCH_FILE] = pack_leader_epochs(state.entries[-1].epochs)
+        files[LEADER_EPOCH_FILE] = pack_leader_epochs(epochs_of(state.entries))
     return files
 
 
-def _files_of_segment(name: str, entry: Entry) -> dict[str, Place | bytes]:
+def epochs_of(entries: Iterable[Entry]) -> list[tuple[int, int]]:
+    """Return the leader epochs in segments, in order, each with its first offset.
+
+    A log forgets those below its start on the disk, so the last segment need not have all.
+    """
+    found: dict[int, int] = {}
+    for entry in entries:
+        for epoch, start in entry.epochs:
+            found.setdefault(epoch, start)
+    return sorted(found.items())
+
+
+def files_of_segment(name: str, entry: Entry) -> dict[str, Place | bytes]:
+    """Return the files of a segment, whose object has this name."""
     files: dict[str, Place | bytes] = {}
     for section in SECTIONS:
         start, end = entry.section(section)

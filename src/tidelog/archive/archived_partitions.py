@@ -96,7 +96,7 @@ class ArchivedPartitions:
 
     def _by_directory(self, parts: Sequence[tuple[UUID, int]]) -> dict[str, ArchivedPartition]:
         found: dict[str, ArchivedPartition] = {}
-        for one in _each(self._now, parts):
+        for one in _each(self.now, parts):
             if one.state.version == 0 or one.state.is_deleted:
                 continue
             other = found.setdefault(one.directory, one)
@@ -107,8 +107,8 @@ class ArchivedPartitions:
                 )
         return found
 
-    def _now(self, part: tuple[UUID, int]) -> ArchivedPartition:
-        """Return a partition at its newest version."""
+    def now(self, part: tuple[UUID, int]) -> ArchivedPartition:
+        """Return a partition, by topic id and number, at its newest version; 0: there is none."""
         known = self._states.get(part) or ChainState()
         chain = Chain(self.store, *part, SystemRandom())
         newest = chain.newest(known.version)

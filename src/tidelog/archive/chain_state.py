@@ -98,7 +98,7 @@ class ChainState:
         self.topic, self.config = claim.topic, claim.config
 
     def _apply(self, operation: Operation) -> None:
-        if self.is_deleted:
+        if self.is_deleted and not isinstance(operation, Drop):
             raise self._bad("an operation follows the deletion of the topic")
         match operation:
             case Add():

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import UUID
 
 from tidelog.codec.checkpoint_file import replace_file_by
 from tidelog.datadir.versioned_file import read_versioned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from uuid import UUID
+    from collections.abc import Container, Iterable, Mapping
 
     from tidelog.env.files import FileStat, FileSystem
 
-_VERSION: Final = 1
+_CLAIM: Final = re.compile(
+    r"tidelog\.([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-(0|[1-9]\d{0,9})"
+    r"\.archive",
+    re.ASCII,
+)
+_VERSION: Final = 2
+"""The newest form, of a log that begins in an archive; others are written in the first one."""
 
 
 class Digest(NamedTuple):
@@ -35,17 +42,32 @@ class Digest(NamedTuple):
         return self[:3] == (stat.inode, stat.size_bytes, stat.mtime_ms)
 
 
+class KnownArchive(NamedTuple):
+    """The archive that a log continues: offsets ``[start, end)`` were there when it was seen last.
+
+    Below its first segment on the disk the log goes on in there, from ``start`` on.
+    """
+
+    uri: str
+    start: int
+    end: int
+
+
 class ClaimFile(NamedTuple):
     """What a log knows of its archives without their stores.
 
     ``drawn`` are incarnations of its claims, by the URI of the archive, newest first: the one that
     the archive names, and those drawn since, whose claims may come late. ``digests`` are those of
-    archived segments, by base offset: else each claim would read all of them again.
+    archived segments, by base offset: else each claim would read all of them again. ``archive`` is
+    the one into which the log is moved bit by bit; None: the disk has all of it. ``is_deleted``:
+    the topic was deleted, and the archive still is to be.
     """
 
     inode: int = 0
     drawn: Mapping[str, tuple[str, ...]] = {}
     digests: Mapping[int, Digest] = {}
+    archive: KnownArchive | None = None
+    is_deleted: bool = False
 
     def drawn_since(self, uri: str, incarnation: str) -> tuple[str, ...] | None:
         """Return the incarnations from the one that an archive names on; None: it is another's."""
@@ -58,32 +80,66 @@ def claim_file(data_dir: str, topic_id: UUID, partition: int) -> str:
     return os.path.join(data_dir, f"tidelog.{topic_id}-{partition}.archive")
 
 
-def read_claim(fs: FileSystem, path: str) -> ClaimFile:
-    """Return what the file says, nothing if there is none, or it is a copy.
+def claims_among(names: Iterable[str]) -> list[tuple[UUID, int]]:
+    """Return the partitions whose files are among the names in a data directory."""
+    found = (_CLAIM.fullmatch(name) for name in names if name.endswith(".archive"))
+    return [(UUID(one[1]), int(one[2])) for one in found if one is not None]
 
-    Raises as ``read_versioned``, but FileNotFoundError.
+
+def read_claim(fs: FileSystem, path: str) -> ClaimFile:
+    """Return what the file says, nothing if there is none.
+
+    What is beside a copy of a log has no claim: of a copied file only ``archive`` counts, where the
+    records are that the copied directory has not. Raises as ``read_versioned``, but
+    FileNotFoundError.
     """
     try:
         found = read_versioned(fs, path, _VERSION, _parsed)
         inode = fs.stat(path).inode
     except FileNotFoundError:
         return ClaimFile()
-    return found if found.inode == inode else ClaimFile()
+    return found if found.inode == inode else ClaimFile(archive=found.archive)
 
 
 def write_claim(fs: FileSystem, path: str, claim: ClaimFile) -> None:
     """Replace the file durably by a new one, which names its own inode."""
 
     def content(made: str) -> bytes:
-        fields = {
-            "version": _VERSION,
+        fields: dict[str, Any] = {
+            "version": 1 if claim.archive is None else _VERSION,
             "inode": fs.stat(made).inode,
             "archives": {uri: list(drawn) for uri, drawn in sorted(claim.drawn.items())},
             "digests": {str(base): list(one) for base, one in sorted(claim.digests.items())},
         }
+        if claim.archive is not None:
+            fields |= {"archive": list(claim.archive), "deleted": claim.is_deleted}
         return json.dumps(fields).encode()
 
     replace_file_by(fs, path, content)
+
+
+def carry_claim(fs: FileSystem, path: str, to: str) -> None:
+    """Let a log that moves to another directory keep its claim; nothing if it has none."""
+    known = read_claim(fs, path)
+    if known.inode:
+        write_claim(fs, to, known)
+
+
+def note_deleted(fs: FileSystem, data_dir: str, topic_ids: Container[UUID]) -> None:
+    """Note durably that topics were deleted, in each file of a log that continues an archive.
+
+    Only then may the archive be deleted: a topic that is merely not known may be known again. Other
+    files of these topics are deleted: those archives stay, as somebody has asked for each copy.
+    """
+    for topic_id, partition in claims_among(fs.list(data_dir)):
+        if topic_id not in topic_ids:
+            continue
+        path = claim_file(data_dir, topic_id, partition)
+        known = read_claim(fs, path)
+        if known.archive is None:
+            fs.delete(path)
+        elif not known.is_deleted:
+            write_claim(fs, path, known._replace(is_deleted=True))
 
 
 def _parsed(content: Any) -> ClaimFile:  # noqa: ANN401 - whatever JSON holds
@@ -92,4 +148,11 @@ def _parsed(content: Any) -> ClaimFile:  # noqa: ANN401 - whatever JSON holds
         raise ValueError(f"{inode} is not an inode")
     drawn = {str(uri): tuple(map(str, each)) for uri, each in content["archives"].items()}
     digests = {int(base): Digest(*map(int, one)) for base, one in content["digests"].items()}
-    return ClaimFile(inode, drawn, digests)
+    archive, is_deleted = None, False
+    if content["version"] > 1:
+        is_deleted = bool(content["deleted"])
+        uri, start, end = content["archive"]
+        archive = KnownArchive(str(uri), int(start), int(end))
+        if not 0 <= archive.start <= archive.end:
+            raise ValueError(f"an archive cannot have offsets {archive.start} to {archive.end}")
+    return ClaimFile(inode, drawn, digests, archive, is_deleted)

@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from tidelog.archive.chain import Chain, version_name
 from tidelog.archive.chain_state import ChainState, claim_of
 from tidelog.archive.claim_file import Digest, claim_file, read_claim, write_claim
-from tidelog.archive.deltas import Add, Claim, Drop, Remove, Skip, Start, is_segment_name
+from tidelog.archive.deltas import Add, Claim, Deleted, Drop, Remove, Skip, Start, is_segment_name
 from tidelog.archive.segment_object import SegmentObject, segment_facts
 from tidelog.errors import ArchiveDiverged, ArchiveOvertaken, CorruptArchive, StoreUnavailable
 from tidelog.segment.filenames import log_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from random import Random
     from uuid import UUID
 
+    from tidelog.archive.claim_file import KnownArchive
     from tidelog.archive.deltas import Entry, Operation
     from tidelog.env.files import FileSystem
-    from tidelog.store.objects import Objects
+    from tidelog.store.objects import ObjectInfo, Objects
 
 
 REMOVED_MS: Final = 24 * 3_600_000
@@ -79,6 +80,10 @@ class ArchivedLog(Protocol):
         """Return the segments that may be copied, in order."""
 
 
+def _always() -> None:
+    """Go on."""
+
+
 class Copier:
     """Copies what one log has closed, as long as its claim holds.
 
@@ -114,8 +119,10 @@ class Copier:
         self._epoch = 0
         self._digests: dict[int, Digest] = {}
 
-    def copy(self) -> list[Entry]:
+    def copy(self, may_go_on: Callable[[], None] = _always) -> list[Entry]:
         """Copy all closed segments that are not archived; return them.
+
+        ``may_go_on`` is called between parts of them, on any thread, and raises what ends it.
 
         Raises:
             ArchiveDiverged: the archive is not of this log, or of another history of it; nothing
@@ -124,18 +131,69 @@ class Copier:
             StoreUnavailable: what is committed stays; call it again.
             CorruptMessage: a segment is damaged.
         """
+        self.look()
+        segments = self._log.closed_segments()
+        self._note_deletions(segments)
+        copied = []
+        try:
+            for one in segments:
+                if one.end_offset > self.state.end:
+                    may_go_on()
+                    copied.append(self._copied(one, may_go_on))
+        finally:
+            self._keep_digests()
+        return copied
+
+    def look(self) -> None:
+        """Read what the archive says now, and claim it where that is not done.
+
+        Raises as ``copy``.
+        """
         self._chain.read(state=self.state)
         if not self._epoch:
             self._take_claim()
         elif self.state.claim_epoch != self._epoch:
             self._epoch = 0
             raise ArchiveOvertaken(f"another process has claimed the archive of {self._name}")
-        segments = self._log.closed_segments()
-        self._note_deletions(segments)
-        try:
-            return [self._copied(one) for one in segments if one.end_offset > self.state.end]
-        finally:
-            self._keep_digests()
+
+    def equal_end(self) -> int:
+        """Return the offset below which the archive has every closed segment of the disk.
+
+        Byte for byte, as far as the files have not been written since they were compared.
+        """
+        end, fs, directory = 0, self._fs, self._log.directory
+        for segment in self._log.closed_segments():
+            digest = self._digests.get(segment.base_offset)
+            entry = self.state.entry_at(segment.base_offset)
+            if digest is None or entry is None:
+                break
+            if segment != (entry.base_offset, entry.end_offset):
+                break
+            same = digest.size_bytes, digest.crc32c
+            stat = fs.stat(log_file(directory, segment.base_offset))
+            if same != (entry.size_bytes, entry.crc32c) or not digest.is_of(stat):
+                break
+            end = segment.end_offset
+        return end
+
+    def delete_below(self, offset: int, why: str) -> None:
+        """Let the log start at an offset, and the segments that end there be no part of it.
+
+        What lies below is no longer read; ``sweep`` deletes it a day later. Raises as ``copy``.
+        """
+        if offset > self.state.start:
+            self._chain.commit(self.state, self._raised_start(offset, why), self._epoch)
+
+    def end_archive(self) -> None:
+        """Let the archive be that of a topic that was deleted. Raises as ``copy``."""
+        if not self.state.is_deleted:
+            self._chain.commit(self.state, [Deleted()], self._epoch)
+
+    def remember(self, archive: KnownArchive | None) -> None:
+        """Note durably, in the claim file, that the log continues an archive; None: it does not."""
+        known = read_claim(self._fs, self._path)
+        if known.inode and known.archive != archive:
+            write_claim(self._fs, self._path, known._replace(archive=archive))
 
     def sweep(self) -> int:
         """Delete objects that nothing needs any more, after a copy; return how many.
@@ -189,6 +247,12 @@ class Copier:
             raise ArchiveDiverged(
                 f"the archive of {self._name} was written by another log, or by a copy of this"
                 " one: --continue claims it for this one, after which the other one stops"
+            )
+        last = known.archive
+        if last is not None and last.uri == uri and state.end < last.end:
+            raise ArchiveDiverged(
+                f"the archive of {self._name} ended at offset {last.end} when it was seen last, and"
+                f" ends at {state.end} now: it was deleted, or put back from an older copy"
             )
         self._digests = dict(known.digests)
         self._check_lineage()
@@ -250,13 +314,15 @@ class Copier:
         first = segments[0].base_offset if segments else start
         operations: list[Operation] = []
         if self._follows_start and start > state.start:
-            operations.append(Start(start, "log start"))
-            gone = takewhile(lambda entry: entry.end_offset <= start, state.entries)
-            operations += [Remove(entry.name) for entry in gone]
+            operations += self._raised_start(start, "log start")
         elif state.end < first <= start:  # a gap above the start would contradict the archive
             operations.append(Skip(state.end, first, "deleted before it was archived"))
         if operations:
             self._chain.commit(state, operations, self._epoch)
+
+    def _raised_start(self, offset: int, why: str) -> list[Operation]:
+        gone = takewhile(lambda entry: entry.end_offset <= offset, self.state.entries)
+        return [Start(offset, why), *(Remove(entry.name) for entry in gone)]
 
     def _diverged(self, entry: Entry) -> ArchiveDiverged:
         return ArchiveDiverged(
@@ -264,7 +330,7 @@ class Copier:
             f" {entry.base_offset} to {entry.end_offset - 1}"
         )
 
-    def _copied(self, segment: ClosedSegment) -> Entry:
+    def _copied(self, segment: ClosedSegment, may_go_on: Callable[[], None]) -> Entry:
         """Put a segment, then commit it."""
         if not self.state.can_add(*segment):
             raise ArchiveDiverged(
@@ -276,7 +342,7 @@ class Copier:
         made = SegmentObject(self._fs, self._log.directory, *segment)
         unique = f"{self._rng.getrandbits(128):032x}"
         name = f"s/{segment.base_offset:020}-{self._epoch}-{unique}"
-        put = self._store.put(self._chain.name(name), made.parts(), made.object_bytes)
+        put = _put(self._store, self._chain.name(name), made, may_go_on)
         entry = made.entry(name, put.etag)
         self._chain.commit(self.state, [Add(entry)], self._epoch)
         self._digests[entry.base_offset] = Digest(
@@ -285,6 +351,29 @@ class Copier:
         with suppress(StoreUnavailable):  # where a run is missing its versions are read
             self._chain.write_runs(self.state.version)
         return entry
+
+
+def _put(
+    store: Objects, name: str, made: SegmentObject, may_go_on: Callable[[], None]
+) -> ObjectInfo:
+    """Put a segment; what ends that between two parts is raised as it is, not as the store's."""
+    ended: list[BaseException] = []
+
+    def parts() -> Iterator[bytes]:
+        try:
+            for part in made.parts():
+                may_go_on()
+                yield part
+        except BaseException as error:
+            ended.append(error)
+            raise
+
+    try:
+        return store.put(name, parts(), made.object_bytes)
+    except Exception:
+        if ended:
+            raise ended[0] from None
+        raise
 
 
 def _overlap(segment: ClosedSegment, entry: Entry) -> bool:

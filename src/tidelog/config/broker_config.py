@@ -43,6 +43,10 @@ ALL_DIRS: Final = "*"
 STAGED_RETENTION_MS: Final = 7 * DAY_MS
 CUT_RETENTION_MS: Final = 7 * DAY_MS
 _MIB: Final = 2**20
+_uri_of_archive: Final = Check(
+    "the URI of an archive, without credentials",
+    lambda text: not text or ("://" in text and "@" not in text),
+)
 _some_directories: Final = Check("a list of one or more directories", bool)
 
 
@@ -237,6 +241,25 @@ class BrokerConfig:
         at_least(-1),
         "Time in ms after which the files that keep what a recovery cut off a log are deleted;"
         " -1: never.",
+    )
+    tidelog_archive_uri: str = option(
+        "tidelog.archive.uri",
+        "",
+        _uri_of_archive,
+        "Where closed segments of topics with remote.storage.enable=true are copied, as"
+        " s3://BUCKET/PREFIX; empty: nowhere.",
+    )
+    remote_log_manager_task_interval_ms: int = option(
+        "remote.log.manager.task.interval.ms",
+        30 * SECOND_MS,
+        at_least(1),
+        "Interval in ms between looks for segments that are to be archived, or deleted there.",
+    )
+    remote_log_manager_copier_thread_pool_size: Int32 = option(
+        "remote.log.manager.copier.thread.pool.size",
+        10,
+        at_least(1),
+        "Number of logs that are copied to the archive at the same time.",
     )
     log_defaults: LogConfig = plain_field(default_factory=LogConfig)
     given: frozenset[str] = frozenset()

@@ -118,11 +118,14 @@ FOREIGN: Final = (
     ),
     Foreign(
         "Tiered storage",
-        "there is none: a topic with `remote.storage.enable=true` is refused",
+        "`tidelog.archive.uri` says where the archive is",
         (
-            *("remote.fetch.", "remote.list.", "remote.log.index.", "remote.log.manager."),
-            *("remote.log.metadata.", "remote.log.reader.", "remote.log.storage."),
+            *("remote.fetch.", "remote.list.", "remote.log.index.", "remote.log.metadata."),
+            *("remote.log.manager.expiration.", "remote.log.manager.fetch."),
+            *("remote.log.manager.follower.", "remote.log.manager.copy."),
+            *("remote.log.manager.task.retry.", "remote.log.reader.", "remote.log.storage."),
         ),
+        ("remote.log.manager.thread.pool.size",),
     ),
     Foreign(
         "Values from elsewhere",
@@ -160,7 +163,6 @@ RENAMED: Final = {"dedupe": "dedupe was renamed: use compact"}
 
 WITHOUT_EFFECT: Final = (
     "log.dir.failure.timeout.ms",
-    "remote.storage.enable",
     "transactional.id.expiration.ms",
 )
 """Settings that are accepted and change nothing here."""

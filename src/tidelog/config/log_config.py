@@ -34,6 +34,10 @@ SECOND_MS: Final = 1_000
 MINUTE_MS: Final = 60 * SECOND_MS
 HOUR_MS: Final = 60 * MINUTE_MS
 DAY_MS: Final = 24 * HOUR_MS
+KEEP_ALL: Final = -1
+"""As a limit of retention."""
+AS_TOTAL: Final = -2
+"""As a limit of local retention: that of the whole log."""
 
 _REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
 _throttled_replicas: Final = Check(
@@ -258,30 +262,30 @@ class LogConfig:
         "remote.storage.enable",
         False,
         any_value,
-        "Whether segments are copied to tiered storage; refused, since tidelog has none.",
+        "Whether closed segments are copied to the archive of `tidelog.archive.uri`.",
     )
     local_retention_ms: int = option(
         "local.retention.ms",
-        -2,
-        at_least(-2),
-        "Age in ms at which a tiered segment is deleted locally; -2: as retention.ms.",
+        AS_TOTAL,
+        at_least(AS_TOTAL),
+        "Age in ms at which a segment that is archived is deleted locally; -2: as retention.ms.",
         synonyms=("log.local.retention.ms",),
     )
     local_retention_bytes: int = option(
         "local.retention.bytes",
-        -2,
-        at_least(-2),
-        "Bytes of a tiered log to keep locally; -2: as retention.bytes.",
+        AS_TOTAL,
+        at_least(AS_TOTAL),
+        "Bytes of a log that is archived to keep locally; -2: as retention.bytes.",
         synonyms=("log.local.retention.bytes",),
     )
     remote_log_copy_disable: bool = option(
-        "remote.log.copy.disable", False, any_value, "Whether copying to tiered storage is stopped."
+        "remote.log.copy.disable", False, any_value, "Whether copying to the archive is stopped."
     )
     remote_log_delete_on_disable: bool = option(
         "remote.log.delete.on.disable",
         False,
         any_value,
-        "Whether disabling tiered storage deletes the log's tiered segments.",
+        "Whether disabling remote.storage.enable deletes the segments that only the archive has.",
     )
 
     is_policy_known: bool = True
@@ -364,6 +368,22 @@ class LogConfig:
         """Whether segments are deleted by age and size."""
         return DELETE in self.cleanup_policy
 
+    @property
+    def is_archived(self) -> bool:
+        """Whether closed segments are copied to an archive, and retention here is the local one."""
+        return self.remote_storage_enable and not self.remote_log_copy_disable
+
+    @property
+    def max_local_ms(self) -> int:
+        """Age in ms at which what is archived is deleted locally; -1: never."""
+        return self.retention_ms if self.local_retention_ms == AS_TOTAL else self.local_retention_ms
+
+    @property
+    def max_local_bytes(self) -> int:
+        """Bytes of a log that is archived to keep locally; -1: all."""
+        local = self.local_retention_bytes
+        return self.retention_bytes if local == AS_TOTAL else local
+
     def _conflicts(self) -> Iterator[str]:
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
             yield (
@@ -371,4 +391,14 @@ class LogConfig:
                 f" max.compaction.lag.ms, {self.max_compaction_lag_ms}"
             )
         if self.remote_storage_enable and self.is_compacted:
-            yield "remote.storage.enable: a compacted log cannot be tiered"
+            yield "remote.storage.enable: a compacted log cannot be archived"
+        if self.remote_storage_enable:
+            yield from _beyond("ms", self.local_retention_ms, self.retention_ms)
+            yield from _beyond("bytes", self.local_retention_bytes, self.retention_bytes)
+
+
+def _beyond(unit: str, local: int, total: int) -> Iterator[str]:
+    """Yield a conflict if more were to be kept locally than in all."""
+    if total != KEEP_ALL and (local == KEEP_ALL or local > total):
+        kept = "all" if local == KEEP_ALL else f"{local} {unit}"
+        yield f"local.retention.{unit}: {kept} is more than retention.{unit}, {total}"

@@ -29,10 +29,11 @@ _POLICY: Final = "cleanup.policy"
 _DELETE: Final = "delete"
 _TIERED: Final = "remote.storage.enable"
 _ABOUT_TIERS: Final = ("remote.", "local.retention.")
+_LOCAL_LIMITS: Final = ("local.retention.bytes", "local.retention.ms")
 
 
 def is_about_tiers(name: str) -> bool:
-    """Return whether a setting is one of tiered storage, which tidelog has not."""
+    """Return whether a setting is one of tiered storage: here, of archives."""
     return name.startswith(_ABOUT_TIERS)
 
 
@@ -173,12 +174,19 @@ def effective_config(
 
 
 def _reconciled(defaults: LogConfig, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings to change: compact later, and do without tiered storage."""
+    """Return the settings to change: compact later, and keep as much locally as in all.
+
+    A log that is compacted is not archived.
+    """
+    from tidelog.config.log_config import AS_TOTAL  # noqa: PLC0415 - most settings go together
+
     least = given.get(_MIN_LAG, str(defaults.min_compaction_lag_ms)).strip()
     most = given.get(_MAX_LAG, str(defaults.max_compaction_lag_ms)).strip()
     changed = {}
     if least.isdecimal() and most.isdecimal() and int(least) > int(most):
         changed[_MAX_LAG] = least
     if given.get(_TIERED, str(defaults.remote_storage_enable)).strip().lower() == "true":
-        changed[_TIERED] = "false"
+        changed |= dict.fromkeys(_LOCAL_LIMITS, str(AS_TOTAL))
+        if "compact" in given.get(_POLICY, ",".join(defaults.cleanup_policy)):
+            changed[_TIERED] = "false"
     return changed

@@ -118,9 +118,9 @@ class DirectoryCheckpoints:
     def write_log_starts(self, logs: Mapping[tuple[str, int], Log]) -> None:
         """Write down where those of ``logs`` start that start within a segment."""
         lines = {
-            key: log.log_start_offset
+            key: log.local_log_start_offset
             for key, log in logs.items()
-            if log.log_start_offset > log.segments.first_base_offset
+            if log.local_log_start_offset > log.segments.first_base_offset
         }
         self._merge(LOG_START_OFFSET_FILE, logs, lines)
 

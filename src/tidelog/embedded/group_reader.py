@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.text import check_group
 from tidelog.embedded.topic_reads import consumed, end_of
+from tidelog.embedded.whole_log import records_from
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     InvalidArgument,
@@ -152,7 +153,8 @@ class GroupMember(OfOneProcess):
             self._next[key] = max(self._next[key], end)
 
     def _records(self, key: TopicPartition) -> Iterator[Record]:
-        return self._log_of(key).records(self._next[key], isolation=self._isolation)
+        fs = self._manager.machine.fs
+        return records_from(self._log_of(key), self._next[key], self._isolation, fs)
 
     def _log_of(self, key: TopicPartition) -> Log:
         self._checked_topic(key.topic)

@@ -22,6 +22,7 @@ from tidelog.embedded.topic_reads import (
 )
 from tidelog.embedded.topic_writer import NOT_APPENDED, TopicWriter
 from tidelog.embedded.transaction import Transaction
+from tidelog.embedded.whole_log import columns_from, count_records, offset_at
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     KafkaStorageError,
@@ -433,7 +434,7 @@ class Logs(OfOneProcess):
         1
         """
         target = point_in_log(timestamp, self.manager.machine.clock)
-        return self.partition(topic, partition).log.fetch_offset_by_timestamp(target)
+        return offset_at(self.partition(topic, partition).log, target, self.manager.machine.fs)
 
     def read(
         self,
@@ -455,12 +456,13 @@ class Logs(OfOneProcess):
         for an unknown word.
         """
         level, there = Isolation.of(isolation), self.topic(topic).partitions
+        fs = self.manager.machine.fs
         logs = [
             (number, self.partition(topic, number).log)
             for number in numbers_to_read(topic, there, partition, start_offset)
         ]
         return itertools.chain.from_iterable(
-            all_consumed(topic, number, log.columns(start_offset, isolation=level))
+            all_consumed(topic, number, columns_from(log, start_offset, level, fs))
             for number, log in logs
         )
 
@@ -554,7 +556,8 @@ class Logs(OfOneProcess):
         there = self.topic(topic).partitions
         numbers = numbers_to_read(topic, there, partition, start_offset, end_offset)
         logs = [self.partition(topic, number).log for number in numbers]
-        return total_count(log.count_records(start_offset, end_offset) for log in logs)
+        fs = self.manager.machine.fs
+        return total_count(count_records(log, start_offset, end_offset, fs) for log in logs)
 
     # Closing
 

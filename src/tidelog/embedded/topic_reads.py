@@ -11,6 +11,7 @@ from numbers import Integral
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.embedded.whole_log import records_from
 from tidelog.env.moments import time_ms
 from tidelog.errors import InvalidArgument
 from tidelog.log.reading.record_count import RecordCount
@@ -172,7 +173,8 @@ class TopicFollower:
         for number, one in self._followed.items():
             log = one.partition.log
             end = end_of(log, self._isolation)
-            for record in log.records(one.next_offset, isolation=self._isolation):
+            fs = self._manager.machine.fs
+            for record in records_from(log, one.next_offset, self._isolation, fs):
                 one.next_offset = record.offset + 1
                 yield consumed(self._topic, number, record)
             # After markers, too, which are not yielded.

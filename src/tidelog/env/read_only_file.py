@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+from tidelog.env.files import WholeFiles
 from tidelog.errors import InvariantError
 
 if TYPE_CHECKING:
@@ -37,3 +38,18 @@ class ReadOnlyFile:
 
     def _refuse(self, *_: object) -> NoReturn:
         raise InvariantError(f"{self.path} was opened to be read only")
+
+
+class FilesToRead(WholeFiles):
+    """The base of a ``FileSystem`` that is only read."""
+
+    def write(self, path: str, data: Buffer) -> None:
+        """Refuse."""
+        self.refuse(path, data)
+
+    def refuse(self, path: str, *_: object) -> NoReturn:
+        """Raise what every operation raises that would change something."""
+        raise InvariantError(f"{path} is only read here")
+
+    rename = link = delete = delete_directory = make_directory = refuse
+    set_mtime_ms = lock = sync_directory = refuse

@@ -142,7 +142,7 @@ def append(state: LogState, data: Buffer | OwnRecords, request: AppendRequest) -
         else:
             found = _check(context, data, request)
         if found is None:
-            return AppendInfo(-1, -1, -1, -1, state.offsets.log_start_offset, 0, -1)
+            return AppendInfo(-1, -1, -1, -1, state.whole_start, 0, -1)
         with state.notices, state.lock, Change(state, "appending") as change:
             change.is_whole = True
             state.check_appendable()
@@ -212,7 +212,7 @@ def _append_locked(
         change.is_whole = _settle(state, before, epochs, error)
         raise
     offsets = state.offsets
-    start, came_bytes, epoch = offsets.log_start_offset, batches.came_bytes, batches.leader_epoch
+    start, came_bytes, epoch = state.whole_start, batches.came_bytes, batches.leader_epoch
     duplicate = updates.duplicate
     if duplicate is not None:
         first, last = duplicate.first_offset, duplicate.last_offset

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.append_info import HighWatermarkRule
+    from tidelog.log.archived import ArchivedOffsets
     from tidelog.log.flush_times import FlushTimes
     from tidelog.log.listeners import Listeners, LogListener
     from tidelog.log.loading.load_watch import LoadWatcher
@@ -388,7 +389,11 @@ class Log(ReadableLog):
         with self._state.notices, self._state.lock, self._state.changing("raising the log start"):
             if offset > self._state.deletable_end:
                 raise self._out_of_range(offset)
-            return retention_pass.increment_log_start_locked(self._state, offset)
+            is_lower = self.log_start_offset < offset
+            if self._state.archived is not None:
+                self._state.archived = self._state.archived.from_start(offset)
+            retention_pass.increment_log_start_locked(self._state, offset)
+            return is_lower
 
     def delete_records(self, before_offset: int, config: LogConfig | None = None) -> int:
         """Delete the records below ``before_offset`` (-1: the high watermark); return the start.
@@ -420,6 +425,15 @@ class Log(ReadableLog):
         error = OffsetOutOfRange(offset, self.log_start_offset, end, limit=limit)
         return error.of_log(self._state.context.log_name)
 
+    def note_archived(self, archived: ArchivedOffsets | None) -> None:
+        """Take note of what an archive holds of the log; None: there is none.
+
+        The log begins where that does. With ``remote.storage.enable`` retention deletes only what
+        is archived; see ``ArchivedOffsets``.
+        """
+        with self._state.lock:
+            self._state.archived = archived
+
     def delete_old_segments(self, now_ms: int | None = None) -> int:
         """Delete segments by start offset, size and age; return how many were deleted."""
         return len(self.retain(now_ms))
@@ -429,7 +443,8 @@ class Log(ReadableLog):
     ) -> list[DeletedSegment]:
         """Delete segments by start offset, size and age; return them with the reason.
 
-        The limits are those of ``config``, None: of the log's own settings.
+        The limits are those of ``config``, None: of the log's own settings. Where these say that
+        the log is archived, they are the local ones, and only archived segments are deleted.
         """
         now = self._state.context.clock.now_ms() if now_ms is None else now_ms
         with self._state.notices, self._state.lock, self._state.changing("deleting old segments"):

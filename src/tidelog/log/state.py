@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from tidelog.log.archived import ArchivedOffsets
     from tidelog.log.context import LogContext
     from tidelog.log.contradicted import OpenContradiction
     from tidelog.log.leader_epoch import LeaderEpochCache
@@ -47,7 +48,8 @@ class LogState:
     truncations, ``is_being_cut`` is true during one. ``is_traced``: new high watermarks are logged;
     asked at each append. ``pinned_from``: records from there on are neither deleted, compacted
     nor truncated; None: all may be. ``synced``: ``cuts`` and the log end when all records were last
-    made durable without their indexes. ``owners_listeners`` hear of this log, too, for as long as
+    made durable without their indexes. ``archived``: what an archive holds of the log; None: there
+    is none. ``owners_listeners`` hear of this log, too, for as long as
     its owner uses it.
     Readers take ``view``, which is immutable, and never lock. The lock is reentrant, since a
     scheduler may run a task of the log on the thread that schedules it.
@@ -77,6 +79,7 @@ class LogState:
         self.is_being_cut = False
         self.pinned_from: int | None = None
         self.synced = (0, 0)
+        self.archived: ArchivedOffsets | None = None
         self._contradiction = contradiction
         self.is_traced = is_traced()
         self.last_flush_ms = context.clock.now_ms()
@@ -88,6 +91,14 @@ class LogState:
     def offsets(self) -> LogOffsets:
         """The offsets now."""
         return self._offsets
+
+    @property
+    def whole_start(self) -> int:
+        """The first offset of the log, which may lie in an archive only."""
+        archived, start = self.archived, self._offsets.log_start_offset
+        if archived is None:
+            return start
+        return archived.whole_start(self.local.segments.first_base_offset, start)
 
     @property
     def deletable_end(self) -> int:

@@ -45,6 +45,9 @@ def truncate_to_locked(state: LogState, offset: int) -> bool:
         truncate_fully_locked(state, offset, offset)
         return True
     _check_replayable(state, offset)
+    if state.archived is not None and offset < state.archived.end:
+        # What comes here next is not what the archive has: nothing counts as archived any more.
+        state.archived = state.archived._replace(equal_end=0)
     with state.cutting():
         removed = state.local.truncate_to(offset)
         state.end_contradiction()
@@ -61,6 +64,7 @@ def truncate_fully_locked(state: LogState, offset: int, log_start_offset: int) -
     if offset < 0 or not 0 <= log_start_offset <= offset:
         raise InvalidArgument(f"log start offset {log_start_offset} is not in [0, {offset}]")
     _check_not_pinned(state)
+    state.archived = None  # the log begins anew
     with state.cutting():
         state.local.truncate_fully_and_start_at(offset)
         state.end_contradiction()

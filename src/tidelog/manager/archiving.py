@@ -90,7 +90,7 @@ def archive_log(
         copier = Copier(
             manager.machine.fs,
             store,
-            _OpenLog(log, manager.topic(key.topic), key.partition),
+            OpenLog(log, manager.topic(key.topic), key.partition),
             manager.machine.rng,
             takes_over=terms.takes_over,
             follows_start=terms.follows_start,
@@ -106,7 +106,7 @@ def archive_log(
         return LogInArchive(*key, *offsets, tuple(segments), waiting, swept)
 
 
-class _OpenLog:
+class OpenLog:
     """A log as ``ArchivedLog``."""
 
     def __init__(self, log: Log, topic: Topic, partition: int) -> None:
@@ -118,14 +118,17 @@ class _OpenLog:
 
     @property
     def directory(self) -> str:
+        """The path of its directory."""
         return self._log.directory
 
     @property
     def data_dir(self) -> str:
+        """The data directory that holds it."""
         return parent_of(self._log)
 
     @property
     def log_start_offset(self) -> int:
+        """The first offset of the log."""
         return self._log.log_start_offset
 
     def closed_segments(self) -> Sequence[ClosedSegment]:

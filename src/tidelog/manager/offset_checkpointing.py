@@ -59,7 +59,7 @@ class OffsetCheckpointing:
         def write() -> None:
             if (
                 lines.recovery_point(key) > log.recovery_point
-                or lines.log_start_offset(key) > log.log_start_offset
+                or lines.log_start_offset(key) > log.local_log_start_offset
                 or lines.high_watermark(key) > log.high_watermark
             ):
                 self.write(log_dir)

@@ -165,6 +165,6 @@ def _holes(log: Log, cleaned_to: int) -> Iterator[MissingOffsets]:
     segments = list(log.segments)
     for segment, behind in pairwise(segments):
         with suppress(CorruptMessage):
-            end = max(segment.read_next_offset(), log.log_start_offset, cleaned_to)
+            end = max(segment.read_next_offset(), log.local_log_start_offset, cleaned_to)
             if end < behind.base_offset:
                 yield MissingOffsets(end, behind.base_offset)

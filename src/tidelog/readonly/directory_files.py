@@ -118,6 +118,7 @@ class DirectoryFiles:
         """List the entries; arguments as of ``survey``."""
         try:
             names = self.fs.list(self.path)
+            self.fs.note_names(self.path, names)
             found = survey(self.fs, self.path, listed=listed, names=names, links=links)
         except FileNotFoundError:
             raise KafkaStorageError(f"{self.path} was deleted while it was read") from None

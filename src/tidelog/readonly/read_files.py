@@ -7,6 +7,7 @@ beside a writer a missing file is an answer, which each look treats where it hap
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
@@ -15,10 +16,13 @@ from tidelog.env.files import FileSystem, OpenFile
 from tidelog.env.paths import is_uri
 from tidelog.env.read_only_file import ReadOnlyFile
 from tidelog.errors import InvariantError, KafkaStorageError, text_or_kind
+from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from uuid import UUID
 
+    from tidelog.archive.joined_files import JoinedFiles
     from tidelog.archive.open_archives import OpenArchives
     from tidelog.env.descriptors import DescriptorBudget
     from tidelog.env.files import NativeReads, OpenMode
@@ -86,11 +90,16 @@ class ReadFiles:
         self._below: Final = below
         self._topics: Final = topics
         self._archives: OpenArchives | None = None
+        self._claims: dict[str, Collection[tuple[UUID, int]]] = {}
+        self._joined: dict[str, JoinedFiles] = {}
 
     def at(self, path: str) -> FileSystem:
         """Return where a path is read; FileNotFoundError where there is no archive."""
         if not is_uri(path):
-            return self._below
+            if not self._joined:
+                return self._below
+            joined = self._joined.get(path) or self._joined.get(os.path.dirname(path))
+            return self._below if joined is None else joined
         if self._archives is None:
             from tidelog.archive.open_archives import OpenArchives  # most logs lie on a disk
 
@@ -99,8 +108,56 @@ class ReadFiles:
 
     def look_again(self) -> None:
         """Let the next call see archives as they are then, as it sees a disk."""
+        self._claims.clear()
+        self._joined.clear()
         if self._archives is not None:
             self._archives.look_again()
+
+    def join_archive(self, directory: str, partition: int, *, again: bool = False) -> int:
+        """Read a partition's directory together with the archive in which its log begins, if any.
+
+        ``again``: look whether there is one by now. Returns the log start by the archive, 0 without
+        one. Raises as ``JoinedFiles``, and as ``read_claim``.
+        """
+        if is_uri(directory):
+            return 0
+        data_dir = os.path.dirname(directory)
+        if again:
+            self._claims.pop(data_dir, None)
+        if data_dir not in self._claims:
+            try:
+                self.note_names(data_dir, self.list(data_dir))
+            except FileNotFoundError:
+                return 0
+        if self._claims[data_dir] and directory not in self._joined:
+            self._join(directory, data_dir, partition)
+        joined = self._joined.get(directory)
+        return 0 if joined is None else joined.start_offset
+
+    def note_names(self, data_dir: str, names: Iterable[str]) -> None:
+        """Take note of what a listing of a data directory says about archives; it lists no more."""
+        claims = [name for name in names if name.endswith(".archive")]
+        if claims:  # most directories have none, and need no more of this
+            from tidelog.archive.claim_file import claims_among
+
+            self._claims[data_dir] = frozenset(claims_among(claims))
+        else:
+            self._claims[data_dir] = ()
+
+    def _join(self, directory: str, data_dir: str, partition: int) -> None:
+        from tidelog.archive.claim_file import claim_file, read_claim
+        from tidelog.archive.joined_files import JoinedFiles
+        from tidelog.archive.open_archives import archive_at
+
+        topic_id = read_partition_metadata(self, os.path.join(directory, PARTITION_METADATA_FILE))
+        if topic_id is None or (topic_id, partition) not in self._claims[data_dir]:
+            return
+        part = topic_id, partition
+        with storage_errors(directory):
+            known = read_claim(self._below, claim_file(data_dir, *part)).archive
+        if known is not None:
+            archive = archive_at(known.uri)
+            self._joined[directory] = JoinedFiles(self._below, directory, archive, part, known)
 
     @property
     def descriptors(self) -> DescriptorBudget:

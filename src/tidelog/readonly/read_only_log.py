@@ -122,11 +122,14 @@ def open_read_only(
     is_live = name == log_directory_name(*key)
 
     def read_lines() -> Lines:
-        return lines_in(Checkpoints.read(data_dir, fs=files)) if is_live else NO_LINES
+        if not is_live:
+            return NO_LINES
+        return lines_in(Checkpoints.read(data_dir, fs=files), again=True)
 
-    def lines_in(found: Checkpoints) -> Lines:
+    def lines_in(found: Checkpoints, *, again: bool = False) -> Lines:
         lines = found.lines_of(key)
-        return lines._replace(log_start_offset=0) if below_start else lines
+        start = max(lines.log_start_offset, files.join_archive(directory, key[1], again=again))
+        return lines._replace(log_start_offset=0 if below_start else start)
 
     known = lines_in(checkpoints) if checkpoints is not None and is_live else read_lines()
     return ReadOnlyLog(directory, fs=files, lines=known, read_lines=read_lines, on_damage=on_damage)

@@ -7,7 +7,7 @@ checkpoint tasks.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.env.task_gate import TaskGate
 from tidelog.errors import KafkaStorageError
@@ -17,7 +17,7 @@ from tidelog.manager.staged_commits import RETRY_MS
 from tidelog.service.ready_commits import ReadyCommits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.env.machine import Machine
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.offset_checkpointing import OffsetCheckpointing
     from tidelog.manager.staged_commits import StagedCommits
+    from tidelog.service.archiving import Archiving
     from tidelog.service.late_loading import LateLoader
 
 _log = logging.getLogger(__name__)
@@ -70,7 +71,9 @@ class BackgroundTasks:
         reopener: LogReopener,
         late: LateLoader,
         staged: StagedCommits,
+        archiving: Callable[[Callable[[], bool]], Archiving] | None = None,
     ) -> None:
+        """``archiving`` makes what archives logs, with what says that it should stop."""
         self._machine = machine
         self._config = config
         self._log_dirs = log_dirs
@@ -86,6 +89,7 @@ class BackgroundTasks:
         self._handles: list[Handle] = []
         self._gate = TaskGate()
         self._ready = ReadyCommits(staged, lambda: self._gate.is_closed)
+        self.archiving: Final = archiving and archiving(lambda: self._gate.is_closed)
 
     def start(self) -> None:
         """Schedule all tasks with Kafka's names, delays and periods."""
@@ -113,11 +117,17 @@ class BackgroundTasks:
             ("tidelog-ready-commits", self.commit_ready, 0, _REQUESTS_MS),
             ("tidelog-requests", self.answer_requests, 0, _REQUESTS_MS),
             ("highwatermark-checkpoint", high_watermarks, 0, watermark_ms),
+            *self._archive_task(),
         ):
             handle = self._machine.scheduler.schedule(
                 name, self.guarded(task), delay_ms=first_ms, period_ms=period_ms
             )
             self._handles.append(handle)
+
+    def _archive_task(self) -> Iterator[tuple[str, Callable[[], object], int, int]]:
+        if self.archiving is not None:
+            period_ms = self._config().remote_log_manager_task_interval_ms
+            yield "tidelog-archive", self.archiving.run, 0, period_ms
 
     def guarded(self, task: Callable[[], object]) -> Callable[[], None]:
         """Return ``task`` as one that ``stop`` waits for and that does nothing afterwards."""

@@ -330,6 +330,6 @@ def _log_completed(log: Log, spent_ms: int, done: int, count: int, path: str) ->
     _log.info(
         "Completed load of %s with %d segments, local-log-start-offset %d and log-end-offset %d"
         " in %dms (%d/%d completed in %s)",
-        *(log, len(log.segments), log.log_start_offset, log.log_end_offset),
+        *(log, len(log.segments), log.local_log_start_offset, log.log_end_offset),
         *(spent_ms, done, count, path),
     )

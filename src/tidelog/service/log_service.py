@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from tidelog.manager.lifecycle.creator import LogCreator
     from tidelog.manager.lifecycle.first_use import FirstUseLoader
     from tidelog.manager.lifecycle.move_status import MoveStatus
+    from tidelog.manager.metrics.metric import Metric
     from tidelog.manager.partition import Partition
+    from tidelog.service.archiving import Archiving
 
 _log = logging.getLogger(__name__)
 
@@ -95,7 +97,22 @@ class LogService(LogManager):
                 mover=self._mover,
             ),
             staged=self.staged_commits,
+            archiving=self._archiving if self._config.tidelog_archive_uri else None,
         )
+
+    def _archiving(self, should_stop: Callable[[], bool]) -> Archiving:
+        from tidelog.service.archiving import Archiving  # noqa: PLC0415 - few services need a store
+
+        return Archiving(
+            *(self.machine, lambda: self._config, self._log_dirs, self._registry, self._topics),
+            cleaning=self.cleaning,
+            should_stop=should_stop,
+        )
+
+    def metrics(self) -> list[Metric]:
+        """Return all metrics as of now."""
+        archiving = self.tasks.archiving
+        return [*super().metrics(), *(archiving.metrics() if archiving is not None else ())]
 
     def _begin(self) -> None:
         """Let failures of directories be handled; the logs are loaded by ``startup``."""
@@ -123,6 +140,8 @@ class LogService(LogManager):
 
     def _start_background(self) -> None:
         self._topics.log_unknown_settings()
+        if self.tasks.archiving is None:
+            self._topics.log_not_archived()
         self.tasks.delete_old_files()
         if self._config.log_cleaner_enable:
             self.cleaning.start(self._config, self._current_logs, self.machine)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from tidelog.archive.claim_file import carry_claim, claim_file
 from tidelog.config.option import INT64_MAX
 from tidelog.env.files import WRONG_KIND
 from tidelog.errors import (
@@ -164,7 +165,7 @@ class PartitionMover:
         for log_dir, left in self._creator.copies.of(key):
             self._deleter.remove_unopened_copy(key, log_dir, left)
         copy = self._creator.get_or_create_log(key, is_future=True, topic_id=current.topic_id)
-        copy.truncate_fully_and_start_at(current.log_start_offset)
+        copy.truncate_fully_and_start_at(current.local_log_start_offset)
 
     def _check_not_held(self, key: TopicPartition) -> None:
         """Raise CommitPending while a journal of the source directory names the partition."""
@@ -189,7 +190,7 @@ class PartitionMover:
                 continue
             with self._resuming(key):
                 if not self._log_dirs.of(log).was_clean:
-                    log.truncate_to(max(log.recovery_point, log.log_start_offset))
+                    log.truncate_to(max(log.recovery_point, log.local_log_start_offset))
                     self._registry.note_cut(key)
                 _take_up(key, partition.log, log)
 
@@ -205,7 +206,7 @@ class PartitionMover:
         self._delete_others(key, copy)
         with self._resuming(key):
             if not self._log_dirs.of(copy).was_clean:
-                copy.truncate_fully_and_start_at(current.log_start_offset)
+                copy.truncate_fully_and_start_at(current.local_log_start_offset)
                 self._registry.note_cut(key)
             _take_up(key, current, copy)
 
@@ -496,6 +497,15 @@ class PartitionMover:
         if topic_id is None:
             raise UnknownTopicOrPartition(f"{current.directory} belongs to no topic")
         copy.assign_topic_id(topic_id)  # a disk that failed may have lost its file
+        with self._log_dirs.failing(target.path, f"moving the archive's claim of {key}"):
+            # Before the catalogue names the copy: without its claim that is another log to the
+            # archive, and begins on the disk.
+            carry_claim(
+                self._machine.fs,
+                *(claim_file(one.path, topic_id, key.partition) for one in (source, target)),
+            )
+        if current.archived is not None:
+            copy.note_archived(current.archived._replace(equal_end=0))
         try:
             self._topics.place(key.topic, topic_id, key.partition, target.directory_id)
             copy.rename_directory(log_directory_name(*key))
@@ -563,6 +573,9 @@ class PartitionMover:
             _log.error("checkpoint-failed directory=%s reason=%s", copy.directory, error)
         finally:
             self._release(key)
+        if source is not None and copy.topic_id is not None:
+            with suppress(OSError):  # one that is left is of a log that is not there
+                self._machine.fs.delete(claim_file(source.path, copy.topic_id, key.partition))
         for log_dir in (source, target):
             if log_dir is None:
                 continue
@@ -585,10 +598,10 @@ def _align(current: Log, copy: Log) -> None:
     """Make the copy hold nothing that the log does not: either may have been truncated since."""
     if copy.log_end_offset > current.log_end_offset:
         copy.truncate_to(current.log_end_offset)
-    if copy.log_end_offset < current.log_start_offset:
-        copy.truncate_fully_and_start_at(current.log_start_offset)
+    if copy.log_end_offset < current.local_log_start_offset:
+        copy.truncate_fully_and_start_at(current.local_log_start_offset)
     copy.update_high_watermark(min(current.high_watermark, copy.log_end_offset))
-    copy.maybe_increment_log_start_offset(min(current.log_start_offset, copy.high_watermark))
+    copy.maybe_increment_log_start_offset(min(current.local_log_start_offset, copy.high_watermark))
 
 
 def _take_up(key: TopicPartition, current: Log, copy: Log) -> None:
@@ -599,11 +612,11 @@ def _take_up(key: TopicPartition, current: Log, copy: Log) -> None:
     """
     _align(current, copy)
     last = copy.log_end_offset - 1
-    if last < copy.log_start_offset:
+    if last < copy.local_log_start_offset:
         return
-    if last < current.log_start_offset or not _is_same_at(last, current, copy):
+    if last < current.local_log_start_offset or not _is_same_at(last, current, copy):
         _log.warning("move-begun-anew topic=%s partition=%d", *key)
-        copy.truncate_fully_and_start_at(current.log_start_offset)
+        copy.truncate_fully_and_start_at(current.local_log_start_offset)
 
 
 def _is_same_at(last: int, current: Log, copy: Log) -> bool:
@@ -661,11 +674,13 @@ def _copy_piece(current: Log, copy: Log) -> int:
         reason = f"{current.directory} has no records at {start}, below its end"
         raise error or KafkaStorageError(reason)
     data = piece.data[: piece.batches_in_data.next_position]
+    if current.archived is not None and current.segments.get(start) is not None:
+        copy.roll()  # the archive has each segment as it is: the copy must have the same ones
     try:
         copy.append_as_follower(data, _FAR)
     except UnexpectedAppendOffset as error:
         # The log starts inside of its first batch, which comes whole.
-        if copy.log_end_offset != copy.log_start_offset:
+        if copy.log_end_offset != copy.local_log_start_offset:
             raise
         copy.truncate_fully_and_start_at(error.first_offset)
         copy.append_as_follower(data, _FAR)

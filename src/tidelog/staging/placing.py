@@ -147,8 +147,8 @@ def find_move(fs: FileSystem, data_dir: str, log: Log, journal: Journal, move: M
     have been deleted or compacted: what is missing may have been the move's.
     """
     base, end = move.base_offset, log.log_end_offset
-    if log.log_start_offset > base:
-        raise _unclear(log, f"starts at {log.log_start_offset}, above offset {base}", journal)
+    if log.local_log_start_offset > base:
+        raise _unclear(log, f"starts at {log.local_log_start_offset}, above offset {base}", journal)
     if end < base and not move.run.keeps_offsets:
         raise _unclear(log, f"ends at {end}, below offset {base}", journal)
     if end <= base:

@@ -262,7 +262,7 @@ class CrashFileSystem:
             node = self._existing(path)
             if isinstance(node, DirectoryNode):
                 return FileStat(0, node.mtime_ms, is_directory=True)
-            return FileStat(len(node.content), node.mtime_ms, is_directory=False)
+            return FileStat(len(node.content), node.mtime_ms, is_directory=False, inode=node.inode)
 
     def exists(self, path: str) -> bool:
         """Return whether a file or directory of this name exists."""

@@ -11,6 +11,7 @@ order.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -45,10 +46,14 @@ def _extend(content: bytearray, size: int) -> None:
         content.extend(bytes(size - len(content)))
 
 
+_inodes: Final = count(1)
+
+
 class FileNode:
     """The bytes of one file: ``content`` is what programs see; the rest is for power cuts."""
 
     def __init__(self, now_ms: int) -> None:
+        self.inode = next(_inodes)
         self.content = bytearray()
         self.mtime_ms = now_ms
         self._durable = bytearray()

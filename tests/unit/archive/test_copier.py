@@ -510,7 +510,7 @@ def test_a_claim_file_of_others_is_refused(store: ObjectModel, data: Path) -> No
         SYSTEM_FILES.write(path, content)
         with pytest.raises(CorruptFile):
             copier(store, data).copy()
-    SYSTEM_FILES.write(path, b'{"version": 2}')
-    with pytest.raises(tidelog.TidelogError, match="this tidelog reads up to 1"):
+    SYSTEM_FILES.write(path, b'{"version": 3}')
+    with pytest.raises(tidelog.TidelogError, match="this tidelog reads up to 2"):
         copier(store, data).copy()
     assert isinstance(StoreError("x"), tidelog.TidelogError)

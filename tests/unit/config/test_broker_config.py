@@ -38,6 +38,8 @@ KAFKA = {
     "replica.high.watermark.checkpoint.interval.ms": ("long", "5000"),
     "replica.alter.log.dirs.io.max.bytes.per.second": ("long", "9223372036854775807"),
     "background.threads": ("int", "10"),
+    "remote.log.manager.task.interval.ms": ("long", "30000"),
+    "remote.log.manager.copier.thread.pool.size": ("int", "10"),
 }
 
 

@@ -27,7 +27,7 @@ class Offsets:
     """What is asked of a log."""
 
     recovery_point: int
-    log_start_offset: int
+    local_log_start_offset: int
     high_watermark: int
     segments: Segments = field(default_factory=Segments)
 
@@ -56,7 +56,7 @@ def lines(home: DataHome, name: str) -> list[str]:
 def written(home: DataHome, **offsets: Any) -> DataHome:
     """Write the offsets of t-0."""
     log: Any = Offsets(
-        **{"recovery_point": 5, "log_start_offset": 0, "high_watermark": 6} | offsets
+        **{"recovery_point": 5, "local_log_start_offset": 0, "high_watermark": 6} | offsets
     )
     checkpoints(home).write({("t", 0): log})
     return home
@@ -136,7 +136,7 @@ def test_a_log_start_is_written_where_files_do_not_say_it(
 ) -> None:
     """There is a line only if the log starts above its first segment's base offset."""
     home = home_with("", "t-0")
-    written(home, log_start_offset=log_start, segments=Segments(first_base))
+    written(home, local_log_start_offset=log_start, segments=Segments(first_base))
 
     assert expected == lines(home, STARTS)
 

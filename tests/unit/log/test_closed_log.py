@@ -63,6 +63,7 @@ HARMLESS: Final = {
     "add_listener",
     "check_appendable",
     "check_delete_records",
+    "note_archived",
     "pin",
     "prepare",
     "remove_listener",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.config.log_config import LogConfig
+    from tidelog.log.archived import ArchivedOffsets
     from tidelog.log.contradicted import OpenContradiction
     from tidelog.log.leader_epoch import LeaderEpochCache
     from tidelog.log.producers.producer_entry import LastRecord, ProducerStateEntry
@@ -125,8 +126,18 @@ class ReadableLog(OfOneProcess):
 
     @property
     def log_start_offset(self) -> int:
-        """First offset that may be read."""
+        """First offset of the log; what lies below the local one is read from its archive."""
+        return self._state.whole_start
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """First offset that may be read from the disk."""
         return self._state.offsets.log_start_offset
+
+    @property
+    def archived(self) -> ArchivedOffsets | None:
+        """What an archive holds of the log, as far as its owner has said so."""
+        return self._state.archived
 
     @property
     def log_end_offset(self) -> int:
@@ -219,7 +230,10 @@ class ReadableLog(OfOneProcess):
         *,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> Iterator[Record]:
-        """Yield the records from ``start_offset`` (the log start if None) on, as of when read."""
+        """Yield the records from ``start_offset`` on, as of when read.
+
+        None: from the local log start on.
+        """
         found = self.columns(start_offset, isolation=isolation)
         return chain.from_iterable(columns.records() for columns in found)
 
@@ -230,7 +244,7 @@ class ReadableLog(OfOneProcess):
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> Iterator[RecordColumns]:
         """Yield what ``records`` yields, many records at a time."""
-        start = self.log_start_offset if start_offset is None else start_offset
+        start = self.local_log_start_offset if start_offset is None else start_offset
         level = Isolation.of(isolation)
         return iterate(lambda offset: self.read(offset, isolation=level), start)
 

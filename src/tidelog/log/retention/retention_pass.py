@@ -38,10 +38,18 @@ def delete_old_segments_locked(
     A compacted log, and one without a policy, only loses segments below its start.
     """
     deleted = delete_below_start_locked(state)
-    if config.is_deleted:
-        deleted += _delete_beyond_size(state, config.retention_bytes)
-        deleted += _delete_expired(state, now_ms, config.retention_ms)
-    return deleted
+    if not config.is_deleted:
+        return deleted
+    if config.is_archived:
+        end = 0 if state.archived is None else state.archived.equal_end
+        end = min(state.deletable_end, end)
+        deleted += _delete_beyond_size(state, config.max_local_bytes, end)
+        return deleted + _delete_expired(state, now_ms, config.max_local_ms, end)
+    expired = _delete_beyond_size(state, config.retention_bytes, state.deletable_end)
+    expired += _delete_expired(state, now_ms, config.retention_ms, state.deletable_end)
+    if expired and state.archived is not None:  # nothing is copied any more: all before goes, too
+        state.archived = state.archived.from_start(state.offsets.log_start_offset)
+    return deleted + expired
 
 
 def segment_facts(state: LogState) -> Iterator[SegmentFacts]:
@@ -68,19 +76,21 @@ def delete_below_start_locked(state: LogState) -> list[DeletedSegment]:
     return _delete(state, count, f"log start offset {start} breach")
 
 
-def _delete_beyond_size(state: LogState, limit: int) -> list[DeletedSegment]:
+def _delete_beyond_size(state: LogState, limit: int, end: int) -> list[DeletedSegment]:
+    """Delete segments up to offset ``end`` as long as the log is larger than ``limit``."""
     size_bytes = state.local.segments.size_bytes
     if limit < 0 or size_bytes < limit:
         return []
     facts = segment_facts(state)
-    count = count_beyond_size(facts, state.deletable_end, size_bytes - limit)
+    count = count_beyond_size(facts, end, size_bytes - limit)
     return _delete(state, count, f"log retention size {limit} breach")
 
 
-def _delete_expired(state: LogState, now_ms: int, limit_ms: int) -> list[DeletedSegment]:
+def _delete_expired(state: LogState, now_ms: int, limit_ms: int, end: int) -> list[DeletedSegment]:
+    """Delete segments up to offset ``end`` whose newest record is older than ``limit_ms``."""
     if limit_ms < 0:
         return []
-    count = count_expired(segment_facts(state), state.deletable_end, now_ms, limit_ms)
+    count = count_expired(segment_facts(state), end, now_ms, limit_ms)
     return _delete(state, count, f"log retention time {limit_ms}ms breach")
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from tidelog.archive.claim_file import note_deleted
 from tidelog.datadir.uncatalogued_topics import readable_topic_id
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import PASSING, lacks_space
@@ -113,6 +114,7 @@ class LogDeleter:
                     self._forget(self._log_dirs.get(path), keys)
             if not failures and not self.is_unfinished:
                 with _going_on(name, failures):
+                    self._note_in_claims({topic.topic_id})
                     self._topics.forget_deleted(topic.topic_id)
             for error in failures:
                 if not is_full(error):
@@ -314,7 +316,14 @@ class LogDeleter:
                     for key in keys:
                         self.rename_unopened(key, log_dir)
                     self._rename_unopened_copies(log_dir, self._topics.deleted)
+            self._note_in_claims(self._topics.deleted)
             self._topics.forget_deleted()
+
+    def _note_in_claims(self, topic_ids: Collection[UUID]) -> None:
+        """Let what archives topics know that they are deleted, before that is forgotten here."""
+        for log_dir in self._log_dirs if topic_ids else ():
+            with self._failing(log_dir, "noting the deletion of topics"):
+                note_deleted(self._machine.fs, log_dir.path, topic_ids)
 
     def finish_if_unfinished(self) -> None:
         """Rename the directories of deleted topics that could not be renamed before.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.archive.claim_file import claim_file, read_claim
+from tidelog.log.archived import ArchivedOffsets
 from tidelog.log.flush_times import FlushTimes
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.loading.load_watch import SILENT
@@ -111,7 +113,7 @@ class LogOpener:
         return self._open(
             key,
             log.directory,
-            log_start_offset=log.log_start_offset,
+            log_start_offset=log.local_log_start_offset,
             recovery_point=log.recovery_point,
             clean_shutdown=False,
             watcher=watcher,
@@ -133,7 +135,7 @@ class LogOpener:
         machine, rules = self._machine, recovery or self._recovery
         with self._log_dirs.failing(os.path.dirname(path), f"opening {key}"):
             self._log_dirs.links.check(path)
-        return Log.open(
+        log = Log.open(
             path,
             fs=machine.fs,
             clock=machine.clock,
@@ -151,6 +153,23 @@ class LogOpener:
             cuts_contradictions=rules.cuts_contradictions,
             flush_times=self.flush_times,
         )
+        if log.config.remote_storage_enable:
+            self._note_archived(key, log)
+        return log
+
+    def _note_archived(self, key: TopicPartition, log: Log) -> None:
+        """Let a log know that it begins in an archive, as the file beside it says."""
+        if log.topic_id is None:
+            return
+        path = claim_file(os.path.dirname(log.directory), log.topic_id, key.partition)
+        try:
+            with log.watch("reading the claim of its archive"):
+                known = read_claim(self._machine.fs, path).archive
+        except BaseException:
+            log.close_handlers()
+            raise
+        if known is not None:
+            log.note_archived(ArchivedOffsets(known.start, known.end))
 
 
 def producer_config_of(config: BrokerConfig) -> ProducerStateConfig:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.config.log_config import LogConfig
 from tidelog.config.option import options_of
-from tidelog.datadir.catalogue import METADATA_TOPIC, Topic
+from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC, Topic
 from tidelog.errors import (
     InvalidConfig,
     InvalidPartitions,
@@ -74,6 +74,8 @@ def check_topic(
     if partitions > MOST_PARTITIONS:
         limit = f"more than {MOST_PARTITIONS:,} are not made at once"
         raise PolicyViolation(f"a topic of {partitions:,} partitions: {limit}")
+    if name in INTERNAL_SETTINGS and config.get(_TIERED, "").strip().lower() == "true":
+        raise InvalidConfig((f"{_TIERED}: a topic of Kafka's own is not archived",))
     _check_settings(config, defaults.with_overrides(birth or {}))
 
 
@@ -118,7 +120,8 @@ def altered_config(
     if absent:
         raise InvalidConfig(tuple(f"{name}: topic {topic.name} does not set it" for name in absent))
     kept = {name: value for name, value in topic.config.items() if name not in unset}
-    _check_settings({**kept, **settings}, topic.defaults_of(defaults), settings)
+    is_archived = topic.config_in_force(defaults).remote_storage_enable
+    _check_settings({**kept, **settings}, topic.defaults_of(defaults), is_archived=is_archived)
     return {**kept, **{name: value.strip() for name, value in settings.items()}}
 
 
@@ -136,14 +139,17 @@ def following(topic: Topic, names: Collection[str]) -> Mapping[str, str] | None:
 
 
 def _check_settings(
-    config: Mapping[str, str], defaults: LogConfig, given: Mapping[str, str] | None = None
+    config: Mapping[str, str], defaults: LogConfig, *, is_archived: bool = False
 ) -> None:
-    """Raise InvalidConfig for a topic's settings that do not hold, or do nothing here.
+    """Raise InvalidConfig for a topic's settings that do not hold.
 
-    ``given`` are those that are new: a broker may have tiered the topic; None: all of them.
+    ``is_archived``: the topic was, until now.
     """
-    defaults.with_overrides(config)
-    new = config if given is None else given
-    if new.get(_TIERED, "").strip().lower() == "true":
-        reason = "tidelog has no tiered storage, so retention would delete the only copy"
+    known = defaults.with_overrides(config)
+    if is_archived and not known.remote_storage_enable and not known.remote_log_delete_on_disable:
+        reason = (
+            "the archive may hold records that are no longer here: set remote.log.copy.disable=true"
+            " to copy no more, or remote.log.delete.on.disable=true, too, to delete what only the"
+            " archive has"
+        )
         raise InvalidConfig((f"{_TIERED}: {reason}",))

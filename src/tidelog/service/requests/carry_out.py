@@ -23,8 +23,7 @@ from tidelog.errors import (
 )
 from tidelog.manager.on_demand import Terms
 from tidelog.manager.recovered_log import RecoveryNotes, recovered_log
-from tidelog.readonly.read_only_log import open_read_only
-from tidelog.segment.filenames import TopicPartition, log_directory_name
+from tidelog.segment.filenames import TopicPartition, is_log_file, log_directory_name
 from tidelog.service.requests.request_arguments import check_arguments, partitions_of
 from tidelog.service.requests.transaction_abort import abort_transaction, undo_abort
 
@@ -118,8 +117,11 @@ def _size_bytes(fs: FileSystem, data_dirs: list[str], topic: Topic) -> int:
         for number in topic.partitions:
             path = os.path.join(data_dir, log_directory_name(topic.name, number))
             if fs.exists(path):
-                with open_read_only(path, fs=fs) as log:
-                    total += log.size_bytes
+                total += sum(
+                    fs.stat(os.path.join(path, name)).size_bytes
+                    for name in fs.list(path)
+                    if is_log_file(name)  # what only an archive has goes later
+                )
     return total
 
 

@@ -63,19 +63,42 @@ def test_bad_settings_change_nothing() -> None:
         assert (len(caught.value.problems), manager.topic("t").config) == (2, {})
 
 
-def test_tiered_storage_is_refused_with_the_reason() -> None:
-    """A topic that a broker has tiered keeps the setting, and its others can be changed."""
+def test_what_cannot_be_archived_is_refused() -> None:
+    """A topic of Kafka's own, a compacted one, and local limits above those of the whole log."""
     home = ManagerHome()
-    tiered = {"remote.storage.enable": " True "}
+    archived = {"remote.storage.enable": " True "}
     with home.open() as manager:
-        manager.create_topic("t")
-        with pytest.raises(InvalidConfig, match=r"remote.storage.enable: tidelog has no tiered"):
-            manager.create_topic("u", 1, tiered)
-        with pytest.raises(InvalidConfig, match=r"remote.storage.enable: tidelog has no tiered"):
-            manager.alter_topic("t", tiered)
+        for name, settings, reason in (
+            ("__share_group_state", {}, "a topic of Kafka's own is not archived"),
+            ("t", {"cleanup.policy": "compact"}, "a compacted log cannot be archived"),
+            ("t", {"local.retention.ms": "-1"}, "all is more than retention.ms, 600000"),
+            (
+                "t",
+                {"retention.bytes": "5", "local.retention.bytes": "6"},
+                "6 bytes is more than retention.bytes, 5",
+            ),
+        ):
+            with pytest.raises(InvalidConfig, match=reason):
+                manager.create_topic(name, 1, {**archived, **settings})
+        assert not manager.topics()
+        manager.create_topic("t", 1, {**archived, "local.retention.ms": "1"})
+        with pytest.raises(InvalidConfig, match="a compacted log cannot be archived"):
+            manager.alter_topic("t", {"cleanup.policy": "compact"})
 
-        assert manager.topics().keys() == {"t"}
-        manager.alter_topic("t", {"remote.storage.enable": "false"})
+
+def test_an_archive_is_not_given_up_unless_it_is_deleted() -> None:
+    """It may hold records that are no longer here, so the setting alone is refused, as in Kafka."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", 1, {"remote.storage.enable": "true"})
+        reason = "set remote.log.copy.disable=true to copy no more, or remote.log.delete.on.disable"
+        with pytest.raises(InvalidConfig, match=reason):
+            manager.alter_topic("t", {"remote.storage.enable": "false"})
+        with pytest.raises(InvalidConfig, match=reason):
+            manager.alter_topic("t", {}, unset=["remote.storage.enable"])
+        manager.alter_topic("t", {"remote.log.copy.disable": "true"})
+        deletes = {"remote.log.delete.on.disable": "true"}
+        manager.alter_topic("t", {"remote.storage.enable": "false", **deletes})
 
 
 def test_the_brokers_new_defaults_reach_every_log() -> None:

@@ -1,0 +1,59 @@
+"""Ends the archive of a topic that was deleted: it says so, and a day later its objects go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.archive.chain import Chain
+from tidelog.archive.claim_file import claim_file
+from tidelog.archive.copier import Copier
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from random import Random
+    from uuid import UUID
+
+    from tidelog.archive.copier import ClosedSegment
+    from tidelog.env.files import FileSystem
+    from tidelog.store.objects import Objects
+
+
+class _NoLog:
+    """A partition of a deleted topic as ``ArchivedLog``: it has no segments."""
+
+    log_start_offset = 0
+    directory = ""
+
+    def __init__(self, topic: str, topic_id: UUID, partition: int, data_dir: str) -> None:
+        self.topic: Final = topic
+        self.topic_id: Final = topic_id
+        self.partition: Final = partition
+        self.data_dir: Final = data_dir
+        self.config: Final[Mapping[str, str]] = {}
+
+    def closed_segments(self) -> Sequence[ClosedSegment]:
+        return ()
+
+
+def end_archive(
+    fs: FileSystem, store: Objects, data_dir: str, part: tuple[UUID, int], rng: Random
+) -> bool:
+    """Let the archive of a partition end; return whether nothing of it is left to delete.
+
+    ``part``: topic id and number. The claim file in ``data_dir`` is deleted then. Until it is, this
+    is to be called again: objects of removed segments stay for a day, for readers that have begun
+    before. Raises as ``Copier.copy``.
+    """
+    topic_id, partition = part
+    found = Chain(store, topic_id, partition, rng).read()
+    if found.version:
+        log = _NoLog(found.topic, topic_id, partition, data_dir)
+        copier = Copier(fs, store, log, rng)
+        copier.look()
+        copier.end_archive()
+        copier.sweep()
+        if copier.state.removed:
+            return False
+    fs.delete(claim_file(data_dir, topic_id, partition))
+    fs.sync_directory(data_dir)
+    return True

@@ -1,0 +1,177 @@
+"""A partition's directory together with the archive in which its log begins.
+
+Where retention has deleted the first segments on the disk, those of the archive stand for them: in
+listings, and wherever one is opened. So whatever reads a directory reads the whole log.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from tidelog.archive.archive_files import ArchiveFile, epochs_of, files_of_segment
+from tidelog.codec.checkpoint_file import (
+    LEADER_EPOCH_FILE,
+    pack_leader_epochs,
+    read_leader_epochs,
+)
+from tidelog.env.files import FileStat
+from tidelog.env.read_only_file import FilesToRead
+from tidelog.errors import CorruptArchive
+from tidelog.segment.filenames import LOG_SUFFIX, parse_segment_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from uuid import UUID
+
+    from tidelog.archive.archive_files import Place
+    from tidelog.archive.archived_partitions import ArchivedPartitions
+    from tidelog.archive.chain_state import ChainState
+    from tidelog.archive.claim_file import KnownArchive
+    from tidelog.archive.deltas import Entry
+    from tidelog.env.files import FileSystem, OpenFile, OpenMode
+
+
+class JoinedFiles(FilesToRead):
+    """One directory of ``below``, to be read only; used by one thread at a time.
+
+    The store is asked only where the disk does not hold the whole log. Each listing shows what is
+    on the disk then; what the archive has is looked up again if the disk begins behind that.
+
+    Args:
+        below: the disk.
+        directory: the partition's.
+        archive: the archive.
+        part: topic id and number of the partition.
+        known: what the file beside the log says of it.
+
+    Raises what ``Chain.read`` and ``Objects`` raise; CorruptArchive where the archive does not fit
+    the disk.
+    """
+
+    def __init__(
+        self,
+        below: FileSystem,
+        directory: str,
+        archive: ArchivedPartitions,
+        part: tuple[UUID, int],
+        known: KnownArchive,
+    ) -> None:
+        self._below: Final = below
+        self._directory: Final = directory
+        self._archive: Final = archive
+        self._part: Final = part
+        self._known: Final = known
+        self._state: ChainState | None = None
+        self._shown: Mapping[str, Place | bytes] | None = None
+        self._epochs: list[tuple[int, int]] = []
+        self.descriptors: Final = below.descriptors
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset of the log, as the archive has it."""
+        self._files()
+        return self._known.start if self._state is None else self._state.start
+
+    def list(self, path: str) -> list[str]:
+        """Return the names on the disk, and those of the archive in front of them."""
+        names = self._below.list(path)
+        # After the listing: what the disk has lost by then, the archive has.
+        self._shown = self._in_front(names)
+        return [*names, *(name for name in self._shown if name not in names)]
+
+    def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
+        """Open a file of the disk, or else of the archive."""
+        if mode != "r":
+            self.refuse(path)
+        name = os.path.basename(path)
+        if name == LEADER_EPOCH_FILE and self._files():
+            return ArchiveFile(self._archive.store, path, self._all_epochs(path))
+        try:
+            return self._below.open(path)
+        except FileNotFoundError:
+            place = self._files().get(name)
+            if place is None:
+                raise
+            return ArchiveFile(self._archive.store, path, place)
+
+    def stat(self, path: str) -> FileStat:
+        """Return size and kind of what ``open`` would open."""
+        try:
+            return self._below.stat(path)
+        except FileNotFoundError:
+            place = self._files().get(os.path.basename(path))
+            if place is None:
+                raise
+            size = len(place) if isinstance(place, bytes) else place.size_bytes
+            return FileStat(size, 0, is_directory=False)
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is such a file."""
+        return self._below.exists(path) or os.path.basename(path) in self._files()
+
+    def is_link(self, path: str) -> bool:
+        """Return whether it is a link on the disk."""
+        return self._below.is_link(path)
+
+    def real_path(self, path: str) -> str:
+        """Return the path on the disk."""
+        return self._below.real_path(path)
+
+    def free_bytes(self, path: str) -> int:
+        """Return the free bytes of the disk."""
+        return self._below.free_bytes(path)
+
+    def total_bytes(self, path: str) -> int:
+        """Return the bytes of the disk."""
+        return self._below.total_bytes(path)
+
+    def _files(self) -> Mapping[str, Place | bytes]:
+        """Return the archive's files in front of the disk, as of the last listing."""
+        if self._shown is None:
+            self.list(self._directory)
+        return self._shown or {}
+
+    def _in_front(self, names: Iterable[str]) -> dict[str, Place | bytes]:
+        found = (parse_segment_file(name) for name in names)
+        bases = [one.offset for one in found if one and (one.kind, one.state) == (LOG_SUFFIX, "")]
+        first = min(bases, default=None)
+        if first is not None and first <= self._known.start:
+            return {}
+        state = self._state
+        if state is None or first is None or state.end < first:
+            state = self._state = self._archive.now(self._part).state
+        entries = self._entries_before(state, first)
+        topic_id, number = self._part
+        self._epochs = epochs_of(entries)
+        files: dict[str, Place | bytes] = {}
+        for entry in entries:
+            files |= files_of_segment(f"{topic_id}/{number}/{entry.name}", entry)
+        return files
+
+    def _entries_before(self, state: ChainState, first: int | None) -> Sequence[Entry]:
+        """Return the segments that end at or below the disk's first one."""
+        if first is None:
+            return state.entries
+        where = f"{self._directory} begins at offset {first}, and its archive {self._known.uri}"
+        if state.end < self._known.end or state.is_deleted:
+            raise CorruptArchive(f"{where}, which held the offsets before, is gone or incomplete")
+        entries = [entry for entry in state.entries if entry.base_offset < first]
+        if entries and entries[-1].end_offset > first:
+            last = entries[-1]
+            raise CorruptArchive(
+                f"{where} has a segment of offsets {last.base_offset} to {last.end_offset - 1}:"
+                " they are of different logs"
+            )
+        return entries
+
+    def _all_epochs(self, path: str) -> bytes:
+        """Return the leader epochs of the archive's segments and of the disk."""
+        epochs = dict(self._epochs)
+        try:
+            local = read_leader_epochs(self._below, path)
+        except FileNotFoundError:
+            local = []
+        for epoch, start in local:
+            epochs.setdefault(epoch, start)
+        return pack_leader_epochs(sorted(epochs.items()))

@@ -1,0 +1,93 @@
+"""Reads of a log by its owner that go on into the archive, where the log begins in one.
+
+Kafka: ``ReplicaManager.processRemoteFetches``.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from tidelog.errors import OffsetOutOfRange
+from tidelog.log.reading.record_count import RecordCount
+from tidelog.readonly.read_only_log import open_read_only
+from tidelog.records.isolation import Isolation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.env.files import FileSystem
+    from tidelog.log.log import Log
+    from tidelog.log.reading.offset_lookup import TimestampedOffset
+    from tidelog.records.decoding.record_columns import RecordColumns
+    from tidelog.records.record import Record
+
+
+def columns_from(
+    log: Log, start_offset: int | None, isolation: Isolation, fs: FileSystem
+) -> Iterator[RecordColumns]:
+    """Yield the records of a log from ``start_offset`` on, many at a time; None: the log start.
+
+    Errors as ``Log.read``, and as ``open_read_only`` for what is read from the archive.
+    """
+    if log.archived is None:
+        return log.columns(start_offset, isolation=isolation)
+    return _columns_of_both(log, start_offset, isolation, fs)
+
+
+def _columns_of_both(
+    log: Log, start_offset: int | None, isolation: Isolation, fs: FileSystem
+) -> Iterator[RecordColumns]:
+    at = log.log_start_offset if start_offset is None else start_offset
+    while True:
+        local = log.local_log_start_offset
+        if log.log_start_offset <= at < local:
+            is_committed = isolation is Isolation.READ_COMMITTED
+            with open_read_only(log.directory, fs=fs) as whole:
+                yield from whole.columns(at, local, committed=is_committed)
+            at = local
+        try:
+            for columns in log.columns(at, isolation=isolation):
+                yield columns
+                at = columns.batches.next_offset
+        except OffsetOutOfRange:
+            if not log.log_start_offset <= at < log.local_log_start_offset:
+                raise
+            continue  # meanwhile retention has deleted it on the disk
+        return
+
+
+def records_from(
+    log: Log, start_offset: int, isolation: Isolation, fs: FileSystem
+) -> Iterator[Record]:
+    """Yield what ``columns_from`` yields, record by record."""
+    found = columns_from(log, start_offset, isolation, fs)
+    return chain.from_iterable(columns.records() for columns in found)
+
+
+def offset_at(log: Log, timestamp: int, fs: FileSystem) -> TimestampedOffset | None:
+    """Return the first record with this timestamp in ms or a later one; None if there is none."""
+    local = log.local_log_start_offset
+    if log.log_start_offset < local:
+        with open_read_only(log.directory, fs=fs) as whole:
+            found = whole.offset_at(timestamp, local)
+        if found is not None:
+            return found
+    return log.fetch_offset_by_timestamp(timestamp)
+
+
+def count_records(
+    log: Log, start_offset: int | None, end_offset: int | None, fs: FileSystem
+) -> RecordCount:
+    """Count what offsets hold; arguments and errors as ``Log.count_records``."""
+    local = log.local_log_start_offset
+    start = log.log_start_offset if start_offset is None else start_offset
+    end = log.high_watermark if end_offset is None else end_offset
+    if not log.log_start_offset <= start < local or end < start:
+        return log.count_records(start, end)
+    with open_read_only(log.directory, fs=fs) as whole:
+        archived = whole.count_records(start, min(end, local))
+    if end <= local:
+        return archived
+    on_disk = log.count_records(local, end)
+    return RecordCount(*map(sum, zip(archived, on_disk, strict=True)))

@@ -1,0 +1,173 @@
+"""Keeps the archive of one open log as the settings say: copies, deletes, and says how far it is.
+
+Kafka: ``RemoteLogManager``, with its copy and expiration tasks of a partition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.archive.claim_file import KnownArchive
+from tidelog.archive.copier import Copier
+from tidelog.log.archived import ArchivedOffsets
+from tidelog.manager.archiving import OpenLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tidelog.archive.deltas import Entry
+    from tidelog.config.log_config import LogConfig
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.env.machine import Machine
+    from tidelog.log.log import Log
+    from tidelog.store.objects import Objects
+
+SWEEP_MS: Final = 3_600_000
+"""How often the objects of a log are looked through for what nothing needs."""
+
+
+class Expired(NamedTuple):
+    """Where a log has to start by the limits of the whole log, and by which of them."""
+
+    offset: int
+    why: str
+
+
+class ArchivePass(NamedTuple):
+    """What one look at a log has done to its archive."""
+
+    copied: tuple[Entry, ...] = ()
+    removed: tuple[Entry, ...] = ()
+    swept: int = 0
+
+
+def expired(
+    entries: Iterable[Entry], local_bytes: int, config: LogConfig, now_ms: int
+) -> Expired | None:
+    """Return the start that leaves out the archived segments that have expired; None: none has.
+
+    The limits are those of the whole log: ``local_bytes`` are what only the disk has. As on the
+    disk, a segment goes as a whole, and none before an older one. One whose records have no
+    timestamps goes by size alone.
+    """
+    if not config.is_deleted:
+        return None
+    kept = list(entries)
+    left = sum(entry.size_bytes for entry in kept) + local_bytes - config.retention_bytes
+    found = None
+    for entry in kept:
+        left -= entry.size_bytes
+        age_ms = now_ms - entry.max_timestamp if entry.max_timestamp >= 0 else 0
+        if config.retention_bytes >= 0 and left >= 0:
+            found = Expired(entry.end_offset, f"retention size {config.retention_bytes}")
+        elif 0 <= config.retention_ms < age_ms:
+            found = Expired(entry.end_offset, f"retention time {config.retention_ms}ms")
+        else:
+            break
+    return found
+
+
+class LogArchiver:
+    """Keeps the archive of one log; used by one thread at a time."""
+
+    def __init__(
+        self, machine: Machine, store: Objects, log: Log, topic: Topic, number: int
+    ) -> None:
+        self.log: Final = log
+        self._machine = machine
+        self._store = store
+        self._copier: Final = Copier(
+            machine.fs, store, OpenLog(log, topic, number), machine.rng, follows_start=True
+        )
+        self._swept_ms = 0
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of closed segments that are not archived."""
+        segments = self.log.segments.all[:-1]
+        return sum(one.size_bytes for one in segments if one.base_offset >= self._copier.state.end)
+
+    @property
+    def waiting_segments(self) -> int:
+        """Number of closed segments that are not archived."""
+        segments = self.log.segments.all[:-1]
+        return sum(one.base_offset >= self._copier.state.end for one in segments)
+
+    @property
+    def archived_bytes(self) -> int:
+        """Bytes of the ``.log`` files in the archive."""
+        return sum(entry.size_bytes for entry in self._copier.state.entries)
+
+    @property
+    def archived_segments(self) -> int:
+        """Number of segments in the archive."""
+        return len(self._copier.state.entries)
+
+    @property
+    def waiting_since(self) -> int | None:
+        """First timestamp of the oldest closed segment that is not archived; None: all are."""
+        for one in self.log.segments.all[:-1]:
+            if one.base_offset >= self._copier.state.end:
+                return one.first_batch_timestamp()
+        return None
+
+    def run(self, now_ms: int, may_go_on: Callable[[], None]) -> ArchivePass:
+        """Copy what is closed, and delete from the archive what has expired.
+
+        The caller has the log in exclusive use. After any error nothing of the log counts as
+        archived, so that nothing is deleted here, until a pass succeeds. Raises as ``Copier.copy``.
+        """
+        log, copier = self.log, self._copier
+        config = log.config
+        try:
+            copied = copier.copy(may_go_on) if config.is_archived else self._follow()
+            before = list(copier.state.entries)
+            local = sum(
+                one.size_bytes for one in log.segments if one.base_offset >= copier.state.end
+            )
+            due = expired(before, local, config, now_ms)
+            if due is not None:
+                # First there: else a reader would take a start that is only known here for a gap.
+                copier.delete_below(due.offset, due.why)
+            self._note()
+            if due is not None:
+                log.maybe_increment_log_start_offset(due.offset)
+            removed = [one for one in before if one.end_offset <= copier.state.start]
+            return ArchivePass(tuple(copied), tuple(removed), self._sweep(now_ms))
+        except BaseException:
+            if log.archived is not None:
+                log.note_archived(log.archived._replace(equal_end=0))
+            raise
+
+    def disable(self) -> ArchivePass:
+        """Delete what only the archive has, and let the log be on the disk alone."""
+        copier = self._copier
+        copier.look()
+        before = list(copier.state.entries)
+        copier.delete_below(self.log.local_log_start_offset, "disabled")
+        # Last: with it the log goes on in the archive, and this is done again.
+        copier.remember(None)
+        self.log.note_archived(None)
+        removed = [one for one in before if one.end_offset <= copier.state.start]
+        return ArchivePass(removed=tuple(removed))
+
+    def _follow(self) -> list[Entry]:
+        """Let the archive begin where the log does; copy nothing."""
+        self._copier.look()
+        self._copier.delete_below(self.log.log_start_offset, "log start")
+        return []
+
+    def _note(self) -> None:
+        """Let the log know what is archived, which the file beside it says before."""
+        state = self._copier.state
+        # Durable first: a start that finds it knows that the log begins in the archive, also where
+        # retention has deleted here what is there.
+        self._copier.remember(KnownArchive(self._store.name, state.start, state.end))
+        archived = ArchivedOffsets(state.start, state.end, self._copier.equal_end())
+        self.log.note_archived(archived)
+
+    def _sweep(self, now_ms: int) -> int:
+        if now_ms - self._swept_ms < SWEEP_MS:
+            return 0
+        self._swept_ms = now_ms
+        return self._copier.sweep()

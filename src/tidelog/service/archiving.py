@@ -1,0 +1,228 @@
+"""Keeps the archives of all logs whose topics have ``remote.storage.enable=true``.
+
+One pass is one call. Kafka: ``RemoteLogManager``.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.archive.claim_file import claim_file, claims_among, read_claim
+from tidelog.archive.deleted_topic import end_archive
+from tidelog.errors import (
+    ArchiveOvertaken,
+    CleaningAborted,
+    KafkaStorageError,
+    StoreUnavailable,
+    TidelogError,
+)
+from tidelog.manager.archiving import why_not_archived
+from tidelog.manager.directories.log_dirs import parent_of
+from tidelog.manager.log_archiver import LogArchiver
+from tidelog.manager.metrics.metric import Metric
+from tidelog.store.object_store import ObjectStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from uuid import UUID
+
+    from tidelog.config.broker_config import BrokerConfig
+    from tidelog.env.machine import Machine
+    from tidelog.log.log import Log
+    from tidelog.manager.cleaning import Cleaning
+    from tidelog.manager.directories.log_dirs import LogDirs
+    from tidelog.manager.log_archiver import ArchivePass
+    from tidelog.manager.log_registry import LogRegistry
+    from tidelog.manager.topics.topics import Topics
+    from tidelog.segment.filenames import TopicPartition
+    from tidelog.store.objects import Objects
+
+_log = logging.getLogger(__name__)
+
+_GROUP: Final = "kafka.server"
+_TYPE: Final = "BrokerTopicMetrics"
+_COUNTS: Final = (
+    "RemoteCopyRequestsPerSec",
+    "RemoteCopyBytesPerSec",
+    "RemoteCopyErrorsPerSec",
+    "RemoteDeleteRequestsPerSec",
+)
+
+
+class _Claim(NamedTuple):
+    """A file that says that a log continues an archive."""
+
+    data_dir: str
+    topic_id: UUID
+    partition: int
+    is_deleted: bool
+
+
+class Archiving:
+    """Copies and deletes for all logs of a manager; a pass runs on one thread at a time.
+
+    ``should_stop`` is asked between parts of segments. ``_lock`` guards the counts.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        config: Callable[[], BrokerConfig],
+        log_dirs: LogDirs,
+        registry: LogRegistry,
+        topics: Topics,
+        *,
+        cleaning: Cleaning,
+        should_stop: Callable[[], bool],
+        store: Objects | None = None,
+    ) -> None:
+        """``store``: the archive; None: that of the settings. InvalidArgument for a bad URI."""
+        self._machine: Final = machine
+        self._config: Final = config
+        self._log_dirs: Final = log_dirs
+        self._registry: Final = registry
+        self._topics: Final = topics
+        self._cleaning: Final = cleaning
+        self._should_stop: Final = should_stop
+        self._store: Final = store or ObjectStore(config().tidelog_archive_uri)
+        self._archivers: dict[TopicPartition, LogArchiver] = {}
+        self._reasons: dict[object, str] = {}
+        """Why the last pass over a log, or over a claim, failed."""
+        self._lock = Lock()
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def run(self) -> None:
+        """Bring all archives up to date; what fails in one keeps the others from nothing."""
+        logs = self._registry.logs()
+        wanted = {key: log for key, log in logs.items() if log.config.remote_storage_enable}
+        for key in self._archivers.keys() - wanted.keys():
+            del self._archivers[key]
+        tasks = [partial(self._try, key, partial(self._archive, key)) for key in sorted(wanted)]
+        threads = self._config().remote_log_manager_copier_thread_pool_size
+        self._machine.scheduler.run_all("tidelog-archive", tasks, threads)
+        ids = {(log.topic_id, key.partition): key for key, log in logs.items()}
+        for claim in list(self._claims()):
+            of = ids.get((claim.topic_id, claim.partition))
+            if of not in wanted:
+                self._try(claim, partial(self._settle, claim, of))
+
+    def metrics(self) -> Iterator[Metric]:
+        """Yield how far the archives are, and what was done since the start."""
+        gauges: dict[tuple[str, str], int] = {}
+        oldest: int | None = None
+        archivers = {key.topic: [] for key in self._archivers}  # type: dict[str, list[LogArchiver]]
+        for key, one in self._archivers.copy().items():
+            archivers.setdefault(key.topic, []).append(one)
+        for topic, several in archivers.items():
+            gauges["RemoteCopyLagBytes", topic] = sum(one.waiting_bytes for one in several)
+            gauges["RemoteCopyLagSegments", topic] = sum(one.waiting_segments for one in several)
+            gauges["RemoteLogSizeBytes", topic] = sum(one.archived_bytes for one in several)
+            gauges["RemoteLogMetadataCount", topic] = sum(one.archived_segments for one in several)
+            for since in (one.waiting_since for one in several):
+                if since is not None:
+                    oldest = since if oldest is None else min(oldest, since)
+        with self._lock:
+            counts = dict(self._counts)
+        for values, kind in ((gauges, "gauge"), (counts, "counter")):
+            for (name, topic), value in sorted(values.items()):
+                yield Metric(_GROUP, _TYPE, name, (("topic", topic),), value, kind)
+        age_ms = 0 if oldest is None else max(self._machine.clock.now_ms() - oldest, 0)
+        yield Metric("tidelog", "Archive", "OldestWaitingAgeMs", (), age_ms)
+        yield Metric("tidelog", "Archive", "FailedLogsCount", (), len(self._reasons))
+
+    def _try(self, what: object, task: Callable[[], None]) -> None:
+        """Run a task; log why it fails, each reason once, and when it works again."""
+        if self._should_stop():
+            return
+        try:
+            task()
+        except CleaningAborted:  # it is moved, deleted or closed; the next pass goes on
+            return
+        except (TidelogError, OSError) as error:
+            reason = str(error)
+            if self._reasons.get(what) != reason:
+                passes = isinstance(error, StoreUnavailable | ArchiveOvertaken)
+                level = logging.WARNING if passes else logging.ERROR
+                _log.log(level, "archive-failed of=%s reason=%s", _name(what), reason)
+            self._reasons[what] = reason
+            if not isinstance(what, _Claim):
+                self._count(what.topic, "RemoteCopyErrorsPerSec", 1)  # type: ignore[attr-defined]  # a partition
+        else:
+            if self._reasons.pop(what, None) is not None:
+                _log.info("archive-works-again of=%s", _name(what))
+
+    def _archive(self, key: TopicPartition) -> None:
+        with self._cleaning.exclusive(key) as check:
+            log = self._registry.served(key).log
+            reason = why_not_archived(key.topic, log.config)
+            if reason is not None:
+                raise KafkaStorageError(f"{key}: {reason}")
+            self._report(key, self._archiver(key, log).run(self._machine.clock.now_ms(), check))
+
+    def _archiver(self, key: TopicPartition, log: Log) -> LogArchiver:
+        known = self._archivers.get(key)
+        if known is None or known.log is not log:
+            topic = self._topics.get(key.topic)
+            known = LogArchiver(self._machine, self._store, log, topic, key.partition)
+            self._archivers[key] = known
+        return known
+
+    def _report(self, key: TopicPartition, done: ArchivePass) -> None:
+        for entry in done.copied:
+            _log.info(
+                "segment-archived topic=%s partition=%d base_offset=%d end_offset=%d bytes=%d",
+                *(*key, entry.base_offset, entry.end_offset, entry.size_bytes),
+            )
+        for entry in done.removed:
+            _log.info(
+                "archived-segment-expired topic=%s partition=%d base_offset=%d end_offset=%d",
+                *(*key, entry.base_offset, entry.end_offset),
+            )
+        self._count(key.topic, "RemoteCopyRequestsPerSec", len(done.copied))
+        copied_bytes = sum(entry.size_bytes for entry in done.copied)
+        self._count(key.topic, "RemoteCopyBytesPerSec", copied_bytes)
+        self._count(key.topic, "RemoteDeleteRequestsPerSec", len(done.removed))
+
+    def _count(self, topic: str, name: str, count: int) -> None:
+        with self._lock:
+            for each in _COUNTS:
+                self._counts.setdefault((each, topic), 0)
+            self._counts[name, topic] += count
+
+    # What is archived no longer
+
+    def _claims(self) -> Iterator[_Claim]:
+        """Yield the claims of logs that continue an archive, of this store."""
+        fs, uri = self._machine.fs, self._store.name
+        for path, names in self._log_dirs.listed():
+            for topic_id, number in claims_among(names):
+                try:
+                    known = read_claim(fs, claim_file(path, topic_id, number))
+                except (KafkaStorageError, OSError) as error:
+                    _log.warning("claim-unreadable directory=%s reason=%s", path, error)
+                    continue
+                if known.archive is not None and known.archive.uri == uri:
+                    yield _Claim(path, topic_id, number, known.is_deleted)
+
+    def _settle(self, claim: _Claim, key: TopicPartition | None) -> None:
+        """End what a claim is about, if its topic is deleted or archived no longer."""
+        if key is not None:
+            with self._cleaning.exclusive(key):
+                log = self._registry.served(key).log
+                if parent_of(log) != claim.data_dir or log.config.remote_storage_enable:
+                    return
+                topic = self._topics.get(key.topic)
+                archiver = LogArchiver(self._machine, self._store, log, topic, key.partition)
+                self._report(key, archiver.disable())
+                _log.info("archive-disabled topic=%s partition=%d", *key)
+        elif claim.is_deleted:
+            fs, part = self._machine.fs, (claim.topic_id, claim.partition)
+            if end_archive(fs, self._store, claim.data_dir, part, self._machine.rng):
+                _log.info("archive-ended topic_id=%s partition=%d", *part)
+
+
+def _name(what: object) -> str:
+    return f"{what.topic_id}-{what.partition}" if isinstance(what, _Claim) else str(what)
