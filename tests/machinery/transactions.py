@@ -15,13 +15,19 @@ if TYPE_CHECKING:
     from tidelog.manager.partition import Partition
 
 
-def append_transaction(partition: Partition, *values: bytes, is_commit: bool = True) -> None:
-    """Append values as one transaction, with the marker that ends it after them."""
+def append_transaction(
+    partition: Partition,
+    *values: bytes,
+    is_commit: bool = True,
+    producer_id: int = 7,
+    now_ms: int = 1000,
+) -> None:
+    """Append values as the first transaction of a producer, with the marker that ends it."""
     log: Log = partition.log
-    producer: ProducerFields = {"producer_id": 7, "producer_epoch": 0}
-    guard = log.start_verification(7, 0, 0, supports_epoch_bump=False)
-    records = [(1000, None, value, ()) for value in values]
+    producer: ProducerFields = {"producer_id": producer_id, "producer_epoch": 0}
+    guard = log.start_verification(producer_id, 0, 0, supports_epoch_bump=False)
+    records = [(now_ms, None, value, ()) for value in values]
     batch = build_batch(records, **producer, base_sequence=0, transactional=True)
     partition.append(batch, verification_guard=guard)
-    marker = build_marker(**producer, coordinator_epoch=0, is_commit=is_commit, timestamp=1000)
+    marker = build_marker(**producer, coordinator_epoch=0, is_commit=is_commit, timestamp=now_ms)
     partition.append(marker, AppendOrigin.COORDINATOR, transaction_version=0)

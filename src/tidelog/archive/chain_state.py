@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -72,6 +72,12 @@ class ChainState:
         if at < 0 or offset >= self.entries[at].end_offset:
             return None
         return self.entries[at]
+
+    def entries_within(self, start: int, end: int) -> list[Entry]:
+        """Return the live segments that hold offsets of ``[start, end)``."""
+        first = bisect_right(self.entries, start, key=lambda entry: entry.end_offset)
+        last = bisect_left(self.entries, end, key=lambda entry: entry.base_offset)
+        return self.entries[first:last]
 
     def apply(self, delta: Delta) -> None:
         """Carry out the operations of the next version.

@@ -7,35 +7,46 @@ inode, and each claim draws another incarnation, which the chain names.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
+from itertools import pairwise
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from tidelog.codec.checkpoint_file import replace_file_by
 from tidelog.datadir.versioned_file import read_versioned
+from tidelog.segment.filenames import log_file, log_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from tidelog.env.files import FileStat, FileSystem
+
+_log = logging.getLogger(__name__)
 
 _CLAIM: Final = re.compile(
     r"tidelog\.([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-(0|[1-9]\d{0,9})"
     r"\.archive",
     re.ASCII,
 )
+_changing: Final = RLock()
 _VERSION: Final = 2
-"""The newest form, of a log that begins in an archive; others are written in the first one."""
+"""The second form says where segments end, and of a log that begins in an archive."""
 
 
 class Digest(NamedTuple):
-    """The checksum of a segment's file, and what says that the file is still the same."""
+    """The checksum of a segment's file, and what says that the file is still the same.
+
+    ``end_offset`` is where the next segment begins; 0 in files of older releases, which do not say.
+    """
 
     inode: int
     size_bytes: int
     mtime_ms: int
     crc32c: int
+    end_offset: int = 0
 
     def is_of(self, stat: FileStat) -> bool:
         """Return whether a file has not been written since."""
@@ -43,9 +54,9 @@ class Digest(NamedTuple):
 
 
 class KnownArchive(NamedTuple):
-    """The archive that a log continues: offsets ``[start, end)`` were there when it was seen last.
+    """The archive that a log continues, which held offsets up to ``end`` when it was seen last.
 
-    Below its first segment on the disk the log goes on in there, from ``start`` on.
+    ``start`` is the first offset of the log: it is in there, unless the disk has it.
     """
 
     uri: str
@@ -101,12 +112,69 @@ def read_claim(fs: FileSystem, path: str) -> ClaimFile:
     return found if found.inode == inode else ClaimFile(archive=found.archive)
 
 
+def leftovers(bases: Sequence[int], digests: Mapping[int, Digest]) -> int:
+    """Return how many of the first segments a deletion has left, of which a crash lost a part.
+
+    ``bases`` are the base offsets of all, in order. An archived segment whose successor is missing
+    was to be deleted with it: the segments before the last gap are only in the way.
+    """
+    count = 0
+    for number, (base, following) in enumerate(pairwise(bases), 1):
+        digest = digests.get(base)
+        if digest is None or not digest.end_offset:
+            break
+        if digest.end_offset != following:
+            count = number
+    return count
+
+
+def delete_leftovers(fs: FileSystem, directory: str, digests: Mapping[int, Digest]) -> None:
+    """Finish, in a log's directory, a deletion of archived segments; see ``leftovers``.
+
+    A segment whose file was written since it was archived stays, with all after it.
+    """
+    bases = sorted(log_offsets(fs.list(directory)))
+    count = leftovers(bases, digests)
+    for base in bases[:count]:
+        path = log_file(directory, base)
+        if not digests[base].is_of(fs.stat(path)):
+            break
+        _log.info("leftover-deleted path=%s", path)
+        fs.delete(path)
+    if count:
+        fs.sync_directory(directory)
+
+
+def change_claim(fs: FileSystem, path: str, change: Callable[[ClaimFile], ClaimFile]) -> None:
+    """Change what a file says, durably; nothing is written if that stays the same.
+
+    The archive is kept by one thread, and records are deleted by others. Raises as ``read_claim``.
+    """
+    with _changing:
+        known = read_claim(fs, path)
+        claim = change(known)
+        if claim != known:
+            write_claim(fs, path, claim)
+
+
+def raise_known_start(fs: FileSystem, path: str, offset: int) -> None:
+    """Note durably that a log that continues an archive begins at an offset, or after it."""
+
+    def raised(known: ClaimFile) -> ClaimFile:
+        archive = known.archive
+        if archive is None or archive.start >= offset:
+            return known
+        return known._replace(archive=archive._replace(start=offset))
+
+    change_claim(fs, path, raised)
+
+
 def write_claim(fs: FileSystem, path: str, claim: ClaimFile) -> None:
     """Replace the file durably by a new one, which names its own inode."""
 
     def content(made: str) -> bytes:
         fields: dict[str, Any] = {
-            "version": 1 if claim.archive is None else _VERSION,
+            "version": _VERSION,
             "inode": fs.stat(made).inode,
             "archives": {uri: list(drawn) for uri, drawn in sorted(claim.drawn.items())},
             "digests": {str(base): list(one) for base, one in sorted(claim.digests.items())},
@@ -135,11 +203,10 @@ def note_deleted(fs: FileSystem, data_dir: str, topic_ids: Container[UUID]) -> N
         if topic_id not in topic_ids:
             continue
         path = claim_file(data_dir, topic_id, partition)
-        known = read_claim(fs, path)
-        if known.archive is None:
+        if read_claim(fs, path).archive is None:
             fs.delete(path)
-        elif not known.is_deleted:
-            write_claim(fs, path, known._replace(is_deleted=True))
+        else:
+            change_claim(fs, path, lambda known: known._replace(is_deleted=True))
 
 
 def _parsed(content: Any) -> ClaimFile:  # noqa: ANN401 - whatever JSON holds
@@ -149,10 +216,10 @@ def _parsed(content: Any) -> ClaimFile:  # noqa: ANN401 - whatever JSON holds
     drawn = {str(uri): tuple(map(str, each)) for uri, each in content["archives"].items()}
     digests = {int(base): Digest(*map(int, one)) for base, one in content["digests"].items()}
     archive, is_deleted = None, False
-    if content["version"] > 1:
+    if "archive" in content:
         is_deleted = bool(content["deleted"])
         uri, start, end = content["archive"]
         archive = KnownArchive(str(uri), int(start), int(end))
-        if not 0 <= archive.start <= archive.end:
+        if archive.start < 0 or archive.end < 0:
             raise ValueError(f"an archive cannot have offsets {archive.start} to {archive.end}")
     return ClaimFile(inode, drawn, digests, archive, is_deleted)

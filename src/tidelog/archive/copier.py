@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tidelog.archive.chain import Chain, version_name
 from tidelog.archive.chain_state import ChainState, claim_of
-from tidelog.archive.claim_file import Digest, claim_file, read_claim, write_claim
+from tidelog.archive.claim_file import Digest, change_claim, claim_file, read_claim
 from tidelog.archive.deltas import Add, Claim, Deleted, Drop, Remove, Skip, Start, is_segment_name
 from tidelog.archive.segment_object import SegmentObject, segment_facts
+from tidelog.codec.crc32c import crc32c
 from tidelog.errors import ArchiveDiverged, ArchiveOvertaken, CorruptArchive, StoreUnavailable
 from tidelog.segment.filenames import log_file
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from random import Random
     from uuid import UUID
 
-    from tidelog.archive.claim_file import KnownArchive
+    from tidelog.archive.claim_file import ClaimFile, KnownArchive
     from tidelog.archive.deltas import Entry, Operation
     from tidelog.env.files import FileSystem
     from tidelog.store.objects import ObjectInfo, Objects
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 REMOVED_MS: Final = 24 * 3_600_000
 """How long the object of a removed segment is kept at least."""
+_READ_BYTES: Final = 8 << 20
 MAX_DRAWN: Final = 1000
 """Claims in a row whose outcome is unknown."""
 
@@ -118,6 +120,8 @@ class Copier:
         self.state = ChainState()
         self._epoch = 0
         self._digests: dict[int, Digest] = {}
+        self._tails: dict[tuple[str, int], int] = {}
+        """Checksums of the ends of archived segments, by name and size."""
 
     def copy(self, may_go_on: Callable[[], None] = _always) -> list[Entry]:
         """Copy all closed segments that are not archived; return them.
@@ -161,17 +165,10 @@ class Copier:
 
         Byte for byte, as far as the files have not been written since they were compared.
         """
-        end, fs, directory = 0, self._fs, self._log.directory
+        end = 0
         for segment in self._log.closed_segments():
-            digest = self._digests.get(segment.base_offset)
             entry = self.state.entry_at(segment.base_offset)
-            if digest is None or entry is None:
-                break
-            if segment != (entry.base_offset, entry.end_offset):
-                break
-            same = digest.size_bytes, digest.crc32c
-            stat = fs.stat(log_file(directory, segment.base_offset))
-            if same != (entry.size_bytes, entry.crc32c) or not digest.is_of(stat):
+            if entry is None or not self._is_equal(segment, entry):
                 break
             end = segment.end_offset
         return end
@@ -190,10 +187,19 @@ class Copier:
             self._chain.commit(self.state, [Deleted()], self._epoch)
 
     def remember(self, archive: KnownArchive | None) -> None:
-        """Note durably, in the claim file, that the log continues an archive; None: it does not."""
-        known = read_claim(self._fs, self._path)
-        if known.inode and known.archive != archive:
-            write_claim(self._fs, self._path, known._replace(archive=archive))
+        """Note durably, in the claim file, that the log continues an archive; None: it does not.
+
+        A start that was noted as higher stays: records were deleted meanwhile.
+        """
+
+        def noted(known: ClaimFile) -> ClaimFile:
+            old = known.archive
+            if archive is None or old is None or old.uri != archive.uri or not known.inode:
+                return known._replace(archive=archive) if known.inode else known
+            later = archive._replace(start=max(archive.start, old.start))
+            return known._replace(archive=later)
+
+        change_claim(self._fs, self._path, noted)
 
     def sweep(self) -> int:
         """Delete objects that nothing needs any more, after a copy; return how many.
@@ -259,11 +265,13 @@ class Copier:
         fresh = f"{self._rng.getrandbits(128):032x}"
         # What the archive does not name yet may come late, as may the claim that follows.
         drawn = known.drawn.get(uri, ()) if drawn is None else drawn
-        claim = known._replace(
-            drawn={**known.drawn, uri: (fresh, *drawn[:MAX_DRAWN])}, digests=self._digests
-        )
+        digests, names = self._digests, (fresh, *drawn[:MAX_DRAWN])
         # Durable before the claim: a claim that this file does not name would be nobody's.
-        write_claim(self._fs, self._path, claim)
+        change_claim(
+            self._fs,
+            self._path,
+            lambda found: found._replace(drawn={**found.drawn, uri: names}, digests=digests),
+        )
         operations: list[Operation] = [Claim(fresh, self._log.topic, dict(self._log.config))]
         if not state.version and self._log.log_start_offset:
             operations.append(Start(self._log.log_start_offset, "log start"))
@@ -273,40 +281,62 @@ class Copier:
 
     def _check_lineage(self) -> None:
         """Raise ArchiveDiverged unless both have the same segments where both have some."""
-        local = {one.base_offset: one for one in self._log.closed_segments()}
-        found = {base: one for base, one in self._digests.items() if base in local}
-        for entry in self.state.entries:
-            here = local.get(entry.base_offset)
-            if here is None:
-                if any(_overlap(one, entry) for one in local.values()):
+        local = self._log.closed_segments()
+        bases = {one.base_offset for one in local}
+        self._digests = {base: one for base, one in self._digests.items() if base in bases}
+        for segment in local:
+            for entry in self.state.entries_within(*segment):
+                if not self._is_equal(segment, entry):
                     raise self._diverged(entry)
-                continue
-            digest = found[entry.base_offset] = self._digest(here)
-            same = here.end_offset, digest.size_bytes, digest.crc32c
-            if same != (entry.end_offset, entry.size_bytes, entry.crc32c):
-                raise self._diverged(entry)
-        self._digests = found
-        last = max((one.end_offset for one in local.values()), default=None)
+        last = max((one.end_offset for one in local), default=None)
         if self.state.entries and last is not None and last < self.state.end:
             raise ArchiveDiverged(
                 f"the archive of {self._name} ends at offset {self.state.end}, and its closed"
                 f" segments here at {last}: the log was truncated, or restored from an older copy"
             )
 
+    def _is_equal(self, segment: ClosedSegment, entry: Entry) -> bool:
+        """Return whether the archive has a segment's bytes.
+
+        A log that is moved loses what lies below its start: of an archived segment it has the end.
+        """
+        if segment.end_offset != entry.end_offset or segment.base_offset < entry.base_offset:
+            return False
+        digest = self._digests[segment.base_offset] = self._digest(segment)
+        if segment.base_offset == entry.base_offset:
+            return (digest.size_bytes, digest.crc32c) == (entry.size_bytes, entry.crc32c)
+        if digest.size_bytes > entry.size_bytes:
+            return False
+        tail = entry.name, digest.size_bytes
+        if tail not in self._tails:
+            self._tails[tail] = self._checksum_of_end(entry, digest.size_bytes)
+        return self._tails[tail] == digest.crc32c
+
+    def _checksum_of_end(self, entry: Entry, size_bytes: int) -> int:
+        """Return the checksum of the last bytes of a segment's file in the archive."""
+        checksum, name = 0, self._chain.name(entry.name)
+        for at in range(entry.size_bytes - size_bytes, entry.size_bytes, _READ_BYTES):
+            end = min(at + _READ_BYTES, entry.size_bytes)
+            checksum = crc32c(self._store.get_ranges(name, [(at, end)])[0], checksum)
+        return checksum
+
     def _digest(self, segment: ClosedSegment) -> Digest:
         """Return the checksum of a segment's file, read again if it was written since."""
         stat = self._fs.stat(log_file(self._log.directory, segment.base_offset))
         known = self._digests.get(segment.base_offset)
-        if known is not None and known.is_of(stat):
+        if known is not None and known.is_of(stat) and known.end_offset == segment.end_offset:
             return known
         facts = segment_facts(self._fs, self._log.directory, *segment)
-        return Digest(stat.inode, facts.size_bytes, stat.mtime_ms, facts.crc32c)
+        return Digest(stat.inode, facts.size_bytes, stat.mtime_ms, facts.crc32c, segment.end_offset)
 
     def _keep_digests(self) -> None:
         """Write down those of what was copied; without them the next claim reads it again."""
-        known = read_claim(self._fs, self._path)
-        if known.inode and known.digests != self._digests:
-            write_claim(self._fs, self._path, known._replace(digests=self._digests))
+        digests = self._digests
+
+        def noted(known: ClaimFile) -> ClaimFile:
+            return known._replace(digests=digests) if known.inode else known
+
+        change_claim(self._fs, self._path, noted)
 
     def _note_deletions(self, segments: Sequence[ClosedSegment]) -> None:
         """Commit that offsets were deleted before they were archived, or are to be left out."""
@@ -346,7 +376,7 @@ class Copier:
         entry = made.entry(name, put.etag)
         self._chain.commit(self.state, [Add(entry)], self._epoch)
         self._digests[entry.base_offset] = Digest(
-            stat.inode, entry.size_bytes, stat.mtime_ms, entry.crc32c
+            stat.inode, entry.size_bytes, stat.mtime_ms, entry.crc32c, entry.end_offset
         )
         with suppress(StoreUnavailable):  # where a run is missing its versions are read
             self._chain.write_runs(self.state.version)
@@ -374,7 +404,3 @@ def _put(
         if ended:
             raise ended[0] from None
         raise
-
-
-def _overlap(segment: ClosedSegment, entry: Entry) -> bool:
-    return segment.base_offset < entry.end_offset and entry.base_offset < segment.end_offset

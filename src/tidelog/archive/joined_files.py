@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from tidelog.archive.archive_files import ArchiveFile, epochs_of, files_of_segment
+from tidelog.archive.claim_file import leftovers
 from tidelog.codec.checkpoint_file import (
     LEADER_EPOCH_FILE,
     pack_leader_epochs,
@@ -18,7 +19,7 @@ from tidelog.codec.checkpoint_file import (
 from tidelog.env.files import FileStat
 from tidelog.env.read_only_file import FilesToRead
 from tidelog.errors import CorruptArchive
-from tidelog.segment.filenames import LOG_SUFFIX, parse_segment_file
+from tidelog.segment.filenames import log_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from tidelog.archive.archive_files import Place
     from tidelog.archive.archived_partitions import ArchivedPartitions
     from tidelog.archive.chain_state import ChainState
-    from tidelog.archive.claim_file import KnownArchive
+    from tidelog.archive.claim_file import ClaimFile
     from tidelog.archive.deltas import Entry
     from tidelog.env.files import FileSystem, OpenFile, OpenMode
 
@@ -43,7 +44,7 @@ class JoinedFiles(FilesToRead):
         directory: the partition's.
         archive: the archive.
         part: topic id and number of the partition.
-        known: what the file beside the log says of it.
+        claim: what the file beside the log says of it.
 
     Raises what ``Chain.read`` and ``Objects`` raise; CorruptArchive where the archive does not fit
     the disk.
@@ -55,13 +56,15 @@ class JoinedFiles(FilesToRead):
         directory: str,
         archive: ArchivedPartitions,
         part: tuple[UUID, int],
-        known: KnownArchive,
+        claim: ClaimFile,
     ) -> None:
         self._below: Final = below
         self._directory: Final = directory
         self._archive: Final = archive
         self._part: Final = part
-        self._known: Final = known
+        assert claim.archive is not None
+        self._known: Final = claim.archive
+        self._digests: Final = claim.digests
         self._state: ChainState | None = None
         self._shown: Mapping[str, Place | bytes] | None = None
         self._epochs: list[tuple[int, int]] = []
@@ -71,7 +74,8 @@ class JoinedFiles(FilesToRead):
     def start_offset(self) -> int:
         """The first offset of the log, as the archive has it."""
         self._files()
-        return self._known.start if self._state is None else self._state.start
+        known = self._known.start
+        return known if self._state is None else max(known, self._state.start)
 
     def list(self, path: str) -> list[str]:
         """Return the names on the disk, and those of the archive in front of them."""
@@ -133,11 +137,13 @@ class JoinedFiles(FilesToRead):
         return self._shown or {}
 
     def _in_front(self, names: Iterable[str]) -> dict[str, Place | bytes]:
-        found = (parse_segment_file(name) for name in names)
-        bases = [one.offset for one in found if one and (one.kind, one.state) == (LOG_SUFFIX, "")]
-        first = min(bases, default=None)
-        if first is not None and first <= self._known.start:
+        """Return the archive's files that stand for those the disk has no longer."""
+        bases = sorted(log_offsets(names))
+        gaps = leftovers(bases, self._digests)
+        if bases and bases[0] <= self._known.start and not gaps:
             return {}
+        # Before the gaps the disk has what a crash has brought back; there it may lack anything.
+        first = bases[gaps] if bases else None
         state = self._state
         if state is None or first is None or state.end < first:
             state = self._state = self._archive.now(self._part).state
@@ -150,12 +156,14 @@ class JoinedFiles(FilesToRead):
         return files
 
     def _entries_before(self, state: ChainState, first: int | None) -> Sequence[Entry]:
-        """Return the segments that end at or below the disk's first one."""
+        """Return the segments that end at or below the offset from which on the disk has all."""
         if first is None:
             return state.entries
         where = f"{self._directory} begins at offset {first}, and its archive {self._known.uri}"
         if state.end < self._known.end or state.is_deleted:
             raise CorruptArchive(f"{where}, which held the offsets before, is gone or incomplete")
+        if max(self._known.start, state.start) >= first:  # nothing of it is in the log
+            return []
         entries = [entry for entry in state.entries if entry.base_offset < first]
         if entries and entries[-1].end_offset > first:
             last = entries[-1]

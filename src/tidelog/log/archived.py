@@ -25,12 +25,9 @@ class ArchivedOffsets(NamedTuple):
         """Return the same with a start that is not below ``offset``."""
         return self._replace(start=max(self.start, offset))
 
-    def whole_start(self, first_base_offset: int, local_start_offset: int) -> int:
-        """Return the first offset of the whole log.
+    def whole_start(self, local_start_offset: int) -> int:
+        """Return the first offset of the whole log, which the disk has from an offset on.
 
-        A start within the first segment is a deletion of records; so is a gap between what is
-        archived and the disk, which the archive does not explain.
+        A gap between what is archived and the disk is nothing that the archive explains.
         """
-        if local_start_offset > first_base_offset or self.end < first_base_offset:
-            return local_start_offset
-        return min(self.start, local_start_offset)
+        return local_start_offset if self.end < local_start_offset else self.start

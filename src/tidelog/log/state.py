@@ -96,9 +96,7 @@ class LogState:
     def whole_start(self) -> int:
         """The first offset of the log, which may lie in an archive only."""
         archived, start = self.archived, self._offsets.log_start_offset
-        if archived is None:
-            return start
-        return archived.whole_start(self.local.segments.first_base_offset, start)
+        return start if archived is None else min(archived.whole_start(start), start)
 
     @property
     def deletable_end(self) -> int:

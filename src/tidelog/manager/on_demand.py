@@ -9,6 +9,7 @@ import logging
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from tidelog.archive.claim_file import claim_file, raise_known_start
 from tidelog.cleaner.compaction import Compaction, examine_log
 from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
 from tidelog.config.deletion_settings import DELETION_SETTINGS
@@ -142,6 +143,11 @@ class OnDemand(OfOneProcess):
         partition = self._partition_of(*key)
         log = partition.log
         log.delete_records(before, self._config_of(key, log, terms))
+        if log.archived is not None and log.topic_id is not None:
+            # A line says where the log begins on the disk only; readers beside it look here.
+            path = claim_file(parent_of(log), log.topic_id, key.partition)
+            with log.watch("noting where the log begins in its archive"):
+                raise_known_start(self._machine.fs, path, log.log_start_offset)
         try:
             with self._cleaning.exclusive(key):
                 log = partition.log  # not reopened here: who may do that may wait for this to end

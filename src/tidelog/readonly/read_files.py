@@ -154,10 +154,10 @@ class ReadFiles:
             return
         part = topic_id, partition
         with storage_errors(directory):
-            known = read_claim(self._below, claim_file(data_dir, *part)).archive
-        if known is not None:
-            archive = archive_at(known.uri)
-            self._joined[directory] = JoinedFiles(self._below, directory, archive, part, known)
+            claim = read_claim(self._below, claim_file(data_dir, *part))
+        if claim.archive is not None:
+            archive = archive_at(claim.archive.uri)
+            self._joined[directory] = JoinedFiles(self._below, directory, archive, part, claim)
 
     @property
     def descriptors(self) -> DescriptorBudget:

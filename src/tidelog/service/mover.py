@@ -651,6 +651,7 @@ def _copy_rest(current: Log, copy: Log) -> None:
     _align(current, copy)
     while copy.log_end_offset < current.log_end_offset:
         _copy_piece(current, copy)
+    _roll_as(current, copy, current.log_end_offset)
     _align(current, copy)
 
 
@@ -658,6 +659,17 @@ def _check_length(current: Log, copy: Log) -> None:
     """Raise InvalidArgument unless the copy has all that the log has."""
     if copy.log_end_offset < current.log_end_offset:
         raise InvalidArgument(f"{copy.directory} is shorter than {current.directory}")
+
+
+def _roll_as(current: Log, copy: Log, offset: int) -> None:
+    """Let the copy of an archived log have the segments of that one up to an offset.
+
+    The archive has each closed segment as it is, also one of which a crash has left nothing.
+    """
+    if current.archived is not None:
+        for segment in current.segments:
+            if copy.segments.active.base_offset < segment.base_offset <= offset:
+                copy.roll(segment.base_offset)
 
 
 def _copy_piece(current: Log, copy: Log) -> int:
@@ -674,8 +686,7 @@ def _copy_piece(current: Log, copy: Log) -> int:
         reason = f"{current.directory} has no records at {start}, below its end"
         raise error or KafkaStorageError(reason)
     data = piece.data[: piece.batches_in_data.next_position]
-    if current.archived is not None and current.segments.get(start) is not None:
-        copy.roll()  # the archive has each segment as it is: the copy must have the same ones
+    _roll_as(current, copy, piece.batches.first_offset)
     try:
         copy.append_as_follower(data, _FAR)
     except UnexpectedAppendOffset as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from random import Random
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 import pytest
 from tests.machinery.archives import files_with
@@ -13,13 +12,10 @@ from tests.machinery.object_model import ObjectModel
 
 from tidelog.archive import open_archives
 from tidelog.archive.chain import Chain
-from tidelog.archive.claim_file import claims_among
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.service import archiving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tidelog.archive.chain_state import ChainState
     from tidelog.service.log_service import LogService
 
@@ -50,7 +46,7 @@ def append(manager: LogService, count: int, topic: str = "t", number: int = 0) -
 
 def offsets_read(home: ManagerHome, topic: str = "t") -> list[int]:
     """Return the offsets that somebody reads who only looks."""
-    open_archives._archives[URI]._states.clear()  # noqa: SLF001 - as another process
+    open_archives._archives[URI]._states.clear()
     directory = open_directory_read_only(*home.paths, fs=home.fs)
     with directory.open(topic, 0) as log:
         found = [record.offset for record in log.records(end_offset=log.log_end_offset)]

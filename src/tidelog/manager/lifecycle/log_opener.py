@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.archive.claim_file import claim_file, read_claim
+from tidelog.archive.claim_file import ClaimFile, claim_file, delete_leftovers, read_claim
 from tidelog.log.archived import ArchivedOffsets
 from tidelog.log.flush_times import FlushTimes
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.log.log import DEFAULT_PRODUCER_CONFIG, Log
 from tidelog.log.producers.producer_state import ProducerStateConfig
+from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,13 +136,21 @@ class LogOpener:
         machine, rules = self._machine, recovery or self._recovery
         with self._log_dirs.failing(os.path.dirname(path), f"opening {key}"):
             self._log_dirs.links.check(path)
+        config = self._config_of(key.topic)
+        claim = self._claim_of(key, path) if config.remote_storage_enable else ClaimFile()
+        archive = claim.archive
+        if archive is not None:  # records below its start were deleted
+            log_start_offset = max(log_start_offset, archive.start)
+            if not clean_shutdown:
+                with self._log_dirs.failing(os.path.dirname(path), f"opening {key}"):
+                    delete_leftovers(machine.fs, path, claim.digests)
         log = Log.open(
             path,
             fs=machine.fs,
             clock=machine.clock,
             scheduler=machine.scheduler,
             rng=machine.rng,
-            config=self._config_of(key.topic),
+            config=config,
             log_start_offset=log_start_offset,
             recovery_point=recovery_point,
             clean_shutdown=clean_shutdown,
@@ -153,23 +162,18 @@ class LogOpener:
             cuts_contradictions=rules.cuts_contradictions,
             flush_times=self.flush_times,
         )
-        if log.config.remote_storage_enable:
-            self._note_archived(key, log)
+        if archive is not None:
+            log.note_archived(ArchivedOffsets(archive.start, archive.end))
         return log
 
-    def _note_archived(self, key: TopicPartition, log: Log) -> None:
-        """Let a log know that it begins in an archive, as the file beside it says."""
-        if log.topic_id is None:
-            return
-        path = claim_file(os.path.dirname(log.directory), log.topic_id, key.partition)
-        try:
-            with log.watch("reading the claim of its archive"):
-                known = read_claim(self._machine.fs, path).archive
-        except BaseException:
-            log.close_handlers()
-            raise
-        if known is not None:
-            log.note_archived(ArchivedOffsets(known.start, known.end))
+    def _claim_of(self, key: TopicPartition, path: str) -> ClaimFile:
+        """Return what the file beside a log says of its archive."""
+        fs, data_dir = self._machine.fs, os.path.dirname(path)
+        with self._log_dirs.failing(data_dir, f"reading the claim of the archive of {key}"):
+            topic_id = read_partition_metadata(fs, os.path.join(path, PARTITION_METADATA_FILE))
+            if topic_id is None:
+                return ClaimFile()
+            return read_claim(fs, claim_file(data_dir, topic_id, key.partition))
 
 
 def producer_config_of(config: BrokerConfig) -> ProducerStateConfig:
