@@ -68,6 +68,7 @@ class JoinedFiles(FilesToRead):
         self._state: ChainState | None = None
         self._shown: Mapping[str, Place | bytes] | None = None
         self._epochs: list[tuple[int, int]] = []
+        self._first = 0
         self.descriptors: Final = below.descriptors
 
     @property
@@ -76,6 +77,12 @@ class JoinedFiles(FilesToRead):
         self._files()
         known = self._known.start
         return known if self._state is None else max(known, self._state.start)
+
+    @property
+    def disk_and_archive(self) -> tuple[int, int]:
+        """The offset from which on the disk has all, and the end of what the archive has."""
+        self._files()
+        return self._first, self._known.end if self._state is None else self._state.end
 
     def list(self, path: str) -> list[str]:
         """Return the names on the disk, and those of the archive in front of them."""
@@ -140,10 +147,11 @@ class JoinedFiles(FilesToRead):
         """Return the archive's files that stand for those the disk has no longer."""
         bases = sorted(log_offsets(names))
         gaps = leftovers(bases, self._digests)
+        self._first = bases[gaps] if bases else self._known.end
         if bases and bases[0] <= self._known.start and not gaps:
             return {}
         # Before the gaps the disk has what a crash has brought back; there it may lack anything.
-        first = bases[gaps] if bases else None
+        first = self._first if bases else None
         state = self._state
         if state is None or first is None or state.end < first:
             state = self._state = self._archive.now(self._part).state

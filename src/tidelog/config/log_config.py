@@ -373,16 +373,16 @@ class LogConfig:
         """Whether closed segments are copied to an archive, and retention here is the local one."""
         return self.remote_storage_enable and not self.remote_log_copy_disable
 
-    @property
-    def max_local_ms(self) -> int:
-        """Age in ms at which what is archived is deleted locally; -1: never."""
-        return self.retention_ms if self.local_retention_ms == AS_TOTAL else self.local_retention_ms
-
-    @property
-    def max_local_bytes(self) -> int:
-        """Bytes of a log that is archived to keep locally; -1: all."""
-        local = self.local_retention_bytes
-        return self.retention_bytes if local == AS_TOTAL else local
+    def local_limits(self) -> LogConfig:
+        """Return these settings with the limits of what is kept on the disk of an archived log."""
+        if not self.is_archived:
+            return self
+        local_ms, local_bytes = self.local_retention_ms, self.local_retention_bytes
+        return replace(
+            self,
+            retention_ms=self.retention_ms if local_ms == AS_TOTAL else local_ms,
+            retention_bytes=self.retention_bytes if local_bytes == AS_TOTAL else local_bytes,
+        )
 
     def _conflicts(self) -> Iterator[str]:
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:

@@ -134,6 +134,14 @@ class ReadFiles:
         joined = self._joined.get(directory)
         return 0 if joined is None else joined.start_offset
 
+    def disk_and_archive(self, directory: str) -> tuple[int, int] | None:
+        """Return where the disk begins to have all of a log, and where its archive ends.
+
+        None where the directory was not joined with an archive.
+        """
+        joined = self._joined.get(directory)
+        return None if joined is None else joined.disk_and_archive
+
     def note_names(self, data_dir: str, names: Iterable[str]) -> None:
         """Take note of what a listing of a data directory says about archives; it lists no more."""
         claims = [name for name in names if name.endswith(".archive")]

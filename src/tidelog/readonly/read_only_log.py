@@ -220,6 +220,14 @@ class ReadOnlyLog:
         return max(self._lines.log_start_offset, first)
 
     @property
+    def disk_and_archive(self) -> tuple[int, int] | None:
+        """The offset from which on the disk has all, and the end of what the archive has.
+
+        None for a log without an archive that it goes on in.
+        """
+        return self._fs.disk_and_archive(self.directory)
+
+    @property
     def log_end_offset(self) -> int:
         """Offset after the last whole, valid batch."""
         return self._end.offset

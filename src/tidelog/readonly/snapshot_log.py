@@ -183,6 +183,7 @@ class SnapshotLog:
         self.config: Final = config
         self.snapshot: Final = log.snapshot
         self.log_start_offset: Final = log.log_start_offset
+        self.disk_and_archive: Final = log.disk_and_archive
         self.log_end_offset: Final = log.log_end_offset
         self.high_watermark: Final = log.log_end_offset
         self._end_position: Final = log.end_position

@@ -107,10 +107,13 @@ def test_partitions_are_directories_with_files(data: Path, store: ObjectModel) -
     ]
     names = files.list(f"{ROOT}/t-0")
     segments = sorted(name for name in names if name.endswith(".log"))
-    assert segments == sorted(path.name for path in (data / "t-0").glob("*.log"))[:-1]
+    assert segments == sorted(path.name for path in (data / "t-0").glob("*.log"))
+    # The active segment is not archived; an empty one stands for it.
+    assert files.read(f"{ROOT}/t-0/{segments[-1]}") == b""
+    others = {"leader-epoch-checkpoint", "partition.metadata", segments[-1]}
     for name in names:
         path = data / "t-0" / name
-        if path.exists() and name not in {"leader-epoch-checkpoint", "partition.metadata"}:
+        if path.exists() and name not in others:
             assert files.read(f"{ROOT}/t-0/{name}") == path.read_bytes()
             assert files.stat(f"{ROOT}/t-0/{name}").size_bytes == path.stat().st_size
     assert files.stat(f"{ROOT}/t-0").is_directory

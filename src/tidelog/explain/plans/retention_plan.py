@@ -136,35 +136,64 @@ def _plan(log: SnapshotLog, *, pinned_from: int | None, with_times: bool) -> Shr
     facts = _segment_facts(log)
     start = log.log_start_offset
     deleted: list[DeletedSegment] = []
-
-    def delete(count: int, reason: str) -> None:
-        nonlocal facts, start
-        deleted.extend(DeletedSegment(*segment[:3], reason) for segment in facts[:count])
-        facts = facts[count:] or [_empty_segment(log.log_end_offset, now_ms)]
-        start = max(start, facts[0].base_offset) if count else start
-
-    delete(count_below_start(facts, end, start), f"log start offset {start} breach")
-    if config.is_deleted:
-        excess = _size_bytes(facts) - config.retention_bytes
-        if config.retention_bytes >= 0 and excess >= 0:
-            limit = config.retention_bytes
-            delete(count_beyond_size(facts, end, excess), f"log retention size {limit} breach")
-        if config.retention_ms >= 0:
-            limit_ms = config.retention_ms
-            count = count_expired(facts, end, now_ms, limit_ms)
-            delete(count, f"log retention time {limit_ms}ms breach")
-    size_bytes = _size_bytes(facts)
-    kept = predict(
-        *(facts, config, log.log_end_offset, size_bytes),
-        log_start_offset=start,
-        pinned_from=pinned_from,
-        with_times=with_times,
+    below = count_below_start(facts, end, start)
+    deleted += _deleted(facts[:below], f"log start offset {start} breach")
+    facts = facts[below:]
+    archived: list[SegmentFacts] = []  # what only the archive has
+    archived_end = 0
+    if config.is_archived:
+        disk, archived_end = log.disk_and_archive or (0, 0)
+        end = min(end, archived_end)
+        gone, facts = _expired(facts, config, now_ms, end)
+        deleted += gone
+        start = max([start, *(one.end_offset for one in gone)])
+        archived = [one for one in facts if one.base_offset < disk]
+        facts = facts[len(archived) :]
+    limits = config.local_limits()
+    gone, facts = _expired(facts, limits, now_ms, end, "local " if config.is_archived else "")
+    deleted += gone
+    if not facts:
+        facts = [_empty_segment(log.log_end_offset, now_ms)]
+    if not config.is_archived and deleted:
+        start = max(start, facts[0].base_offset)
+    predicted = partial(
+        predict, log_start_offset=start, pinned_from=pinned_from, archived_end=archived_end
     )
+    every = [*archived, *facts]
+    whole, local = _size_bytes(every), _size_bytes(facts)
+    kept = predicted(archived, config, archived_end, whole, with_times=with_times)
+    kept += predicted(facts, limits, log.log_end_offset, local, with_times=with_times)
+    late = late_segment(every, config, now_ms)
+    size_bytes = local if config.is_archived else whole
     offsets = start, log.log_end_offset
-    late = late_segment(facts, config, now_ms)
     return ShrunkLog(
         log.topic, log.partition, *offsets, size_bytes, tuple(deleted), tuple(kept), late
     )
+
+
+def _expired(
+    facts: list[SegmentFacts], config: LogConfig, now_ms: int, end: int, which: str = ""
+) -> tuple[list[DeletedSegment], list[SegmentFacts]]:
+    """Return the segments up to ``end`` that have expired by size and age, and the others."""
+    deleted: list[DeletedSegment] = []
+    if not config.is_deleted:
+        return deleted, facts
+    excess = _size_bytes(facts) - config.retention_bytes
+    if config.retention_bytes >= 0 and excess >= 0:
+        count = count_beyond_size(facts, end, excess)
+        reason = f"{which}log retention size {config.retention_bytes} breach"
+        deleted += _deleted(facts[:count], reason)
+        facts = facts[count:]
+    if config.retention_ms >= 0:
+        count = count_expired(facts, end, now_ms, config.retention_ms)
+        reason = f"{which}log retention time {config.retention_ms}ms breach"
+        deleted += _deleted(facts[:count], reason)
+        facts = facts[count:]
+    return deleted, facts
+
+
+def _deleted(facts: list[SegmentFacts], reason: str) -> list[DeletedSegment]:
+    return [DeletedSegment(*segment[:3], reason) for segment in facts]
 
 
 def _segment_facts(log: SnapshotLog) -> list[SegmentFacts]:

@@ -85,13 +85,15 @@ def late_segment(
 
 def outlook_of(log: Log, config: LogConfig) -> list[SegmentOutlook]:
     """Return the outlook of every segment of a log by the settings ``config``, oldest first."""
+    archived = log.archived
     return predict(
         log.retention_facts(),
-        config,
+        config.local_limits(),
         log.high_watermark,
         log.size_bytes,
-        log_start_offset=log.log_start_offset,
+        log_start_offset=log.local_log_start_offset,
         pinned_from=log.pinned_from,
+        archived_end=0 if archived is None else archived.equal_end,
     )
 
 
@@ -103,12 +105,14 @@ def predict(
     *,
     log_start_offset: int = 0,
     pinned_from: int | None = None,
+    archived_end: int = 0,
     with_times: bool = False,
 ) -> list[SegmentOutlook]:
     """Return the outlook of segments, oldest first: none is deleted before an older one.
 
-    From ``pinned_from`` on, nothing is deleted while a committed transaction is to be applied.
-    ``with_times``: with their largest timestamps.
+    From ``pinned_from`` on, nothing is deleted while a committed transaction is to be applied, nor
+    from ``archived_end`` on, of a log that is archived. ``with_times``: with their largest
+    timestamps.
     """
     outlooks = []
     due_ms: int | None = None
@@ -130,7 +134,7 @@ def predict(
                 segment.size_bytes,
                 due_ms,
                 more_bytes,
-                _holder(segment, config, high_watermark, pinned_from),
+                _holder(segment, config, high_watermark, pinned_from, archived_end),
                 _rule(segment, log_start_offset, due_ms, more_bytes),
                 segment.largest_timestamp() if with_times else None,
             )
@@ -149,7 +153,11 @@ def _rule(
 
 
 def _holder(
-    segment: SegmentFacts, config: LogConfig, high_watermark: int, pinned_from: int | None
+    segment: SegmentFacts,
+    config: LogConfig,
+    high_watermark: int,
+    pinned_from: int | None,
+    archived_end: int,
 ) -> str:
     if not config.is_policy_known:
         return "unknown cleanup.policy"
@@ -161,4 +169,6 @@ def _holder(
         return f"a transaction that is committed and not applied yet, from {pinned_from:,} on"
     if segment.end_offset > high_watermark:
         return f"the high watermark, {high_watermark:,}"
+    if config.is_archived and segment.end_offset > archived_end:
+        return "the archive, which does not have it yet"
     return ""

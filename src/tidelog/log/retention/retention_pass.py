@@ -40,14 +40,14 @@ def delete_old_segments_locked(
     deleted = delete_below_start_locked(state)
     if not config.is_deleted:
         return deleted
+    end, which, limits = state.deletable_end, "", config.local_limits()
     if config.is_archived:
-        end = 0 if state.archived is None else state.archived.equal_end
-        end = min(state.deletable_end, end)
-        deleted += _delete_beyond_size(state, config.max_local_bytes, end)
-        return deleted + _delete_expired(state, now_ms, config.max_local_ms, end)
-    expired = _delete_beyond_size(state, config.retention_bytes, state.deletable_end)
-    expired += _delete_expired(state, now_ms, config.retention_ms, state.deletable_end)
-    if expired and state.archived is not None:  # nothing is copied any more: all before goes, too
+        which = "local "
+        end = min(end, 0 if state.archived is None else state.archived.equal_end)
+    expired = _delete_beyond_size(state, limits.retention_bytes, end, which)
+    expired += _delete_expired(state, now_ms, limits.retention_ms, end, which)
+    if expired and not config.is_archived and state.archived is not None:
+        # Nothing is copied any more: what the archive has of older records goes, too.
         state.archived = state.archived.from_start(state.offsets.log_start_offset)
     return deleted + expired
 
@@ -76,22 +76,24 @@ def delete_below_start_locked(state: LogState) -> list[DeletedSegment]:
     return _delete(state, count, f"log start offset {start} breach")
 
 
-def _delete_beyond_size(state: LogState, limit: int, end: int) -> list[DeletedSegment]:
+def _delete_beyond_size(state: LogState, limit: int, end: int, which: str) -> list[DeletedSegment]:
     """Delete segments up to offset ``end`` as long as the log is larger than ``limit``."""
     size_bytes = state.local.segments.size_bytes
     if limit < 0 or size_bytes < limit:
         return []
     facts = segment_facts(state)
     count = count_beyond_size(facts, end, size_bytes - limit)
-    return _delete(state, count, f"log retention size {limit} breach")
+    return _delete(state, count, f"{which}log retention size {limit} breach")
 
 
-def _delete_expired(state: LogState, now_ms: int, limit_ms: int, end: int) -> list[DeletedSegment]:
+def _delete_expired(
+    state: LogState, now_ms: int, limit_ms: int, end: int, which: str
+) -> list[DeletedSegment]:
     """Delete segments up to offset ``end`` whose newest record is older than ``limit_ms``."""
     if limit_ms < 0:
         return []
     count = count_expired(segment_facts(state), end, now_ms, limit_ms)
-    return _delete(state, count, f"log retention time {limit_ms}ms breach")
+    return _delete(state, count, f"{which}log retention time {limit_ms}ms breach")
 
 
 def _delete(state: LogState, count: int, reason: str) -> list[DeletedSegment]:

@@ -58,7 +58,8 @@ class Rule(Enum):
             return cls.LOG_START
         if reason.startswith("share of the disk"):
             return cls.DISK
-        return cls.SIZE if reason.startswith("log retention size") else cls.TIME
+        of_size = reason.removeprefix("local ").startswith("log retention size")
+        return cls.SIZE if of_size else cls.TIME
 
 
 class DeletedSegment(NamedTuple):
