@@ -12,21 +12,45 @@ from tests.machinery.object_model import ObjectModel
 
 from tidelog.archive import open_archives
 from tidelog.archive.chain import Chain
+from tidelog.archive.claim_file import claims_among
+from tidelog.archive.copier import REMOVED_MS
+from tidelog.archive.deltas import Claim
+from tidelog.archive.segment_object import SegmentObject
+from tidelog.embedded.logs import Logs
+from tidelog.errors import CleaningAborted, OffsetOutOfRange
+from tidelog.explain.plans.retention_plan import plan_retention
+from tidelog.log.retention.retention_rules import Rule
+from tidelog.manager.archiving import ArchiveTerms, archive_log
+from tidelog.manager.log_archiver import SWEEP_MS
 from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.segment.filenames import TopicPartition
 from tidelog.service import archiving
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tidelog.archive.chain_state import ChainState
+    from tidelog.log.retention.shrunk_log import ShrunkLog
     from tidelog.service.log_service import LogService
 
 URI = "s3://lake/logs"
 ARCHIVED = {"remote.storage.enable": "true", "local.retention.ms": "1000", "retention.ms": "-1"}
 
 
+class Timed(ObjectModel):
+    """A store whose clock stands still until a test moves it."""
+
+    now_ms = 0
+
+    def create(self, name: str, data: bytes) -> bool:
+        self.times.setdefault(name, self.now_ms)
+        return super().create(name, data)
+
+
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> ObjectModel:
+def store(monkeypatch: pytest.MonkeyPatch) -> Timed:
     """Let the archive of this process be one in memory."""
-    found = ObjectModel(Random(1))
+    found = Timed(Random(1))
     found.name = URI
     files_with(found, URI)
     monkeypatch.setattr(archiving, "ObjectStore", lambda _uri: found)
@@ -58,7 +82,46 @@ def state_of(store: ObjectModel, manager: LogService, topic: str = "t") -> Chain
     return Chain(store, manager.topic(topic).topic_id, 0, manager.machine.rng).read()
 
 
-def test_what_is_closed_is_archived_and_then_deleted_here(store: ObjectModel) -> None:
+def owned(manager: LogService) -> list[int]:
+    """Return the offsets that the owner reads."""
+    return [record.offset for record in Logs(manager).read("t", 0)]
+
+
+def archive(manager: LogService) -> None:
+    assert manager.tasks.archiving is not None
+    manager.tasks.archiving.run()
+
+
+def archive_and_delete(home: ManagerHome, manager: LogService) -> None:
+    archive(manager)
+    home.clock.advance(2_000)
+    manager.tasks.cleanup_logs()
+    archive(manager)
+
+
+def active_base(manager: LogService) -> int:
+    return manager.partition("t", 0).log.segments.active.base_offset
+
+
+def objects_of(store: Timed) -> int:
+    """Return the number of archived segments on a store."""
+    return sum("/s/" in name for name in store.objects)
+
+
+def metrics_of(manager: LogService, name: str) -> float:
+    (found,) = (one.value for one in manager.metrics() if one.name == name)
+    return found
+
+
+def planned(home: ManagerHome, manager: LogService) -> ShrunkLog:
+    """Return what ``tidelog plan retention`` says, as another process does."""
+    open_archives._archives[URI]._states.clear()
+    directory = open_directory_read_only(*home.paths, fs=home.fs)
+    config = manager.partition("t", 0).log.config
+    return plan_retention(lambda: directory.open("t", 0), config, home.clock)
+
+
+def test_what_is_closed_is_archived_and_then_deleted_here(store: Timed) -> None:
     """The log begins in the archive; readers, and the next service, see all of it."""
     home = ManagerHome()
     with service(home) as manager:
@@ -82,3 +145,285 @@ def test_what_is_closed_is_archived_and_then_deleted_here(store: ObjectModel) ->
         manager.tasks.archiving.run()
         manager.tasks.cleanup_logs()
         assert offsets_read(home) == list(range(40))
+
+
+def test_no_topic_is_deleted_here_that_no_archive_has(
+    store: Timed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not without an archive, not while the store fails, nor once another log has claimed it."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        home.clock.advance(5_000)
+        assert manager.tasks.cleanup_logs() == 0
+    with home.open() as manager:
+        assert "topic-not-archived topic=t" in caplog.text
+    with service(home) as manager:
+        store.chance = 1
+        archive(manager)
+        assert manager.tasks.cleanup_logs() == 0
+        assert metrics_of(manager, "FailedLogsCount") == 1
+        store.chance = 0
+        store.settle()
+        archive(manager)
+        archive(manager)
+        log = manager.partition("t", 0).log
+        assert log.archived is not None
+        assert log.archived.equal_end == log.segments.active.base_offset
+        chain = Chain(store, manager.topic("t").topic_id, 0, manager.machine.rng)
+        state = chain.read()
+        chain.commit(state, [Claim("f" * 32, "t", {})], state.claim_epoch + 1)
+        archive(manager)
+        assert manager.tasks.cleanup_logs() == 0
+        archive(manager)
+        assert manager.tasks.cleanup_logs() == 0
+        assert "was written by another log, or by a copy of this one" in caplog.text
+        assert offsets_read(home) == list(range(20))
+
+
+def test_a_copy_of_a_directory_reads_the_archive_and_leaves_it_alone(store: Timed) -> None:
+    """It is another log to the archive, which it may only read."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        archive_and_delete(home, manager)
+    for name in home.files("/data/t-0"):
+        copy = home.fs.read(f"/data/t-0/{name}")
+        home.fs.delete(f"/data/t-0/{name}")
+        home.fs.write(f"/data/t-0/{name}", copy)
+    for topic_id, number in claims_among(home.files()):
+        path = f"/data/tidelog.{topic_id}-{number}.archive"
+        copy = home.fs.read(path)
+        home.fs.delete(path)
+        home.fs.write(path, copy)
+    before = dict(store.objects)
+
+    with service(home) as manager:
+        append(manager, 20)
+        archive_and_delete(home, manager)
+        assert store.objects == before
+        assert offsets_read(home) == owned(manager) == list(range(40))
+
+
+@pytest.mark.usefixtures("store")
+def test_the_owner_reads_counts_and_looks_up_in_both() -> None:
+    """As if all of it were on the disk."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        for _ in range(4):
+            append(manager, 5)
+            home.clock.advance(1_000)
+        archive_and_delete(home, manager)
+        logs = Logs(manager)
+        log = manager.partition("t", 0).log
+        assert log.local_log_start_offset > 10
+        times = [record.timestamp for record in logs.read("t", 0)]
+        for time_ms in {*times, times[0] - 5, times[-1] + 1}:
+            found = logs.offset_at("t", 0, time_ms)
+            later = [at for at, one in enumerate(times) if one >= time_ms]
+            assert (None if found is None else found.offset) == (later[0] if later else None)
+        for start, end in ((None, None), (3, 7), (3, 20), (log.local_log_start_offset, None)):
+            wanted = (20 if end is None else end) - (start or 0)
+            assert logs.count_records("t", 0, start, end).records == wanted
+        with logs.reader("t", group="g") as reader:
+            assert [record.offset for record in reader.read()] == list(range(20))
+        assert [one.offset for one in logs.follow("t", 0, 2, idle_ms=0)] == list(range(2, 20))
+        with pytest.raises(OffsetOutOfRange):
+            list(logs.read("t", 0, 21))
+        logs.delete_records("t", 0, 4)
+        assert owned(manager) == offsets_read(home) == list(range(4, 20))
+        with pytest.raises(OffsetOutOfRange):
+            list(logs.read("t", 0, 3))
+
+
+def test_total_retention_deletes_in_the_archive(store: Timed) -> None:
+    """By size and by age, of both together; the objects go a day later."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        archive_and_delete(home, manager)
+        entries = state_of(store, manager).entries
+        active = manager.partition("t", 0).log.size_bytes
+        kept = sum(entry.size_bytes for entry in entries[-2:]) + active
+        manager.alter_topic("t", {"retention.bytes": str(kept)})
+        plan = planned(home, manager)
+        archive(manager)
+        state = state_of(store, manager)
+        assert state.start == entries[-2].base_offset == offsets_read(home)[0]
+        assert [one[:2] for one in plan.deleted] == [one[1:3] for one in entries[:-2]]
+        assert state.start_why == f"retention size {kept}"
+
+        manager.alter_topic("t", {"retention.ms": "30000"}, unset=["retention.bytes"])
+        home.clock.advance(40_000)
+        assert [one.rule for one in planned(home, manager).deleted] == [Rule.TIME] * 2
+        archive(manager)
+        assert state_of(store, manager).entries == []
+        assert owned(manager) == offsets_read(home) == list(range(active_base(manager), 20))
+        assert objects_of(store) == len(entries)
+        store.now_ms = REMOVED_MS
+        append(manager, 4)
+        home.clock.advance(SWEEP_MS)
+        archive(manager)
+        state = state_of(store, manager)
+        assert objects_of(store) == len({*state.entries, *state.removed}) > 0
+        assert state.removed.keys().isdisjoint(entry.name for entry in entries)
+
+
+def test_a_plan_says_what_the_disk_gives_up(store: Timed) -> None:
+    """Of a log that is archived: nothing before the archive has it, then by the local limits."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        store.chance = 1
+        home.clock.advance(2_000)
+        store.chance = 0
+        plan = planned(home, manager)
+        assert not plan.deleted
+        waits = "the archive, which does not have it yet"
+        assert {one.held_by for one in plan.kept} == {waits}
+        archive(manager)
+        plan = planned(home, manager)
+        log = manager.partition("t", 0).log
+        assert tuple(log.retain()) == plan.deleted
+        assert {one.reason for one in plan.deleted} == {"local log retention time 1000ms breach"}
+        assert (plan.log_start_offset, plan.size_bytes) == (0, log.size_bytes)
+        again = planned(home, manager)
+        assert not again.deleted
+        assert [one.base_offset for one in again.kept] == [
+            *(one.base_offset for one in plan.deleted),
+            active_base(manager),
+        ]
+
+
+def test_an_archive_that_is_disabled_keeps_what_is_here(store: Timed) -> None:
+    """What only the archive has is deleted, as was asked for."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        archive_and_delete(home, manager)
+        append(manager, 10)
+        archive(manager)
+        disabled = {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
+        manager.alter_topic("t", disabled)
+        here = manager.partition("t", 0).log.local_log_start_offset
+        assert owned(manager)[0] == 0
+        archive(manager)
+        assert owned(manager) == offsets_read(home) == list(range(here, 30))
+        assert state_of(store, manager).start == here
+        manager.alter_topic("t", {"remote.storage.enable": "true"})
+        append(manager, 10)
+        archive_and_delete(home, manager)
+        assert owned(manager) == offsets_read(home) == list(range(here, 40))
+
+
+def test_copying_can_be_stopped_and_goes_on(store: Timed) -> None:
+    """``remote.log.copy.disable``: what is archived stays in the log, and counts by its limits."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        archive_and_delete(home, manager)
+        end = state_of(store, manager).end
+        manager.alter_topic("t", {"remote.log.copy.disable": "true"})
+        append(manager, 10)
+        archive_and_delete(home, manager)
+        assert state_of(store, manager).end == end
+        assert owned(manager) == offsets_read(home) == list(range(30))
+        manager.alter_topic("t", {"remote.log.copy.disable": "false"})
+        archive_and_delete(home, manager)
+        assert state_of(store, manager).end > end
+        assert owned(manager) == list(range(30))
+        manager.alter_topic("t", {"remote.log.copy.disable": "true", "retention.ms": "1000"})
+        append(manager, 1)
+        archive_and_delete(home, manager)
+        assert owned(manager) == offsets_read(home)
+        assert state_of(store, manager).start == manager.partition("t", 0).log.log_start_offset > 20
+
+
+def test_a_deleted_topic_leaves_the_archive_a_day_later(store: Timed) -> None:
+    """Its name can be used at once; what somebody has copied by hand stays where it is."""
+    home = ManagerHome()
+    other = ObjectModel(Random(2))
+    other.name = "s3://lake/other"
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        manager.create_topic("u")
+        for topic in ("t", "u"):
+            append(manager, 20, topic)
+            archive_log(manager, TopicPartition(topic, 0), other, ArchiveTerms())
+        archive_and_delete(home, manager)
+        copies, old = objects_of(other), state_of(store, manager)
+        for topic in ("t", "u"):
+            manager.delete_topic(topic)
+        assert len(claims_among(home.files())) == 1
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 5)
+        archive(manager)
+        assert owned(manager) == offsets_read(home) == list(range(5))
+        gone = len(old.entries)
+        assert objects_of(store) == gone + len(state_of(store, manager).entries)
+    store.now_ms = REMOVED_MS
+    with service(home) as manager:
+        archive(manager)
+        assert objects_of(store) == len(state_of(store, manager).entries)
+        assert len(claims_among(home.files())) == 1
+        archive(manager)
+    assert objects_of(other) == copies
+
+
+def test_a_copy_stops_where_its_log_is_needed(
+    store: Timed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two parts of a segment; the next pass begins that segment again."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        parts = SegmentObject.parts
+
+        def aborting(self: SegmentObject) -> Iterator[bytes]:
+            yield from parts(self)
+            if self.base_offset > 5:
+                raise CleaningAborted("the topic is being deleted")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(SegmentObject, "parts", aborting)
+            archive(manager)
+        log = manager.partition("t", 0).log
+        assert 0 < state_of(store, manager).end < active_base(manager)
+        assert metrics_of(manager, "FailedLogsCount") == 0
+        archive(manager)
+        assert state_of(store, manager).end == log.segments.active.base_offset
+
+
+def test_metrics_say_how_far_the_archive_is(store: Timed) -> None:
+    """Under Kafka's names by topic, and how old the oldest record is that waits."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        home.clock.advance(0)  # a pass of its own
+        state = state_of(store, manager)
+        total = sum(entry.size_bytes for entry in state.entries)
+        assert metrics_of(manager, "RemoteCopyBytesPerSec") == total
+        assert metrics_of(manager, "RemoteCopyRequestsPerSec") == len(state.entries)
+        assert metrics_of(manager, "RemoteLogSizeBytes") == total
+        assert metrics_of(manager, "RemoteLogMetadataCount") == len(state.entries)
+        assert metrics_of(manager, "RemoteCopyLagBytes") == 0
+        append(manager, 20)
+        home.clock.advance(3_000)
+        log = manager.partition("t", 0).log
+        waiting = [one for one in log.segments.all[:-1] if one.base_offset >= state.end]
+        assert metrics_of(manager, "RemoteCopyLagSegments") == len(waiting) > 1
+        assert metrics_of(manager, "RemoteCopyLagBytes") == sum(one.size_bytes for one in waiting)
+        assert metrics_of(manager, "OldestWaitingAgeMs") == 3_000
+        store.chance = 1
+        archive(manager)
+        assert metrics_of(manager, "RemoteCopyErrorsPerSec") == 1
+        store.chance = 0
