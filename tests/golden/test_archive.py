@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from itertools import pairwise
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -14,6 +15,7 @@ from tests.machinery.object_model import ObjectModel
 
 from tidelog.archive.chain import Chain
 from tidelog.archive.chain_state import ChainState
+from tidelog.archive.claim_file import ClaimFile, KnownArchive, claim_file, write_claim
 from tidelog.archive.deltas import Add, Claim, Entry, Start
 from tidelog.archive.segment_object import SegmentObject
 from tidelog.arrow.read_topic import stream_of
@@ -29,16 +31,19 @@ if TYPE_CHECKING:
     from tests.golden.conftest import Partition
 
     from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.records.record import Record
 
 ROOT = "s3://lake/golden"
 TOPIC = UUID(int=5)
 
 
-def archived(partition: Partition, store: ObjectModel, start: int = 0) -> ChainState:
+def archived(
+    partition: Partition, store: ObjectModel, start: int = 0, topic_id: UUID = TOPIC
+) -> ChainState:
     """Archive all closed segments of a partition; return the state of its chain."""
     directory = str(partition.directory)
     bases = sorted(log_offsets(SYSTEM_FILES.list(directory)))
-    chain, state = Chain(store, TOPIC, 0, store.rng), ChainState()
+    chain, state = Chain(store, topic_id, 0, store.rng), ChainState()
     first = Start(max(start, bases[0]), "delete-records")
     chain.commit(state, (Claim("0" * 32, topic_of(partition), {}), first), 1)
     for base, end in pairwise(bases):
@@ -91,6 +96,39 @@ def test_an_archive_has_the_records_that_kafka_gives(segmented: Partition, tmp_p
         for record in [] if is_compacted else wanted[:: max(len(wanted) // 5, 1)]:
             moment = record.timestamp
             assert log.offset_at(moment) == local.offset_at(moment, state.end)
+
+
+def test_a_log_that_begins_in_an_archive_is_as_it_was(segmented: Partition, tmp_path: Path) -> None:
+    """However many of its first segments the disk has lost, in both isolations."""
+    store = ObjectModel(random.Random(0))
+    link_all([segmented], tmp_path)
+    files, topic = files_with(store, ROOT), topic_of(segmented)
+    directory = tmp_path / f"{topic}-0"
+    directory.unlink()  # a link to what must not change
+    shutil.copytree(segmented.directory, directory)
+    with open_directory_read_only(str(tmp_path), fs=files).open(topic, 0) as log:
+        topic_id, start = log.topic_id, log.log_start_offset
+        wanted = listings(log)
+    if topic_id is None:
+        pytest.skip("a release of Kafka without topic ids wrote it")
+    state = archived(segmented, store, start, topic_id)
+    known = KnownArchive(ROOT, start, state.end)
+    claim = claim_file(str(tmp_path), topic_id, 0)
+    write_claim(SYSTEM_FILES, claim, ClaimFile(archive=known))
+
+    for entry in state.entries:
+        for file in list(directory.glob(f"{entry.base_offset:020}.*")):
+            file.unlink()
+        with open_directory_read_only(str(tmp_path), fs=files).open(topic, 0) as log:
+            assert log.log_start_offset == start
+            assert listings(log) == wanted
+
+
+def listings(log: ReadOnlyLog) -> list[list[Record]]:
+    return [
+        [*log.records(None, log.visible_end(committed=level), committed=level)]
+        for level in (False, True)
+    ]
 
 
 def test_an_archive_is_a_table(segmented: Partition) -> None:

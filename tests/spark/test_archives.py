@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
+from tests.machinery.archives import give_up_locally
 from tests.machinery.object_server import BUCKET, ENVIRONMENT, object_server
 
 import tidelog
@@ -77,6 +78,46 @@ def test_batches_and_streams_read_an_archive(
     out = spark.read.parquet(str(tmp_path / "out")).collect()
     assert sorted(map(tuple, out)) == archived(lake)
     assert len(out) > before > 0
+
+
+def test_a_log_that_begins_in_an_archive_is_read_whole(
+    spark: SparkSession, tmp_path: Path, lake: str
+) -> None:
+    """By batches, ranges and streams of the directory; tasks read the store for its beginning."""
+    data = tmp_path / "data"
+    settings = {
+        "remote.storage.enable": "true",
+        "local.retention.ms": "0",
+        "retention.ms": "-1",
+        "internal.segment.bytes": "2000",
+    }
+    with tidelog.open(data) as logs:
+        logs.create_topic("t", 2, config=settings)
+        for number in range(400):
+            logs.append("t", str(number).encode(), partition=number % 2, timestamp=1000 + number)
+    give_up_locally(data, lake)
+    assert len(list((data / "t-0").glob("*.log"))) == 1
+    columns = "partition", "offset", "cast(value AS string)"
+    expected = [(number % 2, number // 2, str(number)) for number in range(400)]
+
+    reader = spark.read.format("tidelog").option("subscribe", "t")
+    rows = reader.option("minPartitions", "7").load(str(data)).selectExpr(*columns).collect()
+    assert sorted(map(tuple, rows)) == sorted(expected)
+    late = reader.option("startingTimestamp", "1100").load(str(data)).selectExpr(*columns).collect()
+    assert sorted(map(tuple, late)) == sorted(one for one in expected if int(one[2]) >= 100)
+    stream = spark.readStream.format("tidelog").option("subscribe", "t")
+    query = (
+        stream.option("startingOffsets", "earliest")
+        .load(str(data))
+        .selectExpr(*columns)
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(tmp_path / "out"))
+    )
+    query.awaitTermination()
+    out = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted(map(tuple, out)) == sorted(expected)
 
 
 SESSION = """

@@ -100,8 +100,11 @@ class HandOver:
         return os.path.join(self.data_dirs[0], PROPERTIES_FILE)
 
 
-def plan_hand_over(manager: LogManager) -> HandOver:
+def plan_hand_over(manager: LogManager, *, is_local_only: bool = False) -> HandOver:
     """Load all logs, and return what a broker needs to serve them; nothing else is changed.
+
+    ``is_local_only``: hand over, too, of which the broker gets a part only, as the log begins in an
+    archive.
 
     Raises:
         CommitPending: a transaction is committed and not applied, or waits for its commit.
@@ -112,6 +115,8 @@ def plan_hand_over(manager: LogManager) -> HandOver:
     known = _known_settings(manager)
     problems = [*_problems_of_directories(manager), *_problems_of_topics(manager)]
     problems += _problems_of_properties(manager)
+    if not problems and not is_local_only:
+        problems += _begun_in_archives(manager)
     if known is None:
         problems += _unknown_settings(manager)
     if problems:
@@ -184,6 +189,20 @@ def _problems_of_topics(manager: LogManager) -> Iterator[str]:
             yield f"topic {name} lacks the partitions {numbers}"
         if not homes.issuperset(topic.partitions.values()):
             yield f"partitions of topic {name} lie in a directory that is not named"
+
+
+def _begun_in_archives(manager: LogManager) -> Iterator[str]:
+    """Yield the logs that a broker would begin later: it knows nothing of an archive."""
+    for name, topic in sorted(manager.topics().items()):
+        for number in sorted(topic.partitions):
+            log = _log_of(manager, name, number)
+            start, local = log.log_start_offset, log.local_log_start_offset
+            if start < local:
+                yield (
+                    f"offsets {start} to {local - 1} of {name}-{number} are only in its archive:"
+                    " make a directory that has them with tidelog mirror, or leave them to the"
+                    " archive with --local-only"
+                )
 
 
 def _problems_of_properties(manager: LogManager) -> Iterator[str]:

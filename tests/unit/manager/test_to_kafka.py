@@ -14,6 +14,7 @@ from tidelog.datadir.birth import birth_values
 from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE, FEATURES
 from tidelog.datadir.metadata_files import MetaProperties, read_meta_properties
 from tidelog.errors import CommitPending, CorruptFile, KafkaStorageError
+from tidelog.log.archived import ArchivedOffsets
 from tidelog.manager.to_kafka import PROPERTIES_FILE, plan_hand_over, write_hand_over
 from tidelog.readonly.cluster_metadata import read_bootstrap_types, read_cluster_metadata
 from tidelog.records.builder import build_batch
@@ -283,3 +284,19 @@ def test_a_damaged_bootstrap_file_is_not_replaced_and_nothing_is_written() -> No
 
     assert home.fs.read(BOOTSTRAP) == users[:-100]
     assert not home.fs.exists(f"{PATH}/{PROPERTIES_FILE}")
+
+
+def test_a_log_that_begins_in_an_archive_is_not_handed_over_in_part() -> None:
+    """A broker would begin it where the disk does, so somebody has to say that this is meant."""
+    home = home_with_topics()
+    with home.open() as logs:
+        log = logs.partition("t", 1).log
+        logs.delete_records("t", 1, 1)
+        log.note_archived(ArchivedOffsets(0, 1))
+        with pytest.raises(
+            KafkaStorageError, match="offsets 0 to 0 of t-1 are only in its archive"
+        ):
+            plan_hand_over(logs.manager)
+        plan = plan_hand_over(logs.manager, is_local_only=True)
+
+    assert [topic.name for topic in plan.topics] == ["t", "u"]

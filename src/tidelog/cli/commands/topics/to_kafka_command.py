@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.options import Command, broker_options
+from tidelog.cli.options import Command, argument, broker_options
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 COMMAND: Final = Command(
     "to-kafka",
     "write the metadata and settings that a new Kafka broker needs to serve a directory",
-    (*broker_options("only print what would be written"),),
+    (
+        *broker_options("only print what would be written"),
+        argument(
+            "--local-only",
+            action="store_true",
+            help="hand over logs that begin in an archive from their first offset on the disk on",
+        ),
+    ),
 )
 
 
@@ -42,7 +49,7 @@ def _hand_over(args: Namespace, paths: list[str], fs: FileSystem) -> HandOver:
 
     given = broker_properties(args)
     with open_to_change(*paths, fs=fs, watcher=ShownWork(), server_properties=given) as manager:
-        plan = plan_hand_over(manager)
+        plan = plan_hand_over(manager, is_local_only=args.local_only)
         write_hand_over(manager, plan)
     return plan
 
