@@ -1,4 +1,4 @@
-"""``tidelog archive`` killed at any request, against a store that fails, answers late or not."""
+"""Whoever archives, killed at any request, against a store that fails, answers late or not."""
 
 from __future__ import annotations
 
@@ -51,13 +51,20 @@ class Killer:
         return None
 
 
-def append(data: Path, rng: Random, count: int) -> None:
-    """Append records to two partitions, some in transactions; no batch is like another."""
+def append(data: Path, rng: Random, count: int, **more: str) -> list[tuple[int, bytes]]:
+    """Append records to two partitions, no batch like another; return partitions and values.
+
+    ``more`` are further settings of the topic, with ``_`` for ``.``.
+    """
     settings = {"internal.segment.bytes": "3000", "retention.ms": "-1"}
+    settings |= {name.replace("_", "."): value for name, value in more.items()}
+    made = []
     with tidelog.open(data, log_cleaner_enable=False) as logs:
         logs.create_topic("t", 2, config=settings, exist_ok=True)
         for _ in range(count):
-            logs.append("t", rng.randbytes(rng.randint(1, 300)), partition=rng.randrange(2))
+            made.append((rng.randrange(2), rng.randbytes(rng.randint(1, 300))))
+            logs.append("t", made[-1][1], partition=made[-1][0])
+    return made
 
 
 def run(data: Path, server: ObjectServer, killer: Killer | None) -> int:
@@ -121,3 +128,44 @@ def check_objects(data: Path, server: ObjectServer) -> None:
         assert named <= there
         others = {name for name in there - named if is_segment_name(name)}
         assert all(claim_of(name) == state.claim_epoch for name in others)
+
+
+SERVICE = {
+    "tidelog.archive.uri": LAKE,
+    "remote.log.manager.task.interval.ms": "50",
+    "log.retention.check.interval.ms": "50",
+    "log.initial.task.delay.ms": "0",
+}
+"""Looks often at what it may copy and delete."""
+
+
+@pytest.mark.slow
+def test_killed_services_lose_nothing_that_they_delete_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enumerated: Enumerated
+) -> None:
+    """The disk and the archive together have all records, in order, once, after each kill."""
+    rng, data = Random(6), tmp_path / "data"
+    archived = {"remote_storage_enable": "true", "local_retention_ms": "0"}
+    options = [word for name, value in SERVICE.items() for word in ("-o", f"{name}={value}")]
+    words = [sys.executable, "-m", "tidelog", "run", "-d", str(data), *options]
+    values: dict[int, list[bytes]] = {0: [], 1: []}
+    given_up = 0
+    with object_server() as server:
+        for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": server.endpoint}.items():
+            monkeypatch.setenv(name, value)
+        for _ in range(KILLS):
+            for partition, value in append(data, rng, rng.randint(5, 60), **archived):
+                values[partition].append(value)
+            killer = Killer(rng, rng.randint(1, 60))
+            server.choose = killer
+            with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as run:
+                killer.process = run
+                _, err = run.communicate(timeout=120)
+            assert run.returncode == -signal.SIGKILL, err.decode()
+            assert b"Traceback" not in err, err.decode()
+            server.choose = None
+            logs = tidelog.open_directory_read_only(data)
+            for partition, wanted in values.items():
+                assert [one.value for one in logs.read("t", partition)] == wanted
+                given_up += not (data / f"t-{partition}" / f"{0:020}.log").exists()
+    enumerated("logs that began in the archive", given_up, at_least=KILLS)
