@@ -1,4 +1,4 @@
-"""Whoever archives, killed at any request, against a store that fails, answers late or not."""
+"""What archives, killed at any request to a store that fails, or answers late or not at all."""
 
 from __future__ import annotations
 
@@ -154,8 +154,8 @@ def test_killed_services_lose_nothing_that_they_delete_here(
         for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": server.endpoint}.items():
             monkeypatch.setenv(name, value)
         for _ in range(KILLS):
-            for partition, value in append(data, rng, rng.randint(5, 60), **archived):
-                values[partition].append(value)
+            for partition, made in append(data, rng, rng.randint(5, 60), **archived):
+                values[partition].append(made)
             killer = Killer(rng, rng.randint(1, 60))
             server.choose = killer
             with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as run:

@@ -116,6 +116,7 @@ def test_a_log_that_begins_in_an_archive_is_as_it_was(segmented: Partition, tmp_
     claim = claim_file(str(tmp_path), topic_id, 0)
     write_claim(SYSTEM_FILES, claim, ClaimFile(archive=known))
 
+    assert state.entries
     for entry in state.entries:
         for file in list(directory.glob(f"{entry.base_offset:020}.*")):
             file.unlink()

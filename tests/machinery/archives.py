@@ -8,6 +8,7 @@ import tidelog
 from tidelog.archive import open_archives
 from tidelog.archive.archived_partitions import ArchivedPartitions
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.service.log_service import LogService
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +29,8 @@ def give_up_locally(data: Path, uri: str) -> None:
     Of topics with ``remote.storage.enable=true``, by their local limits, as ``tidelog run`` does.
     """
     with tidelog.open(data, config={"tidelog.archive.uri": uri}) as logs:
+        assert isinstance(logs.manager, LogService)
         tasks = logs.manager.tasks
+        assert tasks.archiving is not None
         tasks.archiving.run()
         tasks.cleanup_logs()

@@ -83,7 +83,7 @@ class ArchivedLog(Protocol):
 
 
 def _always() -> None:
-    """Go on."""
+    """Let it continue."""
 
 
 class Copier:

@@ -1,4 +1,4 @@
-"""Ends the archive of a topic that was deleted: it says so, and a day later its objects go."""
+"""Ends the archive of a topic that was deleted: noted there, then its objects are deleted."""
 
 from __future__ import annotations
 

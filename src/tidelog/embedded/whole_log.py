@@ -1,4 +1,4 @@
-"""Reads of a log by its owner that go on into the archive, where the log begins in one.
+"""Reads of a log by its owner, which continue in the archive where the log begins in one.
 
 Kafka: ``ReplicaManager.processRemoteFetches``.
 """

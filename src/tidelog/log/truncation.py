@@ -64,7 +64,7 @@ def truncate_fully_locked(state: LogState, offset: int, log_start_offset: int) -
     if offset < 0 or not 0 <= log_start_offset <= offset:
         raise InvalidArgument(f"log start offset {log_start_offset} is not in [0, {offset}]")
     _check_not_pinned(state)
-    state.archived = None  # the log begins anew
+    state.archived = None  # another log begins
     with state.cutting():
         state.local.truncate_fully_and_start_at(offset)
         state.end_contradiction()

@@ -145,7 +145,7 @@ class LogArchiver:
         copier.look()
         before = list(copier.state.entries)
         copier.delete_below(self.log.local_log_start_offset, "disabled")
-        # Last: with it the log goes on in the archive, and this is done again.
+        # Last: with it the log begins in the archive, and this is done again.
         copier.remember(None)
         self.log.note_archived(None)
         removed = [one for one in before if one.end_offset <= copier.state.start]

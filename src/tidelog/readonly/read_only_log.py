@@ -223,7 +223,7 @@ class ReadOnlyLog:
     def disk_and_archive(self) -> tuple[int, int] | None:
         """The offset from which on the disk has all, and the end of what the archive has.
 
-        None for a log without an archive that it goes on in.
+        None for a log that does not begin in an archive.
         """
         return self._fs.disk_and_archive(self.directory)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.offset_checkpointing import OffsetCheckpointing
     from tidelog.manager.staged_commits import StagedCommits
-    from tidelog.service.archiving import Archiving
+    from tidelog.service.archive_upkeep import Archiving
     from tidelog.service.late_loading import LateLoader
 
 _log = logging.getLogger(__name__)

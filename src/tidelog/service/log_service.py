@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tidelog.manager.lifecycle.move_status import MoveStatus
     from tidelog.manager.metrics.metric import Metric
     from tidelog.manager.partition import Partition
-    from tidelog.service.archiving import Archiving
+    from tidelog.service.archive_upkeep import Archiving
 
 _log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class LogService(LogManager):
         )
 
     def _archiving(self, should_stop: Callable[[], bool]) -> Archiving:
-        from tidelog.service.archiving import Archiving  # noqa: PLC0415 - few services need a store
+        from tidelog.service.archive_upkeep import Archiving  # noqa: PLC0415 - few services need a store
 
         return Archiving(
             *(self.machine, lambda: self._config, self._log_dirs, self._registry, self._topics),

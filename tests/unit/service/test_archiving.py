@@ -24,7 +24,7 @@ from tidelog.manager.archiving import ArchiveTerms, archive_log
 from tidelog.manager.log_archiver import SWEEP_MS
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.segment.filenames import TopicPartition
-from tidelog.service import archiving
+from tidelog.service import archive_upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Timed:
     found = Timed(Random(1))
     found.name = URI
     files_with(found, URI)
-    monkeypatch.setattr(archiving, "ObjectStore", lambda _uri: found)
+    monkeypatch.setattr(archive_upkeep, "ObjectStore", lambda _uri: found)
     return found
 
 
@@ -103,7 +103,7 @@ def active_base(manager: LogService) -> int:
     return manager.partition("t", 0).log.segments.active.base_offset
 
 
-def objects_of(store: Timed) -> int:
+def objects_of(store: ObjectModel) -> int:
     """Return the number of archived segments on a store."""
     return sum("/s/" in name for name in store.objects)
 
@@ -130,7 +130,7 @@ def test_what_is_closed_is_archived_and_then_deleted_here(store: Timed) -> None:
         log = manager.partition("t", 0).log
         manager.tasks.cleanup_logs()
         assert log.segments.first_base_offset == 0
-        manager.tasks.archiving.run()
+        archive(manager)
         home.clock.advance(2_000)
         manager.tasks.cleanup_logs()
 
@@ -142,7 +142,7 @@ def test_what_is_closed_is_archived_and_then_deleted_here(store: Timed) -> None:
         log = manager.partition("t", 0).log
         assert (log.log_start_offset, log.local_log_start_offset) == (0, active)
         append(manager, 20)
-        manager.tasks.archiving.run()
+        archive(manager)
         manager.tasks.cleanup_logs()
         assert offsets_read(home) == list(range(40))
 
@@ -427,3 +427,38 @@ def test_metrics_say_how_far_the_archive_is(store: Timed) -> None:
         archive(manager)
         assert metrics_of(manager, "RemoteCopyErrorsPerSec") == 1
         store.chance = 0
+
+
+@pytest.mark.parametrize("limit", ["retention.ms", "retention.bytes"])
+def test_local_limits_are_those_of_the_log_by_default(store: Timed, limit: str) -> None:
+    """So a segment leaves the disk and the archive at the same time, and the log with it."""
+    home = ManagerHome()
+    with service(home) as manager:
+        settings = {"remote.storage.enable": "true", "retention.ms": "-1", limit: "2000"}
+        manager.create_topic("t", config=settings)
+        append(manager, 20)
+        archive(manager)
+        if limit == "retention.ms":
+            assert manager.tasks.cleanup_logs() == 0
+        home.clock.advance(3_000)
+        archive(manager)
+        manager.tasks.cleanup_logs()
+        log = manager.partition("t", 0).log
+        assert log.log_start_offset == log.local_log_start_offset > 10
+        assert state_of(store, manager).start == log.log_start_offset
+        assert owned(manager) == offsets_read(home) == list(range(log.log_start_offset, 20))
+
+
+def test_what_was_deleted_on_request_need_not_be_archived(store: Timed) -> None:
+    """Its segments go at once; the archive begins, or continues, behind them."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        for first in (0, 20):
+            append(manager, 20)
+            Logs(manager).delete_records("t", 0, first + 11)
+            assert manager.partition("t", 0).log.segments.first_base_offset == first + 10
+            archive(manager)
+            state = state_of(store, manager)
+            assert (state.start, state.end) == (first + 11, active_base(manager))
+            assert owned(manager) == offsets_read(home) == list(range(first + 11, first + 20))

@@ -18,7 +18,7 @@ from tidelog.archive.archive_files import ArchiveFiles
 from tidelog.embedded.logs import Logs
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.isolation import Isolation
-from tidelog.service import archiving
+from tidelog.service import archive_upkeep
 
 if TYPE_CHECKING:
     from tests.conftest import Enumerated
@@ -165,7 +165,7 @@ class History:
         """Whatever has happened, nothing is in the way of archiving."""
         self.store.settle()
         assert self.manager.tasks.archiving is not None
-        for _ in range(2):  # what was fenced by a late claim goes on in the second one
+        for _ in range(2):  # what a late claim has fenced continues in the second one
             self.manager.tasks.archiving.run()
         failed = [one for one in self.manager.metrics() if one.name == "FailedLogsCount"]
         assert [one.value for one in failed] == [0]
@@ -206,7 +206,7 @@ class History:
         assert state.end <= end
         assert state.start <= start
         fs = ArchiveFiles(archive, URI)
-        with open_directory_read_only(URI, fs=fs).open("t", 0) as log:  # type: ignore[arg-type]  # files
+        with open_directory_read_only(URI, fs=fs).open("t", 0) as log:
             first = max(log.log_start_offset, start)
             # A transaction whose marker is not archived is not decided there.
             last = log.visible_end(committed=True)
@@ -227,7 +227,7 @@ def run_histories(seeds: range, monkeypatch: pytest.MonkeyPatch, enumerated: Enu
         store = ObjectModel(Random(seed))
         store.name = URI
         files_with(store, URI)
-        monkeypatch.setattr(archiving, "ObjectStore", lambda _uri, one=store: one)
+        monkeypatch.setattr(archive_upkeep, "ObjectStore", lambda _uri, one=store: one)
         history = History(seed, store)
         for _ in range(STEPS):
             done = history.step()

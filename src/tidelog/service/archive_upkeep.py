@@ -139,20 +139,20 @@ class Archiving:
             return
         try:
             task()
-        except CleaningAborted:  # it is moved, deleted or closed; the next pass goes on
+        except CleaningAborted:  # it is moved, deleted or closed: the next pass continues
             return
         except (TidelogError, OSError) as error:
             reason = str(error)
             if self._reasons.get(what) != reason:
                 passes = isinstance(error, StoreUnavailable | ArchiveOvertaken)
                 level = logging.WARNING if passes else logging.ERROR
-                _log.log(level, "archive-failed of=%s reason=%s", _name(what), reason)
+                _log.log(level, "archive-failed log=%s reason=%s", _name(what), reason)
             self._reasons[what] = reason
             if not isinstance(what, _Claim):
                 self._count(what.topic, "RemoteCopyErrorsPerSec", 1)  # type: ignore[attr-defined]  # a partition
         else:
             if self._reasons.pop(what, None) is not None:
-                _log.info("archive-works-again of=%s", _name(what))
+                _log.info("archive-works-again log=%s", _name(what))
 
     def _archive(self, key: TopicPartition) -> None:
         with self._cleaning.exclusive(key) as check:
@@ -221,7 +221,7 @@ class Archiving:
         elif claim.is_deleted:
             fs, part = self._machine.fs, (claim.topic_id, claim.partition)
             if end_archive(fs, self._store, claim.data_dir, part, self._machine.rng):
-                _log.info("archive-ended topic_id=%s partition=%d", *part)
+                _log.info("archive-ended log=%s", _name(claim))
 
 
 def _name(what: object) -> str:
