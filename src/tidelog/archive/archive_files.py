@@ -218,12 +218,12 @@ def files_of(one: ArchivedPartition) -> dict[str, Place | bytes]:
     """Return the files of a partition."""
     topic_id, number, state = one
     prefix = f"{topic_id}/{number}"
-    files: dict[str, Place | bytes] = {
-        PARTITION_METADATA_FILE: pack_partition_metadata(topic_id),
-        # As on a disk after a roll: else the last segment would pass for one that is written to,
-        # and damage at its end, or a gap before the next one, for something else.
-        filename_prefix_from_offset(state.end) + LOG_SUFFIX: b"",
-    }
+    files: dict[str, Place | bytes] = {PARTITION_METADATA_FILE: pack_partition_metadata(topic_id)}
+    # As on a disk after a roll: else the last segment would pass for one that is written to, and
+    # damage at its end, or a gap before the next one, for something else.
+    active = filename_prefix_from_offset(state.end)
+    for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        files[active + suffix] = b""
     for entry in state.entries:
         files |= files_of_segment(f"{prefix}/{entry.name}", entry)
     if state.entries:
