@@ -21,6 +21,7 @@ from tidelog.datadir.partition_directories import partition_of
 from tidelog.env.descriptors import DescriptorBudget
 from tidelog.env.files import FileStat
 from tidelog.env.read_only_file import FilesToRead, ReadOnlyFile
+from tidelog.errors import CorruptArchive, ObjectNotFound
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadata
 from tidelog.segment.filenames import (
     INDEX_SUFFIX,
@@ -32,7 +33,7 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Collection, Iterable, Mapping  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from collections.abc import Buffer, Callable, Collection, Iterable, Mapping  # type: ignore[attr-defined]  # Buffer: 3.12+
 
     from tidelog.archive.archived_partitions import ArchivedPartition, ArchivedPartitions
     from tidelog.archive.deltas import Entry
@@ -121,7 +122,14 @@ class ArchiveFiles(FilesToRead):
             self.refuse(path)
         if self._is_directory(path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        return ArchiveFile(self._partitions.store, path, self._file(path))
+        return ArchiveFile(self._partitions.store, path, self._file(path), self._is_gone)
+
+    def _is_gone(self, name: str) -> None:
+        """Look again what there is, as an object is gone; CorruptArchive if it should be there."""
+        with self._lock:
+            self._pinned, self._files = None, {}
+            for one in self.partitions().values():
+                check_gone(one, name)
 
     def list(self, path: str) -> list[str]:
         """Return the names in a directory."""
@@ -231,6 +239,13 @@ def files_of(one: ArchivedPartition) -> dict[str, Place | bytes]:
     return files
 
 
+def check_gone(one: ArchivedPartition, name: str) -> None:
+    """Raise CorruptArchive if a partition has a segment whose object is not there."""
+    prefix = f"{one.topic_id}/{one.number}"
+    if any(f"{prefix}/{entry.name}" == name for entry in one.state.entries):
+        raise CorruptArchive(f"{name} is gone, and the archive has not removed it")
+
+
 def epochs_of(entries: Iterable[Entry]) -> list[tuple[int, int]]:
     """Return the leader epochs in segments, in order, each with its first offset.
 
@@ -260,9 +275,16 @@ def files_of_segment(name: str, entry: Entry) -> dict[str, Place | bytes]:
 class ArchiveFile(ReadOnlyFile):
     """A part of an object as ``OpenFile``; what was fetched last is kept, for the next reads."""
 
-    def __init__(self, store: Objects, path: str, place: Place | bytes) -> None:
+    def __init__(
+        self, store: Objects, path: str, place: Place | bytes, is_gone: Callable[[str], None]
+    ) -> None:
+        """``is_gone`` is called with the name of an object that is not there, and may raise.
+
+        After that the file is shorter than it was, as one that somebody has cut.
+        """
         self._store = store
         self._path = path
+        self._is_gone = is_gone
         self._place = None if isinstance(place, bytes) else place
         self._size = len(place) if isinstance(place, bytes) else place.size_bytes
         self._kept = place if isinstance(place, bytes) else b""
@@ -333,7 +355,12 @@ class ArchiveFile(ReadOnlyFile):
         least = SCAN_BYTES if is_scan else LOOK_BYTES
         last = min(max(end, position + least), self._size)
         start = self._place.start
-        (self._kept,) = self._store.get_ranges(self._place.name, [(start + position, start + last)])
+        name = self._place.name
+        try:
+            (self._kept,) = self._store.get_ranges(name, [(start + position, start + last)])
+        except ObjectNotFound:
+            self._is_gone(name)
+            self._kept = b""
         self._at = position
 
     def _check_open(self) -> None:

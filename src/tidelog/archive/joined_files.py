@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from tidelog.archive.archive_files import ArchiveFile, epochs_of, files_of_segment
+from tidelog.archive.archive_files import ArchiveFile, check_gone, epochs_of, files_of_segment
 from tidelog.archive.claim_file import leftovers
 from tidelog.codec.checkpoint_file import (
     LEADER_EPOCH_FILE,
@@ -97,14 +97,19 @@ class JoinedFiles(FilesToRead):
             self.refuse(path)
         name = os.path.basename(path)
         if name == LEADER_EPOCH_FILE and self._files():
-            return ArchiveFile(self._archive.store, path, self._all_epochs(path))
+            return ArchiveFile(self._archive.store, path, self._all_epochs(path), self._is_gone)
         try:
             return self._below.open(path)
         except FileNotFoundError:
             place = self._files().get(name)
             if place is None:
                 raise
-            return ArchiveFile(self._archive.store, path, place)
+            return ArchiveFile(self._archive.store, path, place, self._is_gone)
+
+    def _is_gone(self, name: str) -> None:
+        """Look again what there is, as an object is gone; CorruptArchive if it should be there."""
+        self._state, self._shown = None, None
+        check_gone(self._archive.now(self._part), name)
 
     def stat(self, path: str) -> FileStat:
         """Return size and kind of what ``open`` would open."""

@@ -17,7 +17,7 @@ from tidelog.archive.copier import REMOVED_MS
 from tidelog.archive.deltas import Claim
 from tidelog.archive.segment_object import SegmentObject
 from tidelog.embedded.logs import Logs
-from tidelog.errors import CleaningAborted, OffsetOutOfRange
+from tidelog.errors import CleaningAborted, CorruptArchive, OffsetOutOfRange
 from tidelog.explain.plans.retention_plan import plan_retention
 from tidelog.log.retention.retention_rules import Rule
 from tidelog.manager.archiving import ArchiveTerms, archive_log
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from tidelog.archive.chain_state import ChainState
     from tidelog.log.retention.shrunk_log import ShrunkLog
+    from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.service.log_service import LogService
 
 URI = "s3://lake/logs"
@@ -462,3 +463,34 @@ def test_what_was_deleted_on_request_need_not_be_archived(store: Timed) -> None:
             state = state_of(store, manager)
             assert (state.start, state.end) == (first + 11, active_base(manager))
             assert owned(manager) == offsets_read(home) == list(range(first + 11, first + 20))
+
+
+@pytest.mark.parametrize("place", ["/data", URI])
+def test_an_object_that_is_gone_was_removed_or_is_damage(store: Timed, place: str) -> None:
+    """A reader that began before looks again: then its offsets are below the start."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        archive_and_delete(home, manager)
+        first, second = state_of(store, manager).entries[:2]
+
+        def whole() -> ReadOnlyLog:
+            return open_directory_read_only(place, fs=home.fs).open("t", 0)
+
+        with whole() as log:
+            assert next(log.records(0)).offset == 0
+        with whole() as log:
+            lost = [name for name in store.objects if name.endswith(second.name)]
+            kept = {name: store.objects.pop(name) for name in lost}
+            with pytest.raises(CorruptArchive, match="is gone, and the archive has not removed it"):
+                list(log.records(0, 18))
+            store.objects |= kept
+        with whole() as log:
+            Logs(manager).delete_records("t", 0, second.base_offset)
+            archive(manager)
+            (name,) = (name for name in store.objects if name.endswith(first.name))
+            del store.objects[name]
+            with pytest.raises(OffsetOutOfRange):
+                list(log.records(0, 18))
+            assert next(log.records(None, 18)).offset == second.base_offset

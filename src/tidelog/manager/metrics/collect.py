@@ -74,7 +74,7 @@ def collect(sources: MetricSources) -> list[Metric]:
 def log_metrics(key: TopicPartition, log: Log, *, is_future: bool = False) -> Iterator[Metric]:
     """Yield the gauges of one log."""
     tags = (*_tags_of(key), ("is-future", "true")) if is_future else _tags_of(key)
-    limit = log.config.retention_bytes
+    limit = 0 if log.config.is_archived else log.config.retention_bytes
     for name, value in (
         ("NumLogSegments", len(log.segments)),
         ("LogStartOffset", log.log_start_offset),
