@@ -263,7 +263,7 @@ def files_of_segment(name: str, entry: Entry) -> dict[str, Place | bytes]:
     files: dict[str, Place | bytes] = {}
     for section in SECTIONS:
         start, end = entry.section(section)
-        if section in _SUFFIXES and (end > start or section == "log"):
+        if section in _SUFFIXES and (end > start or section != "txnindex"):
             file = filename_prefix_from_offset(entry.base_offset) + _SUFFIXES[section]
             files[file] = Place(name, start, end)
         elif section == "snapshot" and end > start:

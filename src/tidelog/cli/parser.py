@@ -45,6 +45,7 @@ COMMAND_MODULES: Final = {
     "retain": "upkeep.retain_command",
     "compact": "upkeep.compact_command",
     "archive": "upkeep.archive_command",
+    "restore": "upkeep.restore_command",
     "cleaner": "inspection.cleaner_command",
     "delete-records": "records.delete_records_command",
     "mirror": "topics.mirror_command",

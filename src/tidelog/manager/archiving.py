@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from tidelog.archive.copier import ClosedSegment, Copier
 from tidelog.codec.shown_rows import LogEnd, PartitionNumber, TopicName
+from tidelog.config.deletion_settings import DELETION_SETTINGS
+from tidelog.config.log_config import LogConfig
+from tidelog.datadir.birth import birth_values
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
 from tidelog.manager.directories.log_dirs import parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
@@ -114,7 +116,7 @@ class OpenLog:
         self.topic: Final = topic.name
         self.partition: Final = partition
         self.topic_id: Final = topic.topic_id
-        self.config: Final = topic.config
+        self.config: Final = _settings_of(topic)
 
     @property
     def directory(self) -> str:
@@ -142,3 +144,17 @@ class OpenLog:
         if closed:
             self._log.flush_up_to(closed[-1].end_offset)
         return closed
+
+
+def _settings_of(topic: Topic) -> dict[str, str]:
+    """Return the settings to archive with the records: a topic's own, and what decides deletion.
+
+    A restored topic has Kafka's defaults for the others, never those of a process.
+    """
+    usual = birth_values(LogConfig.of_kafka())
+    born = {
+        name: one.value
+        for name, one in topic.inherited.items()
+        if name in DELETION_SETTINGS or one.value != usual.get(name)
+    }
+    return {**born, **topic.config}

@@ -60,6 +60,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "retain": ("retain", "-o", "retention.bytes=1"),
     "compact": ("compact", "-o", "cleanup.policy=compact"),
     "archive": ("archive", "-o", "cleanup.policy=delete", "--to", "ARCHIVE"),
+    "restore": ("restore", "LAKE", "--to", "OTHER"),
     "cleaner": ("cleaner", "status"),
     "delete-records": ("delete-records", "t", "-p", "0", "--before", "1"),
     "mirror": ("mirror", "--to", "OTHER"),
@@ -76,7 +77,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
 }
 """A command line of each command that succeeds on the template, without its ``-d``."""
 READS_NOTHING: Final = {"warm", "schema", "completion", "completion words"}
-WITHOUT_DIRECTORY: Final = {"dump", *READS_NOTHING}
+WITHOUT_DIRECTORY: Final = {"dump", "restore", *READS_NOTHING}
 ACTS: Final = {
     *("create", "delete", "alter", "move", "append", "staged commit", "recover", "retain"),
     *("compact", "archive", "delete-records", "to-kafka", "from-kafka", "join"),
@@ -101,6 +102,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
             logs.create_topic(topic, config=settings)
             for number in range(3):
                 logs.append(topic, b"value", key=b"k", timestamp=10**12 + number)
+    copy = shutil.copytree(path, path.parent / "copy")
+    assert main(["archive", str(copy), "--to", (path.parent / "lake").as_uri()]) == 0
     return path
 
 
@@ -123,6 +126,7 @@ def words_of(name: str, data: Path) -> list[str]:
         "OTHER": str(data.parent / "other"),
         "SECOND": str(data.parent / "second"),
         "ARCHIVE": (data.parent / "archive").as_uri(),
+        "LAKE": (data.parent / "lake").as_uri(),
         "LOG": str(data / "t-0" / f"{0:020d}.log"),
     }
     return [given.get(word, word) for word in COMMANDS[name]]
@@ -142,6 +146,7 @@ class Runner:
         self._count += 1
         home = self._root / f"copy-{self._count}"
         (home / "second").mkdir(parents=True)
+        shutil.copytree(self._template.parent / "lake", home / "lake")
         return shutil.copytree(self._template, home / "data")
 
     def __call__(self, name: str, data: Path | None = None, *more: str) -> Outcome:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     Cli = Any
 
-WITHOUT_DIRECTORY = {"dump", "warm", "schema", "completion"}
+WITHOUT_DIRECTORY = {"dump", "restore", "warm", "schema", "completion"}
 SEVERAL_DIRECTORIES = {"join", "run"}
 WHOLE_TOPICS = {
     *("create", "delete", "alter"),
-    *("mirror", "spark mirror"),  # a mirror has the partitions of its source
+    *("mirror", "spark mirror", "restore"),  # a mirror has the partitions of its source
     *("spark compact", "spark verify", "spark repartition"),  # jobs over whole topics
 }
 DIFFERENT = {

@@ -54,6 +54,7 @@ from tidelog.manager.lifecycle.move_status import MoveStatus
 from tidelog.manager.metrics.health import OfflineDirectory
 from tidelog.manager.mirror import MirroredPartition
 from tidelog.manager.recovered_log import RecoveredLog
+from tidelog.manager.restore import RestoredPartition
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.readonly.replayed_transactions import OpenTransaction
 from tidelog.spark.jobs.repartitioned import Repartitioned
@@ -448,6 +449,14 @@ _OUTPUTS: Final = {
             copiedBytes="Size of their `.log` files, in bytes.",
             swept="Objects that were deleted.",
             missing=MISSING,
+        ),
+    ),
+    "restore": _output(
+        row(RestoredPartition),
+        counts(
+            partitions=PARTITIONS,
+            segments="Segments that were restored.",
+            sizeBytes="Size of their `.log` files, in bytes.",
         ),
     ),
     "cleaner status": _output(

@@ -1,0 +1,229 @@
+"""Makes a data directory of an archive: its files are those of the log that was archived.
+
+Nothing is at the target before all is: it is made beside it, and renamed. What was restored before
+an interruption is kept, as far as it has the right checksum. Kafka has no such tool.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+from tidelog.archive.archive_files import SCAN_BYTES, Place, files_of
+from tidelog.codec.checkpoint_file import replace_file, write_checkpoint
+from tidelog.codec.crc32c import crc32c
+from tidelog.codec.shown_rows import LogEnd, LogStart, PartitionNumber, TopicName
+from tidelog.codec.uuid_text import format_uuid
+from tidelog.datadir.catalogue import Catalogue, Topic, write_catalogue
+from tidelog.datadir.metadata_files import (
+    META_PROPERTIES_FILE,
+    MetaProperties,
+    read_meta_properties,
+    write_meta_properties,
+)
+from tidelog.datadir.offset_checkpoints import (
+    HIGH_WATERMARK_FILE,
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+)
+from tidelog.datadir.partition_directories import random_id
+from tidelog.errors import CorruptArchive, InvalidArgument
+from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadata
+from tidelog.manager.directories.log_dir import make_directories
+from tidelog.readonly.read_files import storage_errors
+from tidelog.segment.filenames import log_directory_name, log_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from random import Random
+    from uuid import UUID
+
+    from tidelog.archive.archived_partitions import ArchivedPartition
+    from tidelog.archive.deltas import Entry
+    from tidelog.env.files import FileSystem
+    from tidelog.env.scheduler import Scheduler
+    from tidelog.store.objects import Objects
+
+AT_ONCE: Final = 4
+"""Partitions that are restored side by side."""
+BESIDE: Final = ".restoring"
+"""What follows the target's name while it is made."""
+_MARK: Final = "tidelog.restoring"
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredPartition:
+    """One partition."""
+
+    topic: TopicName
+    partition: PartitionNumber
+    log_start_offset: LogStart
+    log_end_offset: LogEnd
+    segments: Annotated[int, "Segments that were restored."]
+    size_bytes: Annotated[int, "Size of their `.log` files, in bytes."]
+
+
+class RestoredTopic(NamedTuple):
+    """A topic as it is to be: its id, settings and birth values, and its partitions."""
+
+    name: str
+    topic_id: UUID
+    config: Mapping[str, str]
+    birth: Mapping[str, str]
+    partitions: Mapping[int, ArchivedPartition]
+
+
+def restore(
+    store: Objects,
+    topics: Sequence[RestoredTopic],
+    target: str,
+    *,
+    fs: FileSystem,
+    rng: Random,
+    scheduler: Scheduler,
+    on_bytes: Callable[[int], None] = lambda _: None,
+) -> list[RestoredPartition]:
+    """Make a data directory at ``target`` that holds these topics; return what was restored.
+
+    Args:
+        store: the archive.
+        topics: what is restored of it.
+        target: an absolute path, at which there is nothing, or an empty directory.
+        fs: the disk.
+        rng: makes ids.
+        scheduler: runs several partitions side by side.
+        on_bytes: called with bytes of ``.log`` files as they are written, on any thread.
+
+    Raises:
+        InvalidArgument: there is something at the target, or in its place beside it.
+        CorruptArchive: an object is gone, or has another checksum than the archive says.
+        StoreError: the store failed; call it again.
+        KafkaStorageError: the disk failed, or is full; call it again.
+    """
+    with storage_errors(target):
+        if fs.exists(target) and (not fs.stat(target).is_directory or fs.list(target)):
+            raise InvalidArgument(f"there is something at {target}: name a path with nothing")
+        beside = _begun(fs, target + BESIDE, store.name, rng)
+        write = _Restoration(fs, store, on_bytes).partition
+        tasks = [
+            partial(write, topic, number, beside)
+            for topic in topics
+            for number in sorted(topic.partitions)
+        ]
+        done = scheduler.run_all("tidelog-restore", tasks, AT_ONCE)
+        _describe(fs, beside, topics)
+        # Only now: a part of a topic would pass for all of it.
+        fs.rename(beside, target)
+        fs.sync_directory(os.path.dirname(target))
+        # Last: without it nobody would know whose the directory beside the target is.
+        fs.delete(os.path.join(target, _MARK))
+    return done
+
+
+def _begun(fs: FileSystem, path: str, uri: str, rng: Random) -> str:
+    """Make the directory beside the target, or continue with that of an earlier call."""
+    mark, meta = os.path.join(path, _MARK), os.path.join(path, META_PROPERTIES_FILE)
+    make_directories(fs, path)
+    if all(name.startswith(_MARK) for name in fs.list(path)):
+        replace_file(fs, mark, uri.encode())
+    elif not fs.exists(mark) or fs.read(mark) != uri.encode():
+        raise InvalidArgument(f"{path} is not of this archive: remove it, or name another target")
+    if not fs.exists(meta):
+        made = MetaProperties(cluster_id=format_uuid(random_id(rng)), node_id=1)
+        write_meta_properties(fs, meta, made.with_directory_id(random_id(rng)))
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class _Restoration:
+    """Writes the logs; see ``restore``."""
+
+    fs: FileSystem
+    store: Objects
+    on_bytes: Callable[[int], None]
+
+    def partition(self, topic: RestoredTopic, number: int, data_dir: str) -> RestoredPartition:
+        """Write the files of a partition, durably."""
+        fs, one = self.fs, topic.partitions[number]
+        directory = os.path.join(data_dir, log_directory_name(topic.name, number))
+        make_directories(fs, directory)
+        entries = {log_file(directory, entry.base_offset): entry for entry in one.state.entries}
+        for name, place in files_of(one).items():
+            path = os.path.join(directory, name)
+            if isinstance(place, bytes):
+                data = pack_partition_metadata(topic.topic_id)
+                replace_file(fs, path, data if name == PARTITION_METADATA_FILE else place)
+            elif path in entries:
+                self._log(path, place, entries[path])
+            else:
+                ranges = [(place.start, place.end)] if place.size_bytes else []
+                replace_file(fs, path, b"".join(self.store.get_ranges(place.name, ranges)))
+        fs.sync_directory(directory)
+        sizes = [entry.size_bytes for entry in entries.values()]
+        offsets = one.state.start, one.state.end
+        return RestoredPartition(topic.name, number, *offsets, len(sizes), sum(sizes))
+
+    def _log(self, path: str, place: Place, entry: Entry) -> None:
+        """Write a ``.log`` file; leave one that has the right bytes already."""
+        fs, starts = self.fs, range(0, entry.size_bytes, SCAN_BYTES)
+        if fs.exists(path) and fs.stat(path).size_bytes == entry.size_bytes:
+            with closing(fs.open(path)) as file:
+                if _checksum(file.pread(SCAN_BYTES, at) for at in starts) == entry.crc32c:
+                    self.on_bytes(entry.size_bytes)
+                    return
+        checksum = 0
+        with closing(fs.open(path, "w")) as file:
+            file.truncate(0)
+            for at in starts:
+                end = min(at + SCAN_BYTES, entry.size_bytes)
+                bounds = place.start + at, place.start + end
+                (piece,) = self.store.get_ranges(place.name, [bounds])
+                file.pwrite(piece, at)
+                checksum = crc32c(piece, checksum)
+                self.on_bytes(len(piece))
+            file.sync()
+        if checksum != entry.crc32c:
+            raise CorruptArchive(f"{place.name} has other bytes than were archived")
+
+
+def _checksum(pieces: Iterable[bytes]) -> int:
+    checksum = 0
+    for piece in pieces:
+        checksum = crc32c(piece, checksum)
+    return checksum
+
+
+def _describe(fs: FileSystem, path: str, topics: Sequence[RestoredTopic]) -> None:
+    """Write what is about all logs: where they start and end, and the catalogue."""
+    meta = read_meta_properties(fs, os.path.join(path, META_PROPERTIES_FILE))
+    assert meta is not None
+    assert meta.directory_id is not None
+    states = {
+        (topic.name, number): one.state
+        for topic in topics
+        for number, one in topic.partitions.items()
+    }
+    ends = {key: state.end for key, state in states.items()}
+    starts = {
+        key: state.start
+        for key, state in states.items()
+        if state.entries and state.start > state.entries[0].base_offset
+    }
+    # Without the first one, the next opening would read every segment again.
+    write_checkpoint(fs, os.path.join(path, RECOVERY_POINT_FILE), ends)
+    write_checkpoint(fs, os.path.join(path, HIGH_WATERMARK_FILE), ends)
+    write_checkpoint(fs, os.path.join(path, LOG_START_OFFSET_FILE), starts)
+    known = [
+        Topic(
+            topic.name,
+            topic.topic_id,
+            dict.fromkeys(topic.partitions, meta.directory_id),
+            topic.config,
+            birth=topic.birth,
+        )
+        for topic in topics
+    ]
+    write_catalogue(fs, path, Catalogue().with_topics(known))

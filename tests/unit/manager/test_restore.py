@@ -1,0 +1,190 @@
+"""A data directory is made of an archive, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.machinery.archives import files_with
+from tests.machinery.object_model import ObjectModel
+
+import tidelog
+from tidelog.archive.open_archives import archive_at
+from tidelog.cli.main import main
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import CorruptArchive, InvalidArgument, KafkaStorageError
+from tidelog.manager.archiving import ArchiveTerms, archive_log
+from tidelog.manager.restore import BESIDE, RestoredPartition, RestoredTopic, restore
+from tidelog.segment.filenames import TopicPartition
+from tidelog.testing.crash_files import CrashFileSystem
+from tidelog.testing.faults import PowerCut
+from tidelog.testing.manual_time import ManualClock, ManualScheduler
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import Enumerated
+
+    from tidelog.env.files import FileSystem
+
+URI = "s3://lake/restored"
+TARGET = "/disk/back"
+SETTINGS = {"retention.ms": "-1", "internal.segment.bytes": "800"}
+
+
+@pytest.fixture
+def store() -> ObjectModel:
+    found = ObjectModel(Random(3))
+    files_with(found, URI)
+    return found
+
+
+@pytest.fixture
+def data(tmp_path: Path, store: ObjectModel) -> Path:
+    """A directory whose topics are archived: two partitions, one of them from offset 7 on."""
+    path = tmp_path / "data"
+    with tidelog.open(path) as logs:
+        logs.create_topic("t", 2, config=SETTINGS)
+        for number in range(60):
+            logs.append("t", b"%d" % number * 30, partition=number % 2)
+        logs.delete_records("t", 1, 7)
+        for number in range(2):
+            archive_log(logs.manager, TopicPartition("t", number), store, ArchiveTerms())
+    return path
+
+
+def topics_of(uri: str = URI) -> list[RestoredTopic]:
+    found = archive_at(uri).all()
+    parts = {one.number: one for one in found.values()}
+    first = parts[0]
+    return [RestoredTopic("t", first.topic_id, SETTINGS, {}, parts)]
+
+
+def restored(
+    fs: FileSystem, store: ObjectModel, target: str = TARGET, **how: Any
+) -> list[RestoredPartition]:
+    scheduler = ManualScheduler(ManualClock())
+    return restore(store, topics_of(), target, fs=fs, rng=Random(1), scheduler=scheduler, **how)
+
+
+def test_the_files_are_those_that_were_archived(
+    data: Path, store: ObjectModel, tmp_path: Path
+) -> None:
+    """Byte for byte; the log starts and ends where the archive does, and takes appends."""
+    back, seen = tmp_path / "back", list[int]()
+    done = restored(SYSTEM_FILES, store, str(back), on_bytes=seen.append)
+
+    for number, one in enumerate(done):
+        logs = sorted((data / f"t-{number}").glob("*.log"))[:-1]
+        copies = sorted((back / f"t-{number}").glob("*.log"))
+        assert [path.name for path in copies[:-1]] == [path.name for path in logs]
+        for path, copy in zip(logs, copies, strict=False):
+            assert copy.read_bytes() == path.read_bytes()
+            for suffix in (".index", ".timeindex", ".snapshot"):
+                beside = path.with_suffix(suffix)
+                if beside.exists() and suffix != ".snapshot":
+                    assert copy.with_suffix(suffix).read_bytes() == beside.read_bytes()
+        assert copies[-1].stat().st_size == 0
+        assert one.size_bytes == sum(path.stat().st_size for path in logs)
+        assert one.segments == len(logs)
+    assert sum(seen) == sum(one.size_bytes for one in done)
+    assert [one.log_start_offset for one in done] == [0, 7]
+    assert not (tmp_path / f"back{BESIDE}").exists()
+    assert main(["verify", str(back), "-q"]) == 0
+    with tidelog.open(back) as opened, tidelog.open(data) as origin:
+        for number, one in enumerate(done):
+            found = list(opened.read("t", number))
+            assert found == [
+                record for record in origin.read("t", number) if record.offset < one.log_end_offset
+            ]
+            assert opened.append("t", b"next", partition=number).offset == one.log_end_offset
+
+
+@pytest.mark.usefixtures("data")
+def test_nothing_is_at_the_target_before_all_is(store: ObjectModel, enumerated: Enumerated) -> None:
+    """With a power cut at each operation; the next call completes it, and fetches less."""
+    cuts = 0
+    while True:
+        fs = CrashFileSystem(cuts, clock=ManualClock())
+        fs.make_directory("/disk")
+        fs.sync_directory("/")
+        fs.crash_after(cuts)
+        try:
+            restored(fs, store)
+        except PowerCut:
+            fs.power_cut()
+        else:
+            break
+        if not fs.exists(TARGET):
+            restored(fs, store)
+        assert "tidelog.topics.json" in fs.list(TARGET)
+        cuts += 1
+    enumerated("power cuts", cuts, at_least=30)
+
+
+@pytest.mark.usefixtures("data")
+def test_what_is_there_is_left_alone(store: ObjectModel) -> None:
+    """At the target, and beside it where another archive, or somebody else, has begun."""
+    fs = CrashFileSystem(0, clock=ManualClock())
+    for path in ("/disk", TARGET):
+        fs.make_directory(path)
+    fs.write(f"{TARGET}/mine", b"1")
+    with pytest.raises(InvalidArgument, match="there is something at /disk/back"):
+        restored(fs, store)
+    fs.delete(f"{TARGET}/mine")
+    fs.make_directory(TARGET + BESIDE)
+    fs.write(f"{TARGET}{BESIDE}/mine", b"1")
+    with pytest.raises(InvalidArgument, match=r"/disk/back.restoring is not of this archive"):
+        restored(fs, store)
+    assert fs.list(TARGET + BESIDE) == ["mine"]
+    fs.delete(f"{TARGET}{BESIDE}/mine")
+    fs.delete_directory(TARGET + BESIDE)
+    assert len(restored(fs, store)) == 2
+
+
+@pytest.mark.usefixtures("data")
+def test_damage_and_a_full_disk_are_errors(store: ObjectModel) -> None:
+    """Of the object, and of the disk; what was restored before is kept for the next call."""
+    fs = CrashFileSystem(0, clock=ManualClock())
+    fs.make_directory("/disk")
+    (name, *_) = sorted(name for name in store.objects if "/1/s/" in name)
+    sound = store.objects[name]
+    store.objects[name] = sound[:80] + bytes([sound[80] ^ 1]) + sound[81:]
+    with pytest.raises(CorruptArchive, match="has other bytes than were archived"):
+        restored(fs, store)
+    store.objects[name] = sound
+    fs.set_free_bytes(100)
+    with pytest.raises(KafkaStorageError):
+        restored(fs, store)
+    fs.set_free_bytes(1 << 30)
+    assert len(restored(fs, store)) == 2
+    assert not fs.exists(TARGET + BESIDE)
+
+
+def test_the_command_makes_new_topics_or_continues_the_archive(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A new topic has another id and is not archived; a continued one is what it was."""
+    data, lake = tmp_path / "data", (tmp_path / "lake").as_uri()
+    archived = {**SETTINGS, "remote.storage.enable": "true"}
+    with tidelog.open(data) as logs:
+        topic_id = logs.create_topic("t", config=archived).topic_id
+        logs.append_all("t", [b"%d" % number * 30 for number in range(60)])
+        for number in range(60):
+            logs.append("t", b"%d" % number * 30)
+    assert main(["archive", str(data), "--to", lake]) == 0
+    assert main(["restore", lake, "--to", str(tmp_path / "new")]) == 0
+    assert main(["restore", lake, "t", "--to", str(tmp_path / "same"), "--keep-ids"]) == 0
+    assert main(["restore", str(data), "--to", str(tmp_path / "x")]) == 2
+    assert "is not the URI of an archive: tidelog mirror" in capsys.readouterr().err
+    new, same = (tidelog.open_directory_read_only(tmp_path / one) for one in ("new", "same"))
+
+    assert new.topic("t").topic_id != topic_id == same.topic("t").topic_id
+    assert new.topic("t").config["retention.ms"] == same.topic("t").config["retention.ms"] == "-1"
+    assert "remote.storage.enable" not in new.topic("t").config
+    assert same.topic("t").config["remote.storage.enable"] == "true"
+    assert main(["archive", str(tmp_path / "same"), "--to", lake]) == 3
+    assert main(["archive", str(tmp_path / "same"), "--to", lake, "--continue"]) == 0
+    assert os.listdir(tmp_path / "same" / "t-0")
