@@ -64,11 +64,16 @@ test: lint ## lint and the tests that need neither Kafka nor patience; what .ci/
 		-o tmp_path_retention_count=1 -m "$(FAST)"
 
 test-all: WORKERS = 3
-test-all: lint peer $(VENV)/flights/.downloaded .venvs/pages/.installed ## every test, also against Kafka; resumes where it was stopped; SCALE=10: a night
+test-all: lint peer $(VENV)/flights/.downloaded .venvs/pages/.installed .venvs/moto/.installed ## every test, also against Kafka; resumes where it was stopped; SCALE=10: a night
 	@$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --resume .test-all tests
 	@NUMBA_BOUNDSCHECK=1 $(PYTEST) -q tests/unit/kernels
 	@PYTHONPATH=$(CURDIR)/.venvs/pages TIDELOG_ALL_BLOCKS=1 $(PYTEST) -q -n 2 tests/docs/test_pages.py -k "analyst or recipes"
 	@PYTHONPATH=$(CURDIR)/.venvs/pages $(PYTEST) -q -n 2 tests/golden/test_table_tools.py tests/unit/arrow/writing
+
+.venvs/moto/.installed: tests/conformance/store/requirements.txt
+	@$(PYTHON) -m venv .venvs/moto
+	@.venvs/moto/bin/python -m pip install -q --disable-pip-version-check -r $<
+	@touch $@
 
 .venvs/pages/.installed: tests/docs/requirements.txt | $(STAMP)
 	@rm -rf $(@D)
@@ -98,11 +103,11 @@ soak: $(STAMP) ## service, stream and appends killed at random for an hour, all 
 bench: $(STAMP) ## every benchmark, one after the other
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-peer: .peer/.installed ## Apache Kafka 4.3.1 and Spark's Kafka connector into .peer, for tests (Maven)
+peer: .peer/.installed ## Apache Kafka 4.3.1, Spark's Kafka connector and S3Proxy into .peer, for tests (Maven)
 
 .peer/.installed: peer/pom.xml
 	@mvn -v >/dev/null 2>&1 || { echo "make peer needs Maven and a JDK (17 or later)"; exit 1; }
-	@for lib in kafka spark-connector; do \
+	@for lib in kafka spark-connector s3proxy; do \
 		mvn -q -B -f peer/pom.xml -P $$lib dependency:copy-dependencies \
 			-DoutputDirectory=$(CURDIR)/.peer/$$lib -DincludeScope=runtime || exit 1; done
 	@touch $@

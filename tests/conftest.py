@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import pytest
 from hypothesis import settings
 from tests.machinery.scale import scaled
+from tests.machinery.store_servers import MOTO, S3PROXY, moto, s3proxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -85,6 +86,24 @@ def kernels() -> Iterator[None]:
     gate.force(None)
     if not is_there:
         pytest.skip("numba is not installed")
+
+
+@pytest.fixture(scope="session")
+def moto_endpoint() -> Iterator[str]:
+    """A server of moto for all tests of this process."""
+    if not MOTO.exists():
+        pytest.skip("make .venvs/moto/.installed")
+    with moto() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="session")
+def s3proxy_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of S3Proxy for all tests of this process."""
+    if not S3PROXY.exists():
+        pytest.skip("make peer")
+    with s3proxy(tmp_path_factory.mktemp("s3proxy")) as endpoint:
+        yield endpoint
 
 
 @pytest.fixture

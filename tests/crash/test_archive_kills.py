@@ -101,10 +101,47 @@ def test_killed_archives_lose_nothing_and_copy_nothing_twice(
     enumerated("processes killed", killed, at_least=KILLS // 3)
 
 
-def check_beginning(data: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "endpoint", ["moto_endpoint", pytest.param("s3proxy_endpoint", marks=pytest.mark.compat)]
+)
+def test_servers_of_others_lose_nothing_either(
+    endpoint: str,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    enumerated: Enumerated,
+) -> None:
+    """The command is killed at any moment, and then runs to its end."""
+    rng, data, killed = Random(7), tmp_path / "data", 0
+    found, lake = request.getfixturevalue(endpoint), f"s3://{BUCKET}/{endpoint}"
+    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": found}.items():
+        monkeypatch.setenv(name, value)
+    words = [sys.executable, "-m", "tidelog", "archive", "-d", str(data), "--to", lake]
+    for _ in range(KILLS // 2):
+        append(data, rng, rng.randint(5, 60))
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            try:
+                process.communicate(timeout=rng.uniform(0.4, 1.5))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                killed += 1
+        check_beginning(data, lake)
+    assert subprocess.run(words, check=False, capture_output=True).returncode == 0
+    check_beginning(data, lake)
+    topic = tidelog.open_directory_read_only(data).topic("t")
+    assert topic.topic_id is not None
+    for partition in topic.partitions:
+        state = Chain(ObjectStore(lake), topic.topic_id, partition, Random(0)).read()
+        bases = sorted(int(path.stem) for path in (data / f"t-{partition}").glob("*.log"))
+        assert [entry.base_offset for entry in state.entries] == bases[:-1]
+    enumerated("processes killed", killed, at_least=KILLS // 6)
+
+
+def check_beginning(data: Path, lake: str = LAKE) -> None:
     """Compare what the archive holds with the beginning of the log."""
     try:
-        archive = tidelog.open_directory_read_only(LAKE)
+        archive = tidelog.open_directory_read_only(lake)
     except InvalidArgument:
         return  # nothing was committed yet
     log = tidelog.open_directory_read_only(data)

@@ -1,4 +1,4 @@
-"""Stores that tests use: a directory, and a server that speaks S3's protocol."""
+"""Stores that tests use: a directory, and servers that speak S3's protocol, our own and others."""
 
 from __future__ import annotations
 
@@ -41,10 +41,24 @@ def s3(server: ObjectServer) -> ObjectStore:
     return ObjectStore(f"s3://{BUCKET}/some/prefix", server.options | times)
 
 
-@pytest.fixture(params=["file", "s3"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+@pytest.fixture(
+    params=[
+        "file",
+        "s3",
+        pytest.param("moto_endpoint", marks=pytest.mark.slow),
+        pytest.param("s3proxy_endpoint", marks=[pytest.mark.slow, pytest.mark.compat]),
+    ]
+)
+def store(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> ObjectStore:
     """A prefix on each kind of store."""
     if request.param == "file":
         return ObjectStore(f"{tmp_path.as_uri()}/the%20store")
-    found: ObjectStore = request.getfixturevalue("s3")
-    return found
+    found = request.getfixturevalue(request.param)
+    if isinstance(found, ObjectStore):
+        return found
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    options = {"endpoint": found, "allow_http": "true", "region": "us-east-1"}
+    return ObjectStore(f"s3://{BUCKET}/{tmp_path.name}", options)
