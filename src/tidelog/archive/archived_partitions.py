@@ -119,6 +119,15 @@ class ArchivedPartitions:
                     self._states[part] = known
         return ArchivedPartition(*part, known)
 
+    def now_among(self, part: tuple[UUID, int], beside: Sequence[tuple[UUID, int]]) -> ChainState:
+        """Return the state of a partition now.
+
+        ``beside`` are others that will be asked for soon: at first all are read side by side.
+        """
+        if part not in self._states and len(beside) > 1:
+            _each(self.now, beside)
+        return self.now(part).state
+
     def _named(self, topic_id: UUID) -> tuple[UUID, str]:
         """Return a topic's name, which the first version of any of its partitions says."""
         if topic_id not in self._topics:

@@ -44,6 +44,7 @@ class JoinedFiles(FilesToRead):
         directory: the partition's.
         archive: the archive.
         part: topic id and number of the partition.
+        beside: those of partitions that may be read next.
         claim: what the file beside the log says of it.
 
     Raises what ``Chain.read`` and ``Objects`` raise; CorruptArchive where the archive does not fit
@@ -57,11 +58,14 @@ class JoinedFiles(FilesToRead):
         archive: ArchivedPartitions,
         part: tuple[UUID, int],
         claim: ClaimFile,
+        *,
+        beside: Sequence[tuple[UUID, int]] = (),
     ) -> None:
         self._below: Final = below
         self._directory: Final = directory
         self._archive: Final = archive
         self._part: Final = part
+        self._beside: Final = beside
         assert claim.archive is not None
         self._known: Final = claim.archive
         self._digests: Final = claim.digests
@@ -159,7 +163,7 @@ class JoinedFiles(FilesToRead):
         first = self._first if bases else None
         state = self._state
         if state is None or first is None or state.end < first:
-            state = self._state = self._archive.now(self._part).state
+            state = self._state = self._archive.now_among(self._part, self._beside)
         entries = self._entries_before(state, first)
         topic_id, number = self._part
         self._epochs = epochs_of(entries)

@@ -451,6 +451,14 @@ class Log(ReadableLog):
             limits = config or self.config
             return retention_pass.delete_old_segments_locked(self._state, now, limits)
 
+    def delete_archived(self, end_offset: int) -> list[DeletedSegment]:
+        """Delete from the disk the archived segments below an offset; return them.
+
+        They stay in the log. A segment that is not known to be archived stays on the disk, too.
+        """
+        with self._state.notices, self._state.lock, self._state.changing("deleting old segments"):
+            return retention_pass.delete_archived_locked(self._state, end_offset)
+
     def delete_segments_below_start(self) -> list[DeletedSegment]:
         """Delete the segments that ``delete_records`` has emptied; return them."""
         with self._state.notices, self._state.lock, self._state.changing("deleting old segments"):

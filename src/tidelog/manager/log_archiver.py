@@ -79,29 +79,18 @@ class LogArchiver:
         self._copier: Final = Copier(
             machine.fs, store, OpenLog(log, topic, number), machine.rng, follows_start=True
         )
-        self._swept_ms = 0
+        self._swept_ms = self._archived_bytes = self._archived_segments = 0
 
-    @property
-    def waiting_bytes(self) -> int:
-        """Bytes of closed segments that are not archived."""
-        segments = self.log.segments.all[:-1]
-        return sum(one.size_bytes for one in segments if one.base_offset >= self._copier.state.end)
-
-    @property
-    def waiting_segments(self) -> int:
-        """Number of closed segments that are not archived."""
-        segments = self.log.segments.all[:-1]
-        return sum(one.base_offset >= self._copier.state.end for one in segments)
-
-    @property
-    def archived_bytes(self) -> int:
-        """Bytes of the ``.log`` files in the archive."""
-        return sum(entry.size_bytes for entry in self._copier.state.entries)
-
-    @property
-    def archived_segments(self) -> int:
-        """Number of segments in the archive."""
-        return len(self._copier.state.entries)
+    def sizes(self) -> dict[str, int]:
+        """Return how much is archived as of the last look, and waits now, by Kafka's names."""
+        end = self._copier.state.end
+        waiting = [one.size_bytes for one in self.log.segments.all[:-1] if one.base_offset >= end]
+        return {
+            "RemoteCopyLagBytes": sum(waiting),
+            "RemoteCopyLagSegments": len(waiting),
+            "RemoteLogSizeBytes": self._archived_bytes,
+            "RemoteLogMetadataCount": self._archived_segments,
+        }
 
     @property
     def waiting_since(self) -> int | None:
@@ -163,6 +152,8 @@ class LogArchiver:
         # Durable first: a start that finds it knows that the log begins in the archive, also where
         # retention has deleted here what is there.
         self._copier.remember(KnownArchive(self._store.name, state.start, state.end))
+        self._archived_bytes = sum(entry.size_bytes for entry in state.entries)
+        self._archived_segments = len(state.entries)
         archived = ArchivedOffsets(state.start, state.end, self._copier.equal_end())
         self.log.note_archived(archived)
 

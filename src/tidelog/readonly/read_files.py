@@ -165,7 +165,9 @@ class ReadFiles:
             claim = read_claim(self._below, claim_file(data_dir, *part))
         if claim.archive is not None:
             archive = archive_at(claim.archive.uri)
-            self._joined[directory] = JoinedFiles(self._below, directory, archive, part, claim)
+            beside = [one for one in self._claims[data_dir] if one[0] == topic_id]
+            files = JoinedFiles(self._below, directory, archive, part, claim, beside=beside)
+            self._joined[directory] = files
 
     @property
     def descriptors(self) -> DescriptorBudget:

@@ -53,12 +53,13 @@ _COUNTS: Final = (
 
 
 class _Claim(NamedTuple):
-    """A file that says that a log continues an archive."""
+    """The file of a log that has an archive; ``part``: topic id and partition."""
 
     data_dir: str
-    topic_id: UUID
-    partition: int
-    is_deleted: bool
+    part: tuple[UUID, int]
+
+    def __str__(self) -> str:
+        return f"{self.part[0]}-{self.part[1]}"
 
 
 class Archiving:
@@ -89,7 +90,7 @@ class Archiving:
         self._should_stop: Final = should_stop
         self._store: Final = store or ObjectStore(config().tidelog_archive_uri)
         self._archivers: dict[TopicPartition, LogArchiver] = {}
-        self._reasons: dict[object, str] = {}
+        self._reasons: dict[TopicPartition | _Claim, str] = {}
         """Why the last pass over a log, or over a claim, failed."""
         self._lock = Lock()
         self._counts: dict[tuple[str, str], int] = {}
@@ -104,36 +105,32 @@ class Archiving:
         threads = self._config().remote_log_manager_copier_thread_pool_size
         self._machine.scheduler.run_all("tidelog-archive", tasks, threads)
         ids = {(log.topic_id, key.partition): key for key, log in logs.items()}
-        for claim in list(self._claims()):
-            of = ids.get((claim.topic_id, claim.partition))
-            if of not in wanted:
-                self._try(claim, partial(self._settle, claim, of))
+        found = {claim: ids.get(claim.part) for claim in self._claims()}
+        settled = {claim: of for claim, of in found.items() if of not in wanted}
+        for claim, of in settled.items():
+            self._try(claim, partial(self._settle, claim, of))
+        for what in self._reasons.keys() - wanted.keys() - settled.keys():
+            del self._reasons[what]
 
     def metrics(self) -> Iterator[Metric]:
         """Yield how far the archives are, and what was done since the start."""
         gauges: dict[tuple[str, str], int] = {}
-        oldest: int | None = None
-        archivers = {key.topic: [] for key in self._archivers}  # type: dict[str, list[LogArchiver]]
-        for key, one in self._archivers.copy().items():
-            archivers.setdefault(key.topic, []).append(one)
-        for topic, several in archivers.items():
-            gauges["RemoteCopyLagBytes", topic] = sum(one.waiting_bytes for one in several)
-            gauges["RemoteCopyLagSegments", topic] = sum(one.waiting_segments for one in several)
-            gauges["RemoteLogSizeBytes", topic] = sum(one.archived_bytes for one in several)
-            gauges["RemoteLogMetadataCount", topic] = sum(one.archived_segments for one in several)
-            for since in (one.waiting_since for one in several):
-                if since is not None:
-                    oldest = since if oldest is None else min(oldest, since)
+        waiting: list[int] = []
+        for key, one in sorted(self._archivers.copy().items()):
+            for name, value in one.sizes().items():
+                gauges[name, key.topic] = gauges.get((name, key.topic), 0) + value
+            since = one.waiting_since
+            waiting += [] if since is None else [since]
         with self._lock:
             counts = dict(self._counts)
         for values, kind in ((gauges, "gauge"), (counts, "counter")):
             for (name, topic), value in sorted(values.items()):
                 yield Metric(_GROUP, _TYPE, name, (("topic", topic),), value, kind)
-        age_ms = 0 if oldest is None else max(self._machine.clock.now_ms() - oldest, 0)
+        age_ms = max(self._machine.clock.now_ms() - min(waiting), 0) if waiting else 0
         yield Metric("tidelog", "Archive", "OldestWaitingAgeMs", (), age_ms)
         yield Metric("tidelog", "Archive", "FailedLogsCount", (), len(self._reasons))
 
-    def _try(self, what: object, task: Callable[[], None]) -> None:
+    def _try(self, what: TopicPartition | _Claim, task: Callable[[], None]) -> None:
         """Run a task; log why it fails, each reason once, and when it works again."""
         if self._should_stop():
             return
@@ -146,13 +143,13 @@ class Archiving:
             if self._reasons.get(what) != reason:
                 passes = isinstance(error, StoreUnavailable | ArchiveOvertaken)
                 level = logging.WARNING if passes else logging.ERROR
-                _log.log(level, "archive-failed log=%s reason=%s", _name(what), reason)
+                _log.log(level, "archive-failed log=%s reason=%s", what, reason)
             self._reasons[what] = reason
             if not isinstance(what, _Claim):
-                self._count(what.topic, "RemoteCopyErrorsPerSec", 1)  # type: ignore[attr-defined]  # a partition
+                self._count(what.topic, "RemoteCopyErrorsPerSec", 1)
         else:
             if self._reasons.pop(what, None) is not None:
-                _log.info("archive-works-again log=%s", _name(what))
+                _log.info("archive-works-again log=%s", what)
 
     def _archive(self, key: TopicPartition) -> None:
         with self._cleaning.exclusive(key) as check:
@@ -195,34 +192,30 @@ class Archiving:
     # What is archived no longer
 
     def _claims(self) -> Iterator[_Claim]:
-        """Yield the claims of logs that continue an archive, of this store."""
-        fs, uri = self._machine.fs, self._store.name
+        """Yield the claims of all logs; what they say is read by ``_settle``."""
         for path, names in self._log_dirs.listed():
-            for topic_id, number in claims_among(names):
-                try:
-                    known = read_claim(fs, claim_file(path, topic_id, number))
-                except (KafkaStorageError, OSError) as error:
-                    _log.warning("claim-unreadable directory=%s reason=%s", path, error)
-                    continue
-                if known.archive is not None and known.archive.uri == uri:
-                    yield _Claim(path, topic_id, number, known.is_deleted)
+            for part in claims_among(names):
+                yield _Claim(path, part)
 
     def _settle(self, claim: _Claim, key: TopicPartition | None) -> None:
         """End what a claim is about, if its topic is deleted or archived no longer."""
+        fs = self._machine.fs
+        known = read_claim(fs, claim_file(claim.data_dir, *claim.part))
+        if known.archive is None or known.archive.uri != self._store.name:
+            return
         if key is not None:
-            with self._cleaning.exclusive(key):
-                log = self._registry.served(key).log
-                if parent_of(log) != claim.data_dir or log.config.remote_storage_enable:
-                    return
-                topic = self._topics.get(key.topic)
-                archiver = LogArchiver(self._machine, self._store, log, topic, key.partition)
-                self._report(key, archiver.disable())
-                _log.info("archive-disabled topic=%s partition=%d", *key)
-        elif claim.is_deleted:
-            fs, part = self._machine.fs, (claim.topic_id, claim.partition)
-            if end_archive(fs, self._store, claim.data_dir, part, self._machine.rng):
-                _log.info("archive-ended log=%s", _name(claim))
+            self._disable(key, claim.data_dir)
+        elif known.is_deleted:
+            rng = self._machine.rng
+            if end_archive(fs, self._store, claim.data_dir, claim.part, rng):
+                _log.info("archive-ended log=%s", claim)
 
-
-def _name(what: object) -> str:
-    return f"{what.topic_id}-{what.partition}" if isinstance(what, _Claim) else str(what)
+    def _disable(self, key: TopicPartition, data_dir: str) -> None:
+        with self._cleaning.exclusive(key):
+            log = self._registry.served(key).log
+            if parent_of(log) != data_dir or log.config.remote_storage_enable:
+                return
+            topic = self._topics.get(key.topic)
+            archiver = LogArchiver(self._machine, self._store, log, topic, key.partition)
+            self._report(key, archiver.disable())
+            _log.info("archive-disabled topic=%s partition=%d", *key)

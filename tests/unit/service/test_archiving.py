@@ -18,6 +18,7 @@ from tidelog.archive.deltas import Claim
 from tidelog.archive.segment_object import SegmentObject
 from tidelog.embedded.logs import Logs
 from tidelog.errors import CleaningAborted, CorruptArchive, OffsetOutOfRange
+from tidelog.explain.plans.disk_share_plan import plan_disk_share
 from tidelog.explain.plans.retention_plan import plan_retention
 from tidelog.log.retention.retention_rules import Rule
 from tidelog.manager.archiving import ArchiveTerms, archive_log
@@ -285,7 +286,7 @@ def test_a_plan_says_what_the_disk_gives_up(store: Timed) -> None:
         store.chance = 0
         plan = planned(home, manager)
         assert not plan.deleted
-        waits = "the archive, which does not have it yet"
+        waits = "the archive, which is not known to have it"
         assert {one.held_by for one in plan.kept} == {waits}
         archive(manager)
         plan = planned(home, manager)
@@ -494,3 +495,62 @@ def test_an_object_that_is_gone_was_removed_or_is_damage(store: Timed, place: st
             with pytest.raises(OffsetOutOfRange):
                 list(log.records(0, 18))
             assert next(log.records(None, 18)).offset == second.base_offset
+
+
+@pytest.mark.usefixtures("store")
+def test_the_share_of_the_disk_gives_up_what_is_archived() -> None:
+    """The log keeps it; what no archive has stays, and the disk has to hold it."""
+    home = ManagerHome()
+    settings = {"remote.storage.enable": "true", "retention.ms": "-1"}
+    with service(home, tidelog_retention_disk_percent=1) as manager:
+        manager.create_topic("t", config=settings)
+        append(manager, 20)
+        home.fs.set_free_bytes(100)
+        assert manager.tasks.cleanup_logs() == 0
+        home.fs.set_free_bytes(None)
+        archive(manager)
+        home.fs.set_free_bytes(100)
+        plan = shared(home, manager)
+        assert manager.tasks.cleanup_logs() == len(plan.deleted) > 3
+        home.fs.set_free_bytes(None)
+
+        log = manager.partition("t", 0).log
+        assert log.local_log_start_offset == active_base(manager) == plan.deleted[-1].end_offset
+        assert {one.rule for one in plan.deleted} == {Rule.DISK}
+        assert plan.log_start_offset == log.log_start_offset == 0
+        assert owned(manager) == offsets_read(home) == list(range(20))
+        assert not shared(home, manager).deleted
+
+
+def shared(home: ManagerHome, manager: LogService) -> ShrunkLog:
+    """Return what the share of the disk would delete."""
+    directory = open_directory_read_only(*home.paths, fs=home.fs)
+    config = manager.partition("t", 0).log.config
+    plan = plan_retention(lambda: directory.open("t", 0), config, home.clock, with_times=True)
+    now_ms = home.clock.now_ms()
+    return plan_disk_share([plan], {"t": config}, 100, 1, now_ms).logs[0]
+
+
+def test_an_archive_that_was_deleted_is_an_error(
+    store: Timed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For who reads, and for the service, which deletes nothing more and begins no other one."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        archive_and_delete(home, manager)
+        append(manager, 20)
+    store.objects.clear()
+    with service(home) as manager:
+        with pytest.raises(CorruptArchive, match="which held the offsets before, is gone"):
+            offsets_read(home)
+        with pytest.raises(CorruptArchive):
+            owned(manager)
+        first = manager.partition("t", 0).log.local_log_start_offset
+        home.clock.advance(5_000)
+        archive(manager)
+        assert manager.tasks.cleanup_logs() == 0
+        assert "it was deleted, or put back from an older copy" in caplog.text
+        assert [one.offset for one in Logs(manager).read("t", 0, first)] == [*range(first, 40)]
+    assert store.objects == {}

@@ -42,8 +42,7 @@ def plan_disk_share(
         percent: the share, of the space that the logs take and could still take.
         now_ms: the time of the pass.
     """
-    limits_ms = {name: one.retention_ms for name, one in configs.items() if one.is_deleted}
-    members = [_Member(log, limits_ms.get(log.topic)) for log in logs]
+    members = [_Member(log, configs[log.topic]) for log in logs]
     total = sum(member.log.size_bytes for member in members)
     excess = total - (total + free_bytes) * percent // 100
     heap = [(one.oldest_ms, number) for number, one in enumerate(members) if one.may_give]
@@ -62,16 +61,14 @@ def plan_disk_share(
 
 
 class _Member:
-    """A log of the directory with what is left of it.
+    """A log of the directory with what is left of it on the disk."""
 
-    ``limit_ms`` is None where the policy does not delete.
-    """
-
-    def __init__(self, log: ShrunkLog, limit_ms: int | None) -> None:
+    def __init__(self, log: ShrunkLog, config: LogConfig) -> None:
         self.log = log
-        self.kept = deque(log.kept)
+        self.kept = deque(one for one in log.kept if one.is_on_disk)
         self.size_bytes = log.size_bytes
-        self._limit_ms = limit_ms
+        self._is_archived = config.is_archived
+        self._limit_ms = config.local_limits().retention_ms if config.is_deleted else None
         self._deleted: list[DeletedSegment] = []
 
     @property
@@ -92,20 +89,24 @@ class _Member:
 
     def delete_expired(self, now_ms: int) -> None:
         """Delete what has expired, now that no older segment is in its way."""
-        limit_ms = self._limit_ms
+        limit_ms, which = self._limit_ms, "local " if self._is_archived else ""
         while self.kept and not self.kept[0].held_by and limit_ms is not None and limit_ms >= 0:
             if now_ms - self.oldest_ms <= limit_ms:
                 return
-            self.delete(f"log retention time {limit_ms}ms breach")
+            self.delete(f"{which}log retention time {limit_ms}ms breach")
 
     def shrunk(self) -> ShrunkLog:
-        """Return the plan of the log with what is deleted."""
+        """Return the plan of the log with what is deleted; the archive keeps it in the log."""
         if not self._deleted:
             return self.log
+        start = self.log.log_start_offset
+        if not self._is_archived:
+            start = max(start, self._deleted[-1].end_offset)
+        archived = (one for one in self.log.kept if not one.is_on_disk)
         return replace(
             self.log,
-            log_start_offset=max(self.log.log_start_offset, self._deleted[-1].end_offset),
+            log_start_offset=start,
             size_bytes=self.size_bytes,
             deleted=(*self.log.deleted, *self._deleted),
-            kept=tuple(self.kept),
+            kept=(*archived, *self.kept),
         )

@@ -161,7 +161,9 @@ def _plan(log: SnapshotLog, *, pinned_from: int | None, with_times: bool) -> Shr
     )
     every = [*archived, *facts]
     whole, local = _size_bytes(every), _size_bytes(facts)
-    kept = predicted(archived, config, archived_end, whole, with_times=with_times)
+    kept = predicted(
+        *(archived, config, archived_end, whole), is_on_disk=False, with_times=with_times
+    )
     kept += predicted(facts, limits, log.log_end_offset, local, with_times=with_times)
     late = late_segment(every, config, now_ms)
     size_bytes = local if config.is_archived else whole

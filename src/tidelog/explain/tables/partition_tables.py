@@ -318,6 +318,7 @@ PLAN_RETENTION: Final = SystemTable(
             "what deletes it: time, size, log start offset, share of the disk; null: none",
             True,
         ),
+        *columns_of(SegmentOutlook, "isOnDisk"),
     ),
     of_partition=_plan_retention,
 )

@@ -43,6 +43,7 @@ class SegmentOutlook(NamedTuple):
     ]
     held_by: Annotated[TextOrEmpty, "What else prevents that it is deleted; null: nothing."]
     rule: Annotated[Rule | None, "The first rule that will delete it; null: none."] = None
+    is_on_disk: Annotated[bool, "Whether the disk has it; else only the archive has."] = True
     largest_timestamp: int | None = None
 
 
@@ -106,13 +107,14 @@ def predict(
     log_start_offset: int = 0,
     pinned_from: int | None = None,
     archived_end: int = 0,
+    is_on_disk: bool = True,
     with_times: bool = False,
 ) -> list[SegmentOutlook]:
     """Return the outlook of segments, oldest first: none is deleted before an older one.
 
     From ``pinned_from`` on, nothing is deleted while a committed transaction is to be applied, nor
-    from ``archived_end`` on, of a log that is archived. ``with_times``: with their largest
-    timestamps.
+    from ``archived_end`` on, of a log that is archived. ``is_on_disk``: whether the disk has the
+    segments. ``with_times``: with their largest timestamps.
     """
     outlooks = []
     due_ms: int | None = None
@@ -136,6 +138,7 @@ def predict(
                 more_bytes,
                 _holder(segment, config, high_watermark, pinned_from, archived_end),
                 _rule(segment, log_start_offset, due_ms, more_bytes),
+                is_on_disk,
                 segment.largest_timestamp() if with_times else None,
             )
         )
@@ -170,5 +173,5 @@ def _holder(
     if segment.end_offset > high_watermark:
         return f"the high watermark, {high_watermark:,}"
     if config.is_archived and segment.end_offset > archived_end:
-        return "the archive, which does not have it yet"
+        return "the archive, which is not known to have it"
     return ""

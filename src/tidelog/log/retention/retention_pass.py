@@ -16,6 +16,7 @@ from tidelog.log.retention.retention_rules import (
     SegmentFacts,
     count_below_start,
     count_beyond_size,
+    count_deletable,
     count_expired,
 )
 from tidelog.segment.undo import UndoFailed
@@ -42,14 +43,25 @@ def delete_old_segments_locked(
         return deleted
     end, which, limits = state.deletable_end, "", config.local_limits()
     if config.is_archived:
-        which = "local "
-        end = min(end, 0 if state.archived is None else state.archived.equal_end)
+        end, which = _archived_end(state), "local "
     expired = _delete_beyond_size(state, limits.retention_bytes, end, which)
     expired += _delete_expired(state, now_ms, limits.retention_ms, end, which)
     if expired and not config.is_archived and state.archived is not None:
         # Nothing is copied any more: what the archive has of older records goes, too.
         state.archived = state.archived.from_start(state.offsets.log_start_offset)
     return deleted + expired
+
+
+def delete_archived_locked(state: LogState, end: int) -> list[DeletedSegment]:
+    """Delete the archived segments below ``end`` to make room on the disk; return them."""
+    count = count_deletable(segment_facts(state), min(end, _archived_end(state)), lambda _: True)
+    return _delete(state, count, "share of the disk breach")
+
+
+def _archived_end(state: LogState) -> int:
+    """Return the offset below which segments may be deleted here, as the archive has them."""
+    archived = state.archived
+    return 0 if archived is None else min(state.deletable_end, archived.equal_end)
 
 
 def segment_facts(state: LogState) -> Iterator[SegmentFacts]:

@@ -155,6 +155,8 @@ def retain_by_percent(
 def _delete(oldest: _Oldest, now_ms: int) -> int:
     """Delete a segment, and what else has expired; return how many went."""
     try:
+        if oldest.log.config.is_archived:  # it stays in the log
+            return len(oldest.log.delete_archived(oldest.end_offset))
         oldest.log.maybe_increment_log_start_offset(oldest.end_offset)
         return oldest.log.delete_old_segments(now_ms)
     except (KafkaStorageError, OffsetOutOfRange) as error:  # the latter: held since, or truncated
@@ -170,6 +172,8 @@ def _oldest_of(key: Key, log: Log) -> _Oldest | None:
     oldest, after = segments[:2]
     pinned_from = log.pinned_from
     end = log.high_watermark if pinned_from is None else min(log.high_watermark, pinned_from)
+    if log.config.is_archived:
+        end = min(end, 0 if log.archived is None else log.archived.equal_end)
     if after.base_offset > end:
         return None
     try:
