@@ -71,7 +71,12 @@ def test_metrics_that_the_page_names_are_in_the_code(page: str, shipped: list[So
     table = page.partition("| Metric |")[2].partition("\n\n")[0]
     cells = [line.split(" | ")[0] for line in table.splitlines()[2:]]
     named = {code for cell in cells for code in CODE.findall(cell)[1:]}
-    makers = ("/manager/metrics/", "/service/archive_upkeep", "/spark/streams/")
+    makers = (
+        "/manager/metrics/",
+        "/service/archive_upkeep",
+        "/manager/log_archiver",
+        "/spark/streams/",
+    )
     code = "".join(one.text for one in shipped if any(maker in one.name for maker in makers))
 
     assert len(named) > 30

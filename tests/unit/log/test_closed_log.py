@@ -32,6 +32,7 @@ CHANGES: Final[dict[str, Callable[[Log], object]]] = {
     "assign_topic_id": lambda log: log.assign_topic_id(UUID(int=7)),
     "delete_old_segments": lambda log: log.delete_old_segments(),
     "delete_records": lambda log: log.delete_records(1),
+    "delete_archived": lambda log: log.delete_archived(1),
     "delete_segments_below_start": lambda log: log.delete_segments_below_start(),
     "flush": lambda log: log.flush(),
     "flush_records": lambda log: log.flush_records(),
@@ -98,7 +99,7 @@ def test_every_method_that_changes_a_log_is_known_here() -> None:
 
     assert found - ENDS - HARMLESS == set(CHANGES)
     assert not methods(ReadableLog) & methods(Log)
-    assert len(CHANGES) == 28
+    assert len(CHANGES) == 29
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -296,7 +296,7 @@ EPOCHS: Final = SystemTable(
 def _plan_retention(source: TableSource, key: TopicPartition) -> Iterator[Row]:
     plan = source.retention(key).of(key)
     for gone in plan.deleted:
-        yield *key, *gone[:3], True, gone.reason, None, None, None, gone.rule.value
+        yield *key, *gone[:3], True, gone.reason, None, None, None, gone.rule.value, None
     for kept in plan.kept:
         bounds, outlook = kept[:3], list(as_json(kept).values())[3:]
         yield *key, *bounds, False, None, *outlook
@@ -318,7 +318,7 @@ PLAN_RETENTION: Final = SystemTable(
             "what deletes it: time, size, log start offset, share of the disk; null: none",
             True,
         ),
-        *columns_of(SegmentOutlook, "isOnDisk"),
+        Column("isOnDisk", _FLAG, "whether the disk has it, too; null: it would be deleted", True),
     ),
     of_partition=_plan_retention,
 )

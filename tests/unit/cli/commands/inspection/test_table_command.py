@@ -37,7 +37,7 @@ def planned(cli: Cli, *words: str) -> list[dict[str, Any]]:
                 | {"topic": log["topic"], "partition": log["partition"]}
                 | {"isDeleted": reason is not None, "reason": reason}
                 | {"due": segment.get("dueMs"), "moreBytes": segment.get("moreBytes")}
-                | {"heldBy": segment.get("heldBy")}
+                | {"heldBy": segment.get("heldBy"), "isOnDisk": segment.get("isOnDisk")}
             )
     return found
 
