@@ -428,10 +428,14 @@ class Log(ReadableLog):
     def note_archived(self, archived: ArchivedOffsets | None) -> None:
         """Take note of what an archive holds of the log; None: there is none.
 
-        The log begins where that does. With ``remote.storage.enable`` retention deletes only what
-        is archived; see ``ArchivedOffsets``.
+        The log begins where that does, unless records were deleted since the archive was looked
+        at. With ``remote.storage.enable`` retention deletes only what is archived; see
+        ``ArchivedOffsets``.
         """
         with self._state.lock:
+            known = self._state.archived
+            if archived is not None and known is not None:
+                archived = archived.from_start(known.start)
             self._state.archived = archived
 
     def delete_old_segments(self, now_ms: int | None = None) -> int:

@@ -13,7 +13,7 @@ from tests.machinery.object_model import ObjectModel
 from tidelog.archive import open_archives
 from tidelog.archive.chain import Chain
 from tidelog.archive.claim_file import claims_among
-from tidelog.archive.copier import REMOVED_MS
+from tidelog.archive.copier import REMOVED_MS, Copier
 from tidelog.archive.deltas import Claim
 from tidelog.archive.segment_object import SegmentObject
 from tidelog.embedded.logs import Logs
@@ -554,3 +554,27 @@ def test_an_archive_that_was_deleted_is_an_error(
         assert "it was deleted, or put back from an older copy" in caplog.text
         assert [one.offset for one in Logs(manager).read("t", 0, first)] == [*range(first, 40)]
     assert store.objects == {}
+
+
+def test_records_that_are_deleted_during_a_pass_stay_deleted(
+    store: Timed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pass has seen the archive before; it begins where the log does by the next one."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        archive_and_delete(home, manager)
+        equal_end = Copier.equal_end
+
+        def deleting(self: Copier) -> int:
+            manager.partition("t", 0).log.delete_records(5)
+            return equal_end(self)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Copier, "equal_end", deleting)
+            archive(manager)
+        assert owned(manager) == list(range(5, 20))
+        archive(manager)
+        assert state_of(store, manager).start == 5
+        assert owned(manager) == offsets_read(home) == list(range(5, 20))
