@@ -109,6 +109,13 @@ class LogService(LogManager):
             should_stop=should_stop,
         )
 
+    def _log_not_archived(self) -> None:
+        """Log the topics that are to be archived, though this service has no archive."""
+        logs = self._registry.logs().items()
+        for name in sorted({key.topic for key, log in logs if log.config.remote_storage_enable}):
+            reason = "tidelog.archive.uri is not set: nothing is copied, nor deleted here"
+            _log.warning("topic-not-archived topic=%s reason=%s", name, reason)
+
     def metrics(self) -> list[Metric]:
         """Return all metrics as of now."""
         archiving = self.tasks.archiving
@@ -141,7 +148,7 @@ class LogService(LogManager):
     def _start_background(self) -> None:
         self._topics.log_unknown_settings()
         if self.tasks.archiving is None:
-            self._topics.log_not_archived()
+            self._log_not_archived()
         self.tasks.delete_old_files()
         if self._config.log_cleaner_enable:
             self.cleaning.start(self._config, self._current_logs, self.machine)

@@ -178,13 +178,6 @@ class Topics:
                 unknown = ",".join(topic.unknown_settings)
                 _log.warning("topic-settings-unknown topic=%s unknown=%s", name, unknown)
 
-    def log_not_archived(self) -> None:
-        """Log the topics that are to be archived, where this service has no archive."""
-        for name in sorted(self._catalogue.topics):
-            if self.config_of(name).remote_storage_enable:
-                reason = "tidelog.archive.uri is not set: nothing is copied, nor deleted here"
-                _log.warning("topic-not-archived topic=%s reason=%s", name, reason)
-
     def config_with(
         self,
         name: str,
