@@ -255,6 +255,11 @@ class Copier:
                 " one: --continue claims it for this one, after which the other one stops"
             )
         last = known.archive
+        if last is not None and last.uri != uri and self._begins_before(last.end):
+            raise ArchiveDiverged(
+                f"{self._name} begins in the archive {last.uri}, not in {uri}: name that one, or"
+                " restore it first"
+            )
         if last is not None and last.uri == uri and state.end < last.end:
             raise ArchiveDiverged(
                 f"the archive of {self._name} ended at offset {last.end} when it was seen last, and"
@@ -278,6 +283,11 @@ class Copier:
         epoch = state.claim_epoch + 1
         self._chain.commit(state, operations, epoch)
         self._epoch = epoch
+
+    def _begins_before(self, archive_end: int) -> bool:
+        """Return whether the log begins in an archive, which ends at an offset."""
+        first = next(iter(self._log.closed_segments()), None)
+        return (archive_end if first is None else first.base_offset) > self._log.log_start_offset
 
     def _check_lineage(self) -> None:
         """Raise ArchiveDiverged unless both have the same segments where both have some."""

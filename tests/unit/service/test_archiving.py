@@ -578,3 +578,28 @@ def test_records_that_are_deleted_during_a_pass_stay_deleted(
         archive(manager)
         assert state_of(store, manager).start == 5
         assert owned(manager) == offsets_read(home) == list(range(5, 20))
+
+
+@pytest.mark.usefixtures("store")
+def test_a_log_that_begins_in_one_archive_does_not_continue_in_another(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its beginning would be missing there; one that is whole on the disk may change its place."""
+    home, other = ManagerHome(), ObjectModel(Random(9))
+    other.name = "s3://lake/other"
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        manager.create_topic("u", config={**ARCHIVED, "local.retention.ms": "-1"})
+        append(manager, 20)
+        append(manager, 20, "u")
+        archive_and_delete(home, manager)
+    monkeypatch.setattr(archive_upkeep, "ObjectStore", lambda _uri: other)
+    with service(home) as manager:
+        append(manager, 20)
+        archive(manager)
+        home.clock.advance(5_000)
+        assert manager.tasks.cleanup_logs() == 0
+        assert f"t-0 begins in the archive {URI}, not in s3://lake/other" in caplog.text
+        assert "log=u-0" not in caplog.text
+        assert {name.split("/")[0] for name in other.objects} == {str(manager.topic("u").topic_id)}
+        assert offsets_read(home) == owned(manager) == list(range(40))
