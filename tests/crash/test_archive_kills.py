@@ -122,7 +122,7 @@ def test_servers_of_others_lose_nothing_either(
         append(data, rng, rng.randint(5, 60))
         with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
             try:
-                process.communicate(timeout=rng.uniform(0.4, 1.5))
+                process.communicate(timeout=rng.uniform(0.2, 1.0))
             except subprocess.TimeoutExpired:
                 process.kill()
                 killed += 1
@@ -135,7 +135,7 @@ def test_servers_of_others_lose_nothing_either(
         state = Chain(ObjectStore(lake), topic.topic_id, partition, Random(0)).read()
         bases = sorted(int(path.stem) for path in (data / f"t-{partition}").glob("*.log"))
         assert [entry.base_offset for entry in state.entries] == bases[:-1]
-    enumerated("processes killed", killed, at_least=KILLS // 6)
+    enumerated("processes killed", killed, at_least=KILLS // 15)
 
 
 def check_beginning(data: Path, lake: str = LAKE) -> None:
