@@ -66,6 +66,11 @@ class Place(NamedTuple):
         return self.end - self.start
 
 
+def size_of(place: Place | bytes) -> int:
+    """Return the size of a file in bytes."""
+    return len(place) if isinstance(place, bytes) else place.size_bytes
+
+
 class ArchiveFiles(FilesToRead):
     """The partitions of an archive, as ``FileSystem`` to be read only; any thread may use it.
 
@@ -140,9 +145,7 @@ class ArchiveFiles(FilesToRead):
         """Return size and kind; objects have no time of their own."""
         if self._is_directory(path):
             return FileStat(0, 0, is_directory=True)
-        found = self._file(path)
-        size = len(found) if isinstance(found, bytes) else found.size_bytes
-        return FileStat(size, 0, is_directory=False)
+        return FileStat(size_of(self._file(path)), 0, is_directory=False)
 
     def exists(self, path: str) -> bool:
         """Return whether there is such a file or directory."""
@@ -224,16 +227,16 @@ class ArchiveFiles(FilesToRead):
 
 def files_of(one: ArchivedPartition) -> dict[str, Place | bytes]:
     """Return the files of a partition."""
-    topic_id, number, state = one
-    prefix = f"{topic_id}/{number}"
-    files: dict[str, Place | bytes] = {PARTITION_METADATA_FILE: pack_partition_metadata(topic_id)}
+    state = one.state
+    metadata = pack_partition_metadata(one.topic_id)
+    files: dict[str, Place | bytes] = {PARTITION_METADATA_FILE: metadata}
     # As on a disk after a roll: else the last segment would pass for one that is written to, and
     # damage at its end, or a gap before the next one, for something else.
     active = filename_prefix_from_offset(state.end)
     for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         files[active + suffix] = b""
     for entry in state.entries:
-        files |= files_of_segment(f"{prefix}/{entry.name}", entry)
+        files |= files_of_segment(one.object_name(entry), entry)
     if state.entries:
         files[LEADER_EPOCH_FILE] = pack_leader_epochs(epochs_of(state.entries))
     return files
@@ -241,8 +244,7 @@ def files_of(one: ArchivedPartition) -> dict[str, Place | bytes]:
 
 def check_gone(one: ArchivedPartition, name: str) -> None:
     """Raise CorruptArchive if a partition has a segment whose object is not there."""
-    prefix = f"{one.topic_id}/{one.number}"
-    if any(f"{prefix}/{entry.name}" == name for entry in one.state.entries):
+    if any(one.object_name(entry) == name for entry in one.state.entries):
         raise CorruptArchive(f"{name} is gone, and the archive has not removed it")
 
 
@@ -286,7 +288,7 @@ class ArchiveFile(ReadOnlyFile):
         self._path = path
         self._is_gone = is_gone
         self._place = None if isinstance(place, bytes) else place
-        self._size = len(place) if isinstance(place, bytes) else place.size_bytes
+        self._size = size_of(place)
         self._kept = place if isinstance(place, bytes) else b""
         self._at = 0
         self._lock = RLock()

@@ -27,6 +27,7 @@ from tidelog.store.store_uri import local_path, parse_store_uri
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from tidelog.archive.deltas import Entry
     from tidelog.store.objects import Objects
 
 T = TypeVar("T")
@@ -47,6 +48,10 @@ class ArchivedPartition(NamedTuple):
     def directory(self) -> str:
         """The name of its directory, as on a disk."""
         return log_directory_name(self.state.topic, self.number)
+
+    def object_name(self, entry: Entry) -> str:
+        """Return the name of a segment's object, below the archive's prefix."""
+        return f"{self.topic_id}/{self.number}/{entry.name}"
 
 
 @dataclass(eq=False, slots=True)
@@ -119,14 +124,17 @@ class ArchivedPartitions:
                     self._states[part] = known
         return ArchivedPartition(*part, known)
 
-    def now_among(self, part: tuple[UUID, int], beside: Sequence[tuple[UUID, int]]) -> ChainState:
-        """Return the state of a partition now.
+    def now_among(
+        self, part: tuple[UUID, int], beside: Sequence[tuple[UUID, int]]
+    ) -> ArchivedPartition:
+        """Return a partition as ``now`` does.
 
-        ``beside`` are others that will be asked for soon: at first all are read side by side.
+        ``beside`` are those that will be asked for soon, this one too: the first time all of them
+        are read side by side.
         """
-        if part not in self._states and len(beside) > 1:
-            _each(self.now, beside)
-        return self.now(part).state
+        if part in self._states or part not in beside:
+            return self.now(part)
+        return dict(zip(beside, _each(self.now, beside), strict=True))[part]
 
     def _named(self, topic_id: UUID) -> tuple[UUID, str]:
         """Return a topic's name, which the first version of any of its partitions says."""

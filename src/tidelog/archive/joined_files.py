@@ -1,7 +1,7 @@
 """A partition's directory together with the archive in which its log begins.
 
-Where retention has deleted the first segments on the disk, those of the archive stand for them: in
-listings, and wherever one is opened. So whatever reads a directory reads the whole log.
+Where retention has deleted the first segments from the disk, listings and reads show those of the
+archive in their place. So whatever reads a directory reads the whole log.
 """
 
 from __future__ import annotations
@@ -9,7 +9,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from tidelog.archive.archive_files import ArchiveFile, check_gone, epochs_of, files_of_segment
+from tidelog.archive.archive_files import (
+    ArchiveFile,
+    check_gone,
+    epochs_of,
+    files_of_segment,
+    size_of,
+)
 from tidelog.archive.claim_file import leftovers
 from tidelog.codec.checkpoint_file import (
     LEADER_EPOCH_FILE,
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.archive.archive_files import Place
-    from tidelog.archive.archived_partitions import ArchivedPartitions
+    from tidelog.archive.archived_partitions import ArchivedPartition, ArchivedPartitions
     from tidelog.archive.chain_state import ChainState
     from tidelog.archive.claim_file import ClaimFile
     from tidelog.archive.deltas import Entry
@@ -69,7 +75,7 @@ class JoinedFiles(FilesToRead):
         assert claim.archive is not None
         self._known: Final = claim.archive
         self._digests: Final = claim.digests
-        self._state: ChainState | None = None
+        self._pinned: ArchivedPartition | None = None
         self._shown: Mapping[str, Place | bytes] | None = None
         self._epochs: list[tuple[int, int]] = []
         self._first = 0
@@ -80,16 +86,16 @@ class JoinedFiles(FilesToRead):
         """The first offset of the log, as the archive has it."""
         self._files()
         known = self._known.start
-        return known if self._state is None else max(known, self._state.start)
+        return known if self._pinned is None else max(known, self._pinned.state.start)
 
     @property
     def disk_and_archive(self) -> tuple[int, int]:
         """The offset from which on the disk has all, and the end of what the archive has."""
         self._files()
-        return self._first, self._known.end if self._state is None else self._state.end
+        return self._first, self._known.end if self._pinned is None else self._pinned.state.end
 
     def list(self, path: str) -> list[str]:
-        """Return the names on the disk, and those of the archive in front of them."""
+        """Return the names on the disk, and those of older segments, which the archive has."""
         names = self._below.list(path)
         # After the listing: what the disk has lost by then, the archive has.
         self._shown = self._in_front(names)
@@ -112,7 +118,7 @@ class JoinedFiles(FilesToRead):
 
     def _is_gone(self, name: str) -> None:
         """Look again what there is, as an object is gone; CorruptArchive if it should be there."""
-        self._state, self._shown = None, None
+        self._pinned, self._shown = None, None
         check_gone(self._archive.now(self._part), name)
 
     def stat(self, path: str) -> FileStat:
@@ -123,8 +129,7 @@ class JoinedFiles(FilesToRead):
             place = self._files().get(os.path.basename(path))
             if place is None:
                 raise
-            size = len(place) if isinstance(place, bytes) else place.size_bytes
-            return FileStat(size, 0, is_directory=False)
+            return FileStat(size_of(place), 0, is_directory=False)
 
     def exists(self, path: str) -> bool:
         """Return whether there is such a file."""
@@ -161,15 +166,14 @@ class JoinedFiles(FilesToRead):
             return {}
         # Before the gaps the disk has what a crash has brought back; there it may lack anything.
         first = self._first if bases else None
-        state = self._state
-        if state is None or first is None or state.end < first:
-            state = self._state = self._archive.now_among(self._part, self._beside)
-        entries = self._entries_before(state, first)
-        topic_id, number = self._part
+        one = self._pinned
+        if one is None or first is None or one.state.end < first:
+            one = self._pinned = self._archive.now_among(self._part, self._beside)
+        entries = self._entries_before(one.state, first)
         self._epochs = epochs_of(entries)
         files: dict[str, Place | bytes] = {}
         for entry in entries:
-            files |= files_of_segment(f"{topic_id}/{number}/{entry.name}", entry)
+            files |= files_of_segment(one.object_name(entry), entry)
         return files
 
     def _entries_before(self, state: ChainState, first: int | None) -> Sequence[Entry]:

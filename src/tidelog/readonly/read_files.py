@@ -19,7 +19,7 @@ from tidelog.errors import InvariantError, KafkaStorageError, text_or_kind
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from uuid import UUID
 
     from tidelog.archive.joined_files import JoinedFiles
@@ -90,7 +90,8 @@ class ReadFiles:
         self._below: Final = below
         self._topics: Final = topics
         self._archives: OpenArchives | None = None
-        self._claims: dict[str, Collection[tuple[UUID, int]]] = {}
+        self._claims: dict[str, Mapping[UUID, Sequence[tuple[UUID, int]]]] = {}
+        """Partitions with a claim file by topic id, by data directory."""
         self._joined: dict[str, JoinedFiles] = {}
 
     def at(self, path: str) -> FileSystem:
@@ -148,9 +149,12 @@ class ReadFiles:
         if claims:  # most directories have none, and need no more of this
             from tidelog.archive.claim_file import claims_among
 
-            self._claims[data_dir] = frozenset(claims_among(claims))
+            by_topic: dict[UUID, list[tuple[UUID, int]]] = {}
+            for part in claims_among(claims):
+                by_topic.setdefault(part[0], []).append(part)
+            self._claims[data_dir] = by_topic
         else:
-            self._claims[data_dir] = ()
+            self._claims[data_dir] = {}
 
     def _join(self, directory: str, data_dir: str, partition: int) -> None:
         from tidelog.archive.claim_file import claim_file, read_claim
@@ -158,14 +162,14 @@ class ReadFiles:
         from tidelog.archive.open_archives import archive_at
 
         topic_id = read_partition_metadata(self, os.path.join(directory, PARTITION_METADATA_FILE))
-        if topic_id is None or (topic_id, partition) not in self._claims[data_dir]:
+        beside = () if topic_id is None else self._claims[data_dir].get(topic_id, ())
+        if topic_id is None or (topic_id, partition) not in beside:
             return
         part = topic_id, partition
         with storage_errors(directory):
             claim = read_claim(self._below, claim_file(data_dir, *part))
         if claim.archive is not None:
             archive = archive_at(claim.archive.uri)
-            beside = [one for one in self._claims[data_dir] if one[0] == topic_id]
             files = JoinedFiles(self._below, directory, archive, part, claim, beside=beside)
             self._joined[directory] = files
 
