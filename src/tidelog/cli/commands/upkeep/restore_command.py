@@ -102,16 +102,22 @@ def _topics(args: Namespace) -> Sequence[RestoredTopic]:
     """Return the topics that are to be restored; UnknownTopicOrPartition, InvalidArgument."""
     from random import SystemRandom
 
-    from tidelog.archive.open_archives import archive_at
+    from tidelog.archive.archive_files import ArchiveFiles
     from tidelog.datadir.partition_directories import random_id
     from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.errors import InvalidArgument
     from tidelog.manager.restore import RestoredTopic
+    from tidelog.readonly.read_files import reading
     from tidelog.readonly.read_only_directory import open_directory_read_only
 
     uri = args.uri.rstrip("/")
-    directory = open_directory_read_only(uri, fs=SYSTEM_FILES, topics=args.topics or None)
-    archive = archive_at(uri)
-    found = archive.of_topics(args.topics) if args.topics else archive.all()
+    files = reading(SYSTEM_FILES, args.topics or None)
+    directory = open_directory_read_only(uri, fs=files)
+    archive = files.at(uri)
+    assert isinstance(archive, ArchiveFiles)
+    if archive.root != uri:
+        raise InvalidArgument(f"{uri} lies in the archive {archive.root}: name that, and a topic")
+    found = archive.partitions()
     topics = []
     for name in dict.fromkeys(args.topics) or directory.topic_names:
         topic = directory.topic(name)
