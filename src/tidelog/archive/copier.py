@@ -16,7 +16,13 @@ from tidelog.archive.claim_file import Digest, change_claim, claim_file, read_cl
 from tidelog.archive.deltas import Add, Claim, Deleted, Drop, Remove, Skip, Start, is_segment_name
 from tidelog.archive.segment_object import SegmentObject, segment_facts
 from tidelog.codec.crc32c import crc32c
-from tidelog.errors import ArchiveDiverged, ArchiveOvertaken, CorruptArchive, StoreUnavailable
+from tidelog.errors import (
+    ArchiveDiverged,
+    ArchiveOvertaken,
+    CorruptArchive,
+    StoreError,
+    StoreUnavailable,
+)
 from tidelog.segment.filenames import log_file
 
 if TYPE_CHECKING:
@@ -120,6 +126,9 @@ class Copier:
         self.state = ChainState()
         self._epoch = 0
         self._digests: dict[int, Digest] = {}
+        self._kept_digests: dict[int, Digest] | None = None
+        """Those that the claim file has, as far as this object has written it."""
+        self._remembered: KnownArchive | None = None
         self._tails: dict[tuple[str, int], int] = {}
         """Checksums of the ends of archived segments, by name and size."""
 
@@ -173,16 +182,19 @@ class Copier:
             end = segment.end_offset
         return end
 
-    def delete_below(self, offset: int, why: str) -> None:
-        """Let the log start at an offset, and the segments that end there be no part of it.
+    def delete_below(self, offset: int, why: str) -> Sequence[Entry]:
+        """Let the log start at an offset; return the segments below it, which the log loses.
 
-        What lies below is no longer read; ``sweep`` deletes it a day later. Raises as ``copy``.
+        They are no longer read; ``sweep`` deletes them a day later. Raises as ``copy``.
         """
-        if offset > self.state.start:
-            self._chain.commit(self.state, self._raised_start(offset, why), self._epoch)
+        if offset <= self.state.start:
+            return ()
+        gone = self._ended_by(offset)
+        self._chain.commit(self.state, _raised_start(offset, why, gone), self._epoch)
+        return gone
 
     def end_archive(self) -> None:
-        """Let the archive be that of a topic that was deleted. Raises as ``copy``."""
+        """Mark the archive as that of a deleted topic. Raises as ``copy``."""
         if not self.state.is_deleted:
             self._chain.commit(self.state, [Deleted()], self._epoch)
 
@@ -191,15 +203,18 @@ class Copier:
 
         A start that was noted as higher stays: records were deleted meanwhile.
         """
+        if archive is not None and archive == self._remembered:  # each look would read the file
+            return
 
         def noted(known: ClaimFile) -> ClaimFile:
             old = known.archive
-            if archive is None or old is None or old.uri != archive.uri or not known.inode:
-                return known._replace(archive=archive) if known.inode else known
-            later = archive._replace(start=max(archive.start, old.start))
-            return known._replace(archive=later)
+            if archive is None or old is None or old.uri != archive.uri:
+                return known._replace(archive=archive)
+            start = max(archive.start, old.start)
+            return known._replace(archive=archive._replace(start=start))
 
-        change_claim(self._fs, self._path, noted)
+        self._change_own(noted)
+        self._remembered = archive
 
     def sweep(self) -> int:
         """Delete objects that nothing needs any more, after a copy; return how many.
@@ -341,12 +356,14 @@ class Copier:
 
     def _keep_digests(self) -> None:
         """Write down those of what was copied; without them the next claim reads it again."""
-        digests = self._digests
+        digests = dict(self._digests)
+        if digests != self._kept_digests:
+            self._change_own(lambda known: known._replace(digests=digests))
+            self._kept_digests = digests
 
-        def noted(known: ClaimFile) -> ClaimFile:
-            return known._replace(digests=digests) if known.inode else known
-
-        change_claim(self._fs, self._path, noted)
+    def _change_own(self, change: Callable[[ClaimFile], ClaimFile]) -> None:
+        """Change the claim file; one that is gone, or a copy, is left as it is."""
+        change_claim(self._fs, self._path, lambda known: change(known) if known.inode else known)
 
     def _note_deletions(self, segments: Sequence[ClosedSegment]) -> None:
         """Commit that offsets were deleted before they were archived, or are to be left out."""
@@ -354,15 +371,15 @@ class Copier:
         first = segments[0].base_offset if segments else start
         operations: list[Operation] = []
         if self._follows_start and start > state.start:
-            operations += self._raised_start(start, "log start")
+            operations += _raised_start(start, "log start", self._ended_by(start))
         elif state.end < first <= start:  # a gap above the start would contradict the archive
             operations.append(Skip(state.end, first, "deleted before it was archived"))
         if operations:
             self._chain.commit(state, operations, self._epoch)
 
-    def _raised_start(self, offset: int, why: str) -> list[Operation]:
-        gone = takewhile(lambda entry: entry.end_offset <= offset, self.state.entries)
-        return [Start(offset, why), *(Remove(entry.name) for entry in gone)]
+    def _ended_by(self, offset: int) -> list[Entry]:
+        """Return the archived segments that end at or below an offset."""
+        return [*takewhile(lambda entry: entry.end_offset <= offset, self.state.entries)]
 
     def _diverged(self, entry: Entry) -> ArchiveDiverged:
         return ArchiveDiverged(
@@ -393,6 +410,10 @@ class Copier:
         return entry
 
 
+def _raised_start(offset: int, why: str, gone: Sequence[Entry]) -> list[Operation]:
+    return [Start(offset, why), *(Remove(entry.name) for entry in gone)]
+
+
 def _put(
     store: Objects, name: str, made: SegmentObject, may_go_on: Callable[[], None]
 ) -> ObjectInfo:
@@ -410,7 +431,7 @@ def _put(
 
     try:
         return store.put(name, parts(), made.object_bytes)
-    except Exception:
+    except StoreError:
         if ended:
             raise ended[0] from None
         raise

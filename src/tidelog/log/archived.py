@@ -30,4 +30,5 @@ class ArchivedOffsets(NamedTuple):
 
         A gap between what is archived and the disk is nothing that the archive explains.
         """
-        return local_start_offset if self.end < local_start_offset else self.start
+        is_gap = self.end < local_start_offset
+        return local_start_offset if is_gap else min(self.start, local_start_offset)

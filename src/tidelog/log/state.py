@@ -96,7 +96,15 @@ class LogState:
     def whole_start(self) -> int:
         """The first offset of the log, which may lie in an archive only."""
         archived, start = self.archived, self._offsets.log_start_offset
-        return start if archived is None else min(archived.whole_start(start), start)
+        return start if archived is None else archived.whole_start(start)
+
+    @property
+    def archived_end(self) -> int:
+        """The offset below which the archive has every closed segment of the disk; 0: no archive.
+
+        Retention of an archived log deletes nothing here from there on.
+        """
+        return 0 if self.archived is None else self.archived.equal_end
 
     @property
     def deletable_end(self) -> int:

@@ -13,7 +13,7 @@ from tidelog.log.archived import ArchivedOffsets
 from tidelog.manager.archiving import OpenLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from tidelog.archive.deltas import Entry
     from tidelog.config.log_config import LogConfig
@@ -42,20 +42,19 @@ class ArchivePass(NamedTuple):
 
 
 def expired(
-    entries: Iterable[Entry], local_bytes: int, config: LogConfig, now_ms: int
+    entries: Sequence[Entry], local_bytes: int, config: LogConfig, now_ms: int
 ) -> Expired | None:
     """Return the start that leaves out the archived segments that have expired; None: none has.
 
-    The limits are those of the whole log: ``local_bytes`` are what only the disk has. As on the
-    disk, a segment goes as a whole, and none before an older one. One whose records have no
-    timestamps goes by size alone.
+    The limits apply to the whole log, of which ``local_bytes`` are on the disk only. As on the
+    disk, a segment is deleted as a whole, and none before an older one. One whose records have no
+    timestamps is deleted by size alone.
     """
     if not config.is_deleted:
         return None
-    kept = list(entries)
-    left = sum(entry.size_bytes for entry in kept) + local_bytes - config.retention_bytes
+    left = sum(entry.size_bytes for entry in entries) + local_bytes - config.retention_bytes
     found = None
-    for entry in kept:
+    for entry in entries:
         left -= entry.size_bytes
         age_ms = now_ms - entry.max_timestamp if entry.max_timestamp >= 0 else 0
         if config.retention_bytes >= 0 and left >= 0:
@@ -110,18 +109,17 @@ class LogArchiver:
         config = log.config
         try:
             copied = copier.copy(may_go_on) if config.is_archived else self._follow()
-            before = list(copier.state.entries)
             local = sum(
                 one.size_bytes for one in log.segments if one.base_offset >= copier.state.end
             )
-            due = expired(before, local, config, now_ms)
+            due = expired(copier.state.entries, local, config, now_ms)
+            removed: Sequence[Entry] = ()
             if due is not None:
                 # First there: else a reader would take a start that is only known here for a gap.
-                copier.delete_below(due.offset, due.why)
+                removed = copier.delete_below(due.offset, due.why)
             self._note()
             if due is not None:
                 log.maybe_increment_log_start_offset(due.offset)
-            removed = [one for one in before if one.end_offset <= copier.state.start]
             return ArchivePass(tuple(copied), tuple(removed), self._sweep(now_ms))
         except BaseException:
             if log.archived is not None:
@@ -132,12 +130,10 @@ class LogArchiver:
         """Delete what only the archive has, and let the log be on the disk alone."""
         copier = self._copier
         copier.look()
-        before = list(copier.state.entries)
-        copier.delete_below(self.log.local_log_start_offset, "disabled")
+        removed = copier.delete_below(self.log.local_log_start_offset, "disabled")
         # Last: with it the log begins in the archive, and this is done again.
         copier.remember(None)
         self.log.note_archived(None)
-        removed = [one for one in before if one.end_offset <= copier.state.start]
         return ArchivePass(removed=tuple(removed))
 
     def _follow(self) -> list[Entry]:

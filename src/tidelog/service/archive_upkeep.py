@@ -78,9 +78,8 @@ class Archiving:
         *,
         cleaning: Cleaning,
         should_stop: Callable[[], bool],
-        store: Objects | None = None,
     ) -> None:
-        """``store``: the archive; None: that of the settings. InvalidArgument for a bad URI."""
+        """Raise InvalidArgument if the settings name no archive's URI."""
         self._machine: Final = machine
         self._config: Final = config
         self._log_dirs: Final = log_dirs
@@ -88,7 +87,7 @@ class Archiving:
         self._topics: Final = topics
         self._cleaning: Final = cleaning
         self._should_stop: Final = should_stop
-        self._store: Final = store or ObjectStore(config().tidelog_archive_uri)
+        self._store: Final[Objects] = ObjectStore(config().tidelog_archive_uri)
         self._archivers: dict[TopicPartition, LogArchiver] = {}
         self._reasons: dict[TopicPartition | _Claim, str] = {}
         """Why the last pass over a log, or over a claim, failed."""
@@ -162,10 +161,12 @@ class Archiving:
     def _archiver(self, key: TopicPartition, log: Log) -> LogArchiver:
         known = self._archivers.get(key)
         if known is None or known.log is not log:
-            topic = self._topics.get(key.topic)
-            known = LogArchiver(self._machine, self._store, log, topic, key.partition)
-            self._archivers[key] = known
+            known = self._archivers[key] = self._new_archiver(key, log)
         return known
+
+    def _new_archiver(self, key: TopicPartition, log: Log) -> LogArchiver:
+        topic = self._topics.get(key.topic)
+        return LogArchiver(self._machine, self._store, log, topic, key.partition)
 
     def _report(self, key: TopicPartition, done: ArchivePass) -> None:
         for entry in done.copied:
@@ -215,7 +216,5 @@ class Archiving:
             log = self._registry.served(key).log
             if parent_of(log) != data_dir or log.config.remote_storage_enable:
                 return
-            topic = self._topics.get(key.topic)
-            archiver = LogArchiver(self._machine, self._store, log, topic, key.partition)
-            self._report(key, archiver.disable())
+            self._report(key, self._new_archiver(key, log).disable())
             _log.info("archive-disabled topic=%s partition=%d", *key)

@@ -140,6 +140,11 @@ class ReadableLog(OfOneProcess):
         return self._state.archived
 
     @property
+    def archived_end(self) -> int:
+        """The offset below which retention may delete here what the archive has."""
+        return self._state.archived_end
+
+    @property
     def log_end_offset(self) -> int:
         """Offset that the next record gets."""
         return self._state.offsets.log_end_offset

@@ -86,7 +86,6 @@ def late_segment(
 
 def outlook_of(log: Log, config: LogConfig) -> list[SegmentOutlook]:
     """Return the outlook of every segment of a log by the settings ``config``, oldest first."""
-    archived = log.archived
     return predict(
         log.retention_facts(),
         config.local_limits(),
@@ -94,7 +93,7 @@ def outlook_of(log: Log, config: LogConfig) -> list[SegmentOutlook]:
         log.size_bytes,
         log_start_offset=log.local_log_start_offset,
         pinned_from=log.pinned_from,
-        archived_end=0 if archived is None else archived.equal_end,
+        archived_end=log.archived_end,
     )
 
 

@@ -43,7 +43,7 @@ def delete_old_segments_locked(
         return deleted
     end, which, limits = state.deletable_end, "", config.local_limits()
     if config.is_archived:
-        end, which = _archived_end(state), "local "
+        end, which = min(end, state.archived_end), "local "
     expired = _delete_beyond_size(state, limits.retention_bytes, end, which)
     expired += _delete_expired(state, now_ms, limits.retention_ms, end, which)
     if expired and not config.is_archived and state.archived is not None:
@@ -54,14 +54,9 @@ def delete_old_segments_locked(
 
 def delete_archived_locked(state: LogState, end: int) -> list[DeletedSegment]:
     """Delete the archived segments below ``end`` to make room on the disk; return them."""
-    count = count_deletable(segment_facts(state), min(end, _archived_end(state)), lambda _: True)
+    end = min(end, state.deletable_end, state.archived_end)
+    count = count_deletable(segment_facts(state), end, lambda _: True)
     return _delete(state, count, "share of the disk breach")
-
-
-def _archived_end(state: LogState) -> int:
-    """Return the offset below which segments may be deleted here, as the archive has them."""
-    archived = state.archived
-    return 0 if archived is None else min(state.deletable_end, archived.equal_end)
 
 
 def segment_facts(state: LogState) -> Iterator[SegmentFacts]:

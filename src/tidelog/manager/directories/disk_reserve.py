@@ -173,7 +173,7 @@ def _oldest_of(key: Key, log: Log) -> _Oldest | None:
     pinned_from = log.pinned_from
     end = log.high_watermark if pinned_from is None else min(log.high_watermark, pinned_from)
     if log.config.is_archived:
-        end = min(end, 0 if log.archived is None else log.archived.equal_end)
+        end = min(end, log.archived_end)
     if after.base_offset > end:
         return None
     try:
