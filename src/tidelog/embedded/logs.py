@@ -18,7 +18,6 @@ from tidelog.embedded.topic_reads import (
     check_partition,
     numbers_to_read,
     point_in_log,
-    total_count,
 )
 from tidelog.embedded.topic_writer import NOT_APPENDED, TopicWriter
 from tidelog.embedded.transaction import Transaction
@@ -29,6 +28,7 @@ from tidelog.errors import (
     TidelogError,
     TopicAlreadyExists,
 )
+from tidelog.log.reading.record_count import total_count
 from tidelog.log.retention.retention_rules import deletion_end
 from tidelog.manager.topics.topic_checks import check_same
 from tidelog.readonly.log_follower import followed

@@ -14,8 +14,8 @@ from tidelog.embedded.topic_reads import (
     check_partition,
     numbers_to_read,
     point_in_log,
-    total_count,
 )
+from tidelog.log.reading.record_count import total_count
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.log_follower import POLL_MS, LogFollower, followed
 from tidelog.readonly.read_only_directory import open_directory_read_only

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.embedded.whole_log import records_from
 from tidelog.env.moments import time_ms
 from tidelog.errors import InvalidArgument
-from tidelog.log.reading.record_count import RecordCount
 from tidelog.readonly.log_follower import FollowedTopic
 from tidelog.records.batch import NO_SEQUENCE, TimestampType
 from tidelog.records.isolation import Isolation
@@ -102,11 +101,6 @@ def numbers_to_read(
             " them: say which, as partition=0"
         )
     return sorted(there)
-
-
-def total_count(counts: Iterable[RecordCount]) -> RecordCount:
-    """Return the sum of what was counted in each partition."""
-    return RecordCount(*map(sum, zip(*counts, strict=True)))
 
 
 def end_of(log: Log, isolation: Isolation) -> int:

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from tidelog.errors import OffsetOutOfRange
-from tidelog.log.reading.record_count import RecordCount
+from tidelog.log.reading.record_count import total_count
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.isolation import Isolation
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
     from tidelog.log.reading.offset_lookup import TimestampedOffset
+    from tidelog.log.reading.record_count import RecordCount
     from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.record import Record
 
@@ -89,5 +90,4 @@ def count_records(
         archived = whole.count_records(start, min(end, local))
     if end <= local:
         return archived
-    on_disk = log.count_records(local, end)
-    return RecordCount(*map(sum, zip(archived, on_disk, strict=True)))
+    return total_count([archived, log.count_records(local, end)])

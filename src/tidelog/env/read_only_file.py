@@ -49,7 +49,7 @@ class FilesToRead(WholeFiles):
 
     def refuse(self, path: str, *_: object) -> NoReturn:
         """Raise what every operation raises that would change something."""
-        raise InvariantError(f"{path} is only read here")
+        raise InvariantError(f"{path} was opened to be read only")
 
     rename = link = delete = delete_directory = make_directory = refuse
     set_mtime_ms = lock = sync_directory = refuse

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from tidelog.env.files import FileSystem, OpenFile
 from tidelog.env.paths import is_uri
-from tidelog.env.read_only_file import ReadOnlyFile
-from tidelog.errors import InvariantError, KafkaStorageError, text_or_kind
+from tidelog.env.read_only_file import FilesToRead, ReadOnlyFile
+from tidelog.errors import KafkaStorageError, text_or_kind
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 
 if TYPE_CHECKING:
@@ -67,19 +67,7 @@ def _passed_on(
     return call
 
 
-def _refused(
-    method: Callable[Concatenate[Any, str, P], R],
-) -> Callable[Concatenate[Any, str, P], R]:
-    """Return what stands for a method that would change something."""
-
-    @wraps(method)
-    def refuse(_self: Any, path: str, /, *_args: P.args, **_: P.kwargs) -> R:  # noqa: ANN401 - as above
-        raise InvariantError(f"{path} was opened to be read only")
-
-    return refuse
-
-
-class ReadFiles:
+class ReadFiles(FilesToRead):
     """Reads ``below``; whatever would change it raises InvariantError.
 
     A path that is the URI of an archive, or leads on from one, is read there. ``topics``: those
@@ -181,7 +169,7 @@ class ReadFiles:
     def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
         """Open a file, with the caller as its first holder."""
         if mode != "r":
-            raise InvariantError(f"{path} was opened to be read only")
+            self.refuse(path)
         with storage_errors(path):
             return ReadFile(self.at(path).open(path))
 
@@ -201,16 +189,6 @@ class ReadFiles:
     real_path = _passed_on(FileSystem.real_path)
     free_bytes = _passed_on(FileSystem.free_bytes)
     total_bytes = _passed_on(FileSystem.total_bytes)
-
-    write = _refused(FileSystem.write)
-    rename = _refused(FileSystem.rename)
-    link = _refused(FileSystem.link)
-    delete = _refused(FileSystem.delete)
-    delete_directory = _refused(FileSystem.delete_directory)
-    make_directory = _refused(FileSystem.make_directory)
-    set_mtime_ms = _refused(FileSystem.set_mtime_ms)
-    lock = _refused(FileSystem.lock)
-    sync_directory = _refused(FileSystem.sync_directory)
 
 
 class ReadFile(ReadOnlyFile):

@@ -31,6 +31,11 @@ class RecordCount(NamedTuple):
     gaps: Annotated[int, "Offsets without a record."]
 
 
+def total_count(counts: Iterable[RecordCount]) -> RecordCount:
+    """Return the sum of several counts."""
+    return RecordCount(*map(sum, zip(*counts, strict=True)))
+
+
 def check_range(start: int, end: int, log_start_offset: int, log_end_offset: int) -> None:
     """Raise OffsetOutOfRange unless ``[start, end)`` lies in the log, and ``start <= end``."""
     for offset in (start, end):
