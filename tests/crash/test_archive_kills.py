@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tests.conftest import Enumerated
     from tests.machinery.object_server import ObjectServer
 
+    from tidelog.archive.chain_state import ChainState
+
 KILLS = scaled(30)
 LAKE = f"s3://{BUCKET}/lake"
 FAULTS = ("503", "409", "500 after", "drop before", "drop after", "truncate", "late")
@@ -129,12 +131,7 @@ def test_servers_of_others_lose_nothing_either(
         check_beginning(data, lake)
     assert subprocess.run(words, check=False, capture_output=True).returncode == 0
     check_beginning(data, lake)
-    topic = tidelog.open_directory_read_only(data).topic("t")
-    assert topic.topic_id is not None
-    for partition in topic.partitions:
-        state = Chain(ObjectStore(lake), topic.topic_id, partition, Random(0)).read()
-        bases = sorted(int(path.stem) for path in (data / f"t-{partition}").glob("*.log"))
-        assert [entry.base_offset for entry in state.entries] == bases[:-1]
+    check_copied_once(data, lake)
     enumerated("processes killed", killed, at_least=KILLS // 15)
 
 
@@ -150,16 +147,25 @@ def check_beginning(data: Path, lake: str = LAKE) -> None:
         assert found == [(one.offset, one.value) for one in log.read("t", partition)][: len(found)]
 
 
-def check_objects(data: Path, server: ObjectServer) -> None:
-    """Each closed segment is there once; no other object of an earlier claim."""
+def check_copied_once(data: Path, lake: str = LAKE) -> dict[str, ChainState]:
+    """Compare the archived segments with the closed ones; return the states by chains' prefixes."""
     topic = tidelog.open_directory_read_only(data).topic("t")
     assert topic.topic_id is not None
+    states = {}
     for partition in topic.partitions:
-        state = Chain(ObjectStore(LAKE), topic.topic_id, partition, Random(0)).read()
+        chain = Chain(ObjectStore(lake), topic.topic_id, partition, Random(0))
+        state = states[chain.prefix] = chain.read()
         bases = sorted(int(path.stem) for path in (data / f"t-{partition}").glob("*.log"))
         assert [entry.base_offset for entry in state.entries] == bases[:-1]
         assert state.end == bases[-1]
-        prefix = f"lake/{topic.topic_id}/{partition}/"
+    assert states
+    return states
+
+
+def check_objects(data: Path, server: ObjectServer) -> None:
+    """Each closed segment is there once; no other object of an earlier claim."""
+    for chain, state in check_copied_once(data).items():
+        prefix = f"lake/{chain}/"
         there = {name.removeprefix(prefix) for name in server.objects if name.startswith(prefix)}
         named = {entry.name for entry in state.entries}
         assert named <= there

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ from tidelog.service import archive_upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.conftest import Enumerated
 
     from tidelog.archive.chain_state import ChainState
     from tidelog.log.retention.shrunk_log import ShrunkLog
@@ -603,3 +606,30 @@ def test_a_log_that_begins_in_one_archive_does_not_continue_in_another(
         assert "log=u-0" not in caplog.text
         assert {name.split("/")[0] for name in other.objects} == {str(manager.topic("u").topic_id)}
         assert offsets_read(home) == owned(manager) == list(range(40))
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
+def test_an_error_of_the_disk_ends_a_pass_and_nothing_else(
+    store: Timed, number: int, enumerated: Enumerated
+) -> None:
+    """At each operation; the log has all, and the next service completes the pass."""
+    failed = 0
+    for at in range(0, 80, 3):
+        store.objects.clear()
+        home = ManagerHome(seed=at)
+        with service(home) as manager:
+            manager.create_topic("t", config=ARCHIVED)
+            append(manager, 20)
+            home.clock.advance(0)
+            append(manager, 20)
+            home.fs.fail_at(at, OSError(number, "injected"))
+            archive(manager)
+            failed += metrics_of(manager, "FailedLogsCount") == 1
+            home.fs.mend()
+        with service(home) as manager:
+            assert offsets_read(home) == owned(manager) == list(range(40))
+            archive_and_delete(home, manager)
+            assert metrics_of(manager, "FailedLogsCount") == 0
+            assert manager.partition("t", 0).log.local_log_start_offset == active_base(manager)
+            assert offsets_read(home) == owned(manager) == list(range(40))
+    enumerated("passes that failed", failed, at_least=20)
