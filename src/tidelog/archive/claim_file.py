@@ -100,8 +100,8 @@ def claims_among(names: Iterable[str]) -> list[tuple[UUID, int]]:
 def read_claim(fs: FileSystem, path: str) -> ClaimFile:
     """Return what the file says, nothing if there is none.
 
-    What is beside a copy of a log has no claim: of a copied file only ``archive`` counts, where the
-    records are that the copied directory has not. Raises as ``read_versioned``, but
+    A copied file is not a claim: two copies of a log would both write. Only its ``archive`` counts,
+    as the copied directory lacks those records, too. Raises as ``read_versioned``, but
     FileNotFoundError.
     """
     try:

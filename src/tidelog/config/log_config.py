@@ -35,9 +35,9 @@ MINUTE_MS: Final = 60 * SECOND_MS
 HOUR_MS: Final = 60 * MINUTE_MS
 DAY_MS: Final = 24 * HOUR_MS
 KEEP_ALL: Final = -1
-"""As a limit of retention."""
+"""A limit that deletes nothing."""
 AS_TOTAL: Final = -2
-"""As a limit of local retention: that of the whole log."""
+"""A local limit that is the same as the one for the whole log."""
 
 _REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
 _throttled_replicas: Final = Check(

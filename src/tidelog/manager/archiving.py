@@ -149,7 +149,7 @@ class OpenLog:
 def _settings_of(topic: Topic) -> dict[str, str]:
     """Return the settings to archive with the records: a topic's own, and what decides deletion.
 
-    A restored topic has Kafka's defaults for the others, never those of a process.
+    A restored topic gets Kafka's defaults for all others, never those of the restoring process.
     """
     usual = birth_values(LogConfig.of_kafka())
     born = {

@@ -1,7 +1,7 @@
-"""Makes a data directory of an archive: its files are those of the log that was archived.
+"""Restores an archive to a data directory, with the files that were archived.
 
-Nothing is at the target before all is: it is made beside it, and renamed. What was restored before
-an interruption is kept, as far as it has the right checksum. Kafka has no such tool.
+The directory is made beside the target and renamed once it is complete. What was restored before an
+interruption is kept if it has the right checksum. Kafka has no such tool.
 """
 
 from __future__ import annotations
