@@ -27,6 +27,7 @@ from tidelog.staging.commit import Transaction as Staged
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal_names import list_journals
+from tidelog.staging.staged_folder import LocalFolder
 from tidelog.testing import PowerCut
 
 if TYPE_CHECKING:
@@ -121,8 +122,7 @@ def tasks(*all_of_them: Task, keeps_offsets: bool = False) -> Callable[[Story, L
         runs, topics = [], set()
         for batches in all_of_them:
             bundle = BundleWriter(
-                story.home.fs,
-                story.home.path,
+                LocalFolder(story.home.fs, story.home.path),
                 TXN,
                 rng=logs.manager.machine.rng,
                 buffer_bytes=1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.errors import ObjectNotFound, StoreError, StoreUnavailable
@@ -9,7 +10,6 @@ from tidelog.store.objects import ObjectInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from random import Random
 
 
 class Late(NamedTuple):
@@ -119,4 +119,39 @@ class ObjectModel:
         start = f"{prefix}/" if prefix else ""
         for name in sorted(self.objects):
             if name.startswith(start) and (after is None or name > after):
-                yield ObjectInfo(name, len(self.objects[name]), f"tag of {name}", 0)
+                size = len(self.objects[name])
+                yield ObjectInfo(name, size, f"tag of {name}", self.times.get(name, 0))
+
+
+class Stopping(ObjectModel):
+    """A store before whose request of a number the process ends."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__(Random(left))
+        self.left = left
+
+    def stop(self) -> None:
+        """End the process if it is time."""
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Create an object."""
+        self.stop()
+        made = super().create(name, data)
+        self.stop()
+        return made
+
+    def put(self, name: str, parts: Iterable[bytes], size_bytes: int) -> ObjectInfo:
+        """Write an object."""
+        self.stop()
+        made = super().put(name, parts, size_bytes)
+        self.stop()
+        return made
+
+    def delete(self, name: str) -> None:
+        """Delete an object."""
+        self.stop()
+        super().delete(name)
+        self.stop()

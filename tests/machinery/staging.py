@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tidelog.records.builder import build_batch
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.commit import Transaction
+from tidelog.staging.staged_folder import LocalFolder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +33,7 @@ def stage(
     stream: StreamBatch | None = None,
 ) -> Transaction:
     """Stage a batch of values for each partition; return the transaction."""
-    bundle = BundleWriter(fs, data_dir, txn, rng=rng)
+    bundle = BundleWriter(LocalFolder(fs, data_dir), txn, rng=rng)
     for (topic, partition), some in values.items():
         bundle.append(topic, partition, build_batch([(-1, None, value, ()) for value in some]))
     runs = tuple(bundle.finish())

@@ -48,6 +48,7 @@ from tidelog.staging.commit import Transaction
 from tidelog.staging.finished import FINISHED_FILE
 from tidelog.staging.journal_names import is_journal_name
 from tidelog.staging.staged_file import is_staged_name
+from tidelog.staging.staged_folder import LocalFolder
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing.crash_files import CrashFileSystem
 from tidelog.testing.manual_time import ManualScheduler
@@ -219,7 +220,7 @@ class Run:
         attempt = self.scenario.attempts[number]
         stream = StreamBatch(attempt.txn, attempt.batch) if attempt.batch else None
         txn = attempt.txn if stream is None else stream.txn
-        bundle = BundleWriter(files, DATA_DIR, txn, rng=rng)
+        bundle = BundleWriter(LocalFolder(files, DATA_DIR), txn, rng=rng)
         for partition, data in self._batches(number):
             bundle.append(TOPIC, partition, data)
         runs = tuple(bundle.finish())

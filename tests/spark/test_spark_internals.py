@@ -120,7 +120,7 @@ class ProbeWriter(LogStreamWriter):
         query, batch = map(context.getLocalProperty, (QUERY_ID, BATCH_ID))
         kinds = sorted({type(rows).__name__ for rows in iterator})
         self.source.note("write", query=query, batch=batch, kinds=kinds)
-        return StagedTask(StagedPart((), {}), "")
+        return StagedTask(StagedPart((), {}), "", None)
 
     def commit(self, messages: object, batchId: int) -> None:
         self.source.note("commit", batch=batchId, is_copy=self.source.is_copy)

@@ -8,30 +8,26 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from random import SystemRandom
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from tidelog.archive.chain import Chain
 from tidelog.archive.chain_state import ChainState
 from tidelog.datadir.partition_directories import partition_of
-from tidelog.env.scheduler import start_threads
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CorruptArchive
 from tidelog.records.batch import INT32_MAX
 from tidelog.segment.filenames import log_directory_name
+from tidelog.store.side_by_side import ask_each
 from tidelog.store.store_uri import local_path, parse_store_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from tidelog.archive.deltas import Entry
     from tidelog.store.objects import Objects
-
-T = TypeVar("T")
-U = TypeVar("U")
 
 CHAINS_AT_ONCE: Final = 16
 """Chains that are read side by side: most of that time is spent on waiting for the store."""
@@ -65,6 +61,8 @@ class ArchivedPartitions:
     store: Objects
     name: str
     _topics: dict[UUID, str] = field(default_factory=dict)
+    _whole: set[UUID] = field(default_factory=set)
+    """Topics of snapshots that have all partitions."""
     _states: dict[tuple[UUID, int], ChainState] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
@@ -92,18 +90,19 @@ class ArchivedPartitions:
         return self._partitions([*self._topic_ids()])
 
     def _ids_of(self, names: Collection[str]) -> list[UUID]:
-        named = _each(self._named, [*self._topic_ids()])
+        named = ask_each(self._named, [*self._topic_ids()], CHAINS_AT_ONCE)
         return [topic_id for topic_id, name in named if name in names]
 
     def _partitions(self, topic_ids: Sequence[UUID]) -> dict[str, ArchivedPartition]:
-        lists = _each(self._partitions_of, topic_ids)
+        lists = ask_each(self._partitions_of, topic_ids, CHAINS_AT_ONCE)
         return self._by_directory([one for several in lists for one in several])
 
     def _by_directory(self, parts: Sequence[tuple[UUID, int]]) -> dict[str, ArchivedPartition]:
         found: dict[str, ArchivedPartition] = {}
-        for one in _each(self.now, parts):
+        for one in ask_each(self.now, parts, CHAINS_AT_ONCE):
             if one.state.version == 0 or one.state.is_deleted:
                 continue
+            self._check_snapshot(one)
             other = found.setdefault(one.directory, one)
             if other is not one:
                 raise CorruptArchive(
@@ -111,6 +110,21 @@ class ArchivedPartitions:
                     f" {one.topic_id}"
                 )
         return found
+
+    def _check_snapshot(self, one: ArchivedPartition) -> None:
+        """Raise CorruptArchive if it is of a snapshot that was broken off."""
+        wanted = one.state.partitions
+        if wanted is None or one.topic_id in self._whole:
+            return
+        parts = self._partitions_of(one.topic_id)
+        found = ask_each(self.now, parts, CHAINS_AT_ONCE)
+        count = sum(other.state.version > 0 for other in found)
+        if count != wanted:
+            raise CorruptArchive(
+                f"{self.name} has {count} of the {wanted} partitions of {one.state.topic}: the"
+                " snapshot was broken off; make it again under the same name"
+            )
+        self._whole.add(one.topic_id)
 
     def now(self, part: tuple[UUID, int]) -> ArchivedPartition:
         """Return a partition, by topic id and number, at its newest version; 0: there is none."""
@@ -134,7 +148,7 @@ class ArchivedPartitions:
         """
         if part in self._states or part not in beside:
             return self.now(part)
-        return dict(zip(beside, _each(self.now, beside), strict=True))[part]
+        return dict(zip(beside, ask_each(self.now, beside, CHAINS_AT_ONCE), strict=True))[part]
 
     def _named(self, topic_id: UUID) -> tuple[UUID, str]:
         """Return a topic's name, which the first version of any of its partitions says."""
@@ -172,17 +186,6 @@ def _topic_ids(names: Iterable[str]) -> Iterator[UUID]:
         with suppress(ValueError):
             if str(UUID(name)) == name:
                 yield UUID(name)
-
-
-def _each(ask: Callable[[T], U], of: Sequence[T]) -> list[U]:
-    """Return the answer about each, asked side by side."""
-    if len(of) < 2:
-        return [ask(one) for one in of]
-    threads = start_threads(1, "tidelog-archive")
-    try:
-        return threads.run_all("tidelog-archive", [partial(ask, one) for one in of], CHAINS_AT_ONCE)
-    finally:
-        threads.shutdown()
 
 
 def _is_number(name: str) -> bool:

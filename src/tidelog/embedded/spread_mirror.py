@@ -29,6 +29,7 @@ from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.marker import MarkerVisits, make_marker
 from tidelog.staging.staged_file import attempt_of
+from tidelog.staging.staged_folder import LocalFolder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -143,7 +144,8 @@ class MirrorJob:
         visits = MarkerVisits(SYSTEM_FILES, self.target, self.marker, SYSTEM_CLOCK)
         rng = random.SystemRandom()
         writer = BundleWriter(
-            *(SYSTEM_FILES, self.target, self.txn),
+            LocalFolder(SYSTEM_FILES, self.target),
+            self.txn,
             rng=rng,
             keeps_offsets=True,
             attempt=attempt_of(self.marker),

@@ -43,6 +43,7 @@ from tidelog.staging.group_step import steps_of
 from tidelog.staging.journal import NewTopic, is_committed
 from tidelog.staging.manifest_names import waiting_hashes
 from tidelog.staging.staged_file import check_txn, transaction_hash
+from tidelog.staging.staged_folder import LocalFolder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -134,7 +135,7 @@ class Transaction(OfOneProcess):
         self._steps: dict[GroupPartition, GroupStep] = {}
         self._named: set[str] = set()
         """The topics that it writes or creates."""
-        self._bundle = BundleWriter(machine.fs, path, self.txn, rng=machine.rng)
+        self._bundle = BundleWriter(LocalFolder(machine.fs, path), self.txn, rng=machine.rng)
         self._is_open = True
         found = read_finished(machine.fs, path).get(self.txn) if self._is_named else None
         self.is_repeat: Final = found is not None

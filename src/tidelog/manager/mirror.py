@@ -40,6 +40,7 @@ from tidelog.staging.commit import Transaction
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import NewTopic, has_journal
 from tidelog.staging.staged_file import MAX_TXN_BYTES, list_staged, transaction_hash
+from tidelog.staging.staged_folder import LocalFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -272,7 +273,7 @@ class Mirror:
     def _stage_here(self, txn: str, ranges: Sequence[MirrorRange]) -> StagedRanges:
         """Stage the ranges in this process."""
         fs, rng = self._manager.machine.fs, self._manager.machine.rng
-        writer = BundleWriter(fs, self._path, txn, rng=rng, keeps_offsets=True)
+        writer = BundleWriter(LocalFolder(fs, self._path), txn, rng=rng, keeps_offsets=True)
         to = None if self._is_plan else writer
         copied = []
         try:

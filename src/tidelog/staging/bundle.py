@@ -7,7 +7,6 @@ gets much data gets files of its own, which its log can adopt as segments.
 from __future__ import annotations
 
 import hashlib
-import os
 from contextlib import contextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -15,8 +14,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tidelog.codec.layout import byte_view
-from tidelog.datadir.renamed_files import delete_if_there
-from tidelog.env.pooled_file import PooledFile
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.records.memory import walk
 from tidelog.staging.adopting import adopted_from
@@ -28,8 +25,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from tidelog.codec.layout import Buffer
-    from tidelog.env.files import FileSystem
     from tidelog.records.batch_columns import BatchColumns
+    from tidelog.staging.staged_folder import NewFile, StagedFolder
 
 BUFFER_BYTES: Final = 64 << 20
 """Bytes of batches to gather before they are written as runs."""
@@ -37,8 +34,6 @@ _MUCH_BYTES: Final = 2 << 20
 _MUCH_SHARE: Final = 8
 """A partition with at least this share of a full buffer, and that many bytes, is likely to get more
 than a log adopts: it gets a file of its own at once."""
-WRITEBACK_BYTES: Final = 8 << 20
-"""Bytes of a file after which the disk begins to write them, while the task prepares the next."""
 WRITE_BYTES: Final = 256 << 10
 """Bytes of a partition that are written at a time: the copy of fewer costs less than a write."""
 
@@ -48,18 +43,17 @@ class BundleWriter:
 
     Used by one thread of one task attempt. Small data makes one file, whatever the number of
     partitions, and one sync. Once a partition has as much as a log adopts, or much of a full
-    buffer, what is not written yet goes to files of its own, of at most ``segment.bytes``. Files
-    are made, exclusively, by the first write. ``abandon`` removes them; after a crash they remain,
-    but no journal names them. Their names are not durable before the commit, which syncs the
-    directory.
+    buffer, what is not written yet goes to files of its own, of at most ``segment.bytes``; but not
+    where files are kept small, as on a store, and none can be adopted. Files are made, exclusively,
+    by the first write. ``abandon`` removes them; after a crash they remain, but no journal names
+    them. Their names are not durable before the commit, which syncs the directory.
 
     A write that fails, or is interrupted, leaves a gap, so it is the end of all that was staged:
     the files are removed, and each later use but ``abandon`` raises KafkaStorageError.
 
     Args:
-        fs: the file system.
-        data_dir: the data directory of the transaction.
-        txn: its id.
+        folder: where to make the files.
+        txn: the id of the transaction.
         rng: makes the names unique.
         buffer_bytes: how many bytes of batches to gather before they are written.
         keeps_offsets: the batches are copies, with offsets, epochs and producers, which stay.
@@ -68,8 +62,7 @@ class BundleWriter:
 
     def __init__(
         self,
-        fs: FileSystem,
-        data_dir: str,
+        folder: StagedFolder,
         txn: str,
         *,
         rng: Random,
@@ -78,8 +71,7 @@ class BundleWriter:
         attempt: str | None = None,
     ) -> None:
         self.attempt: Final = new_attempt(rng) if attempt is None else attempt
-        self._fs = fs
-        self._data_dir = data_dir
+        self._folder = folder
         self._txn = txn
         self._rng = rng
         self._buffer_bytes = buffer_bytes
@@ -88,9 +80,9 @@ class BundleWriter:
         self._gathered_bytes = 0
         self._total_bytes: dict[tuple[str, int], int] = {}
         self._segment_bytes: dict[tuple[str, int], int] = {}
-        self._bundle: _NewFile | None = None
+        self._bundle: NewFile | None = None
         self._own: dict[tuple[str, int], _Run] = {}
-        self._files: list[_NewFile] = []
+        self._files: list[NewFile] = []
         self._runs: list[StagedRun] = []
         self._failure: BaseException | None = None
 
@@ -109,7 +101,7 @@ class BundleWriter:
         key, view = (topic, partition), byte_view(batches)
         self._gathered.setdefault(key, []).append(view)
         self._total_bytes[key] = self._total_bytes.get(key, 0) + len(view)
-        if segment_bytes is not None:
+        if segment_bytes is not None and self._folder.max_bytes is None:
             self._segment_bytes[key] = segment_bytes
         self._gathered_bytes += len(view)
         if self._gathered_bytes >= self._buffer_bytes:
@@ -126,9 +118,7 @@ class BundleWriter:
             self._write_gathered()
             for key in list(self._own):
                 self._end_own(key)
-            if self._bundle is not None:
-                self._bundle.finish()
-                self._bundle = None
+            self._end_bundle()
         return self._runs
 
     def check(self) -> None:
@@ -136,7 +126,7 @@ class BundleWriter:
         if self._failure is not None:
             reason = str(self._failure) or repr(self._failure)
             raise KafkaStorageError(
-                f"staging in {self._data_dir} failed before: {reason}; nothing of it is kept"
+                f"staging in {self._folder.name} failed before: {reason}; nothing of it is kept"
             ) from self._failure
 
     def fail(self, error: BaseException) -> None:
@@ -158,7 +148,7 @@ class BundleWriter:
         except BaseException as error:
             self.fail(error)
             if isinstance(error, OSError):
-                reason = f"staging in {self._data_dir} failed: {error}"
+                reason = f"staging in {self._folder.name} failed: {error}"
                 raise KafkaStorageError(reason) from error
             raise
 
@@ -180,6 +170,18 @@ class BundleWriter:
                 run.write(data, found.batches)
             if run is not None:
                 self._runs.append(run.entry())
+        limit = self._folder.max_bytes
+        if limit is not None and self._bundle_bytes + self._buffer_bytes > limit:
+            self._end_bundle()
+
+    @property
+    def _bundle_bytes(self) -> int:
+        return 0 if self._bundle is None else self._bundle.size_bytes
+
+    def _end_bundle(self) -> None:
+        if self._bundle is not None:
+            self._bundle.finish()
+            self._bundle = None
 
     def _segment_bytes_of_own(
         self, key: tuple[str, int], parts: list[memoryview], much_bytes: float
@@ -195,9 +197,9 @@ class BundleWriter:
         )
         return segment_bytes if is_own else None
 
-    def _new_file(self) -> _NewFile:
+    def _new_file(self) -> NewFile:
         name = staged_name(self._txn, self._rng, self.attempt)
-        file = _NewFile(self._fs, self._data_dir, name)
+        file = self._folder.new_file(name)
         self._files.append(file)  # before it is there: an interrupt may come right after
         try:
             file.create()
@@ -253,47 +255,10 @@ def _joined(parts: list[memoryview]) -> Iterator[memoryview]:
         yield memoryview(b"".join(small))
 
 
-class _NewFile:
-    """A staged file that is being written; ``size_bytes`` are in it."""
-
-    def __init__(self, fs: FileSystem, data_dir: str, name: str) -> None:
-        self.name: Final = name
-        self._fs: Final = fs
-        self._file: Final = PooledFile(fs, os.path.join(data_dir, name))
-        self.size_bytes = 0
-        self._started_bytes = 0
-
-    def create(self) -> None:
-        """Create the file, which must not exist."""
-        self._file.open("x")
-
-    def write(self, data: Buffer) -> None:
-        """Write at the end."""
-        self._file.pwrite(data, self.size_bytes)
-        self.size_bytes += len(byte_view(data))
-        waiting_bytes = self.size_bytes - self._started_bytes
-        if waiting_bytes >= WRITEBACK_BYTES:
-            self._file.start_writeback(waiting_bytes, self._started_bytes)
-            self._started_bytes = self.size_bytes
-
-    def finish(self) -> None:
-        """Make the bytes durable and close the file."""
-        # A commit only writes a journal that names this file: its bytes must be there by then.
-        self._file.sync()
-        self._file.close()
-
-    def abandon(self) -> None:
-        """Close and remove the file, if it is there."""
-        try:
-            self._file.close()
-        finally:
-            delete_if_there(self._fs, self._file.path)
-
-
 class _Run:
     """A run that is being written to the end of a file."""
 
-    def __init__(self, file: _NewFile, key: tuple[str, int], *, keeps_offsets: bool) -> None:
+    def __init__(self, file: NewFile, key: tuple[str, int], *, keeps_offsets: bool) -> None:
         self.file: Final = file
         self._key: Final = key
         self._keeps_offsets: Final = keeps_offsets

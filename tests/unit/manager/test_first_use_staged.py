@@ -15,6 +15,7 @@ from tidelog.errors import KafkaStorageError, MessageTooLarge, UnknownTopicOrPar
 from tidelog.records.builder import build_batch
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.commit import Transaction
+from tidelog.staging.staged_folder import LocalFolder
 
 if TYPE_CHECKING:
     from tidelog.embedded.logs import Logs
@@ -31,7 +32,9 @@ def home_with_topic(seed: int = 0, config: dict[str, str] | None = None) -> Data
 
 def stage(home: DataHome, *values: bytes, partition: int = 0, topic: str = "t") -> StagedRun:
     """Stage one batch a value, in one run."""
-    bundle = BundleWriter(home.fs, home.path, "txn", rng=Random(f"{values}{partition}"))
+    bundle = BundleWriter(
+        LocalFolder(home.fs, home.path), "txn", rng=Random(f"{values}{partition}")
+    )
     for value in values:
         bundle.append(topic, partition, build_batch([record(value)]))
     (run,) = bundle.finish()

@@ -20,6 +20,7 @@ from tidelog.staging.commit import Transaction
 from tidelog.staging.finished import FINISHED_FILE
 from tidelog.staging.journal_names import list_journals
 from tidelog.staging.staged_file import list_staged
+from tidelog.staging.staged_folder import LocalFolder
 from tidelog.staging.stream_batch import StreamBatch
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Written(NamedTuple):
 def write_batch(logs: Logs, fs: CrashFileSystem, number: int, partitions: int) -> None:
     """Stage and commit a batch of a stream, as a task and a driver do."""
     batch, rng = StreamBatch("q", number), Random(number)
-    bundle = BundleWriter(fs, "/data", batch.txn, rng=rng)
+    bundle = BundleWriter(LocalFolder(fs, "/data"), batch.txn, rng=rng)
     for partition in range(min(partitions, ROWS)):
         rows = range(partition, ROWS, partitions)
         records = [(number, None, b"row %8d of batch %8d" % (row, number), ()) for row in rows]

@@ -28,6 +28,7 @@ from tidelog.staging.directory import CommitPoint
 from tidelog.staging.journal import journal_name, read_journal
 from tidelog.staging.journal_names import JOURNAL_SUFFIX
 from tidelog.staging.staged_file import is_staged_name
+from tidelog.staging.staged_folder import LocalFolder
 from tidelog.testing import PowerCut
 
 if TYPE_CHECKING:
@@ -270,7 +271,7 @@ def mirror(
     home: DataHome, logs: Logs, batches: Sequence[bytes], *, segment_bytes: int | None = None
 ) -> None:
     """Commit batches to t-0 as they are."""
-    bundle = BundleWriter(home.fs, home.path, "m", rng=Random(3), keeps_offsets=True)
+    bundle = BundleWriter(LocalFolder(home.fs, home.path), "m", rng=Random(3), keeps_offsets=True)
     for batch in batches:
         bundle.append("t", 0, batch, segment_bytes=segment_bytes)
     ids = {"t": logs.topic("t").topic_id}

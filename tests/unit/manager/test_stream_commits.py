@@ -36,6 +36,7 @@ from tidelog.staging.finished import (
 from tidelog.staging.journal import journal_name, read_journal
 from tidelog.staging.journal_names import list_journals
 from tidelog.staging.staged_file import list_staged
+from tidelog.staging.staged_folder import LocalFolder
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing import PowerCut
 
@@ -67,7 +68,9 @@ def staged(
 ) -> Transaction:
     """Stage a batch of a stream."""
     stream = StreamBatch(query, batch_id)
-    bundle = BundleWriter(home.fs, home.path, stream.txn, rng=Random(len(home.fs.operations)))
+    bundle = BundleWriter(
+        LocalFolder(home.fs, home.path), stream.txn, rng=Random(len(home.fs.operations))
+    )
     for value in values:
         bundle.append(topic, 0, build_batch([(1, b"k", value, ())]))
     ids = {topic: logs.topic(topic).topic_id}

@@ -14,6 +14,7 @@ from tidelog.records.builder import build_batch
 from tidelog.records.memory import walk
 from tidelog.staging.adopting import adopt_run, adopted_from, is_adoptable
 from tidelog.staging.bundle import BundleWriter
+from tidelog.staging.staged_folder import LocalFolder
 from tidelog.staging.staged_run import Placement
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ PLACEMENT = Placement(0, 0, 4, -1)
 def stage(home: LogHome, *batches: bytes, keeps_offsets: bool = False) -> StagedRun:
     """Stage batches as one run."""
     writer = BundleWriter(
-        home.fs, home.data_directory, "x", rng=Random(1), keeps_offsets=keeps_offsets
+        LocalFolder(home.fs, home.data_directory), "x", rng=Random(1), keeps_offsets=keeps_offsets
     )
     for batch in batches:
         writer.append("flights", 0, batch)
@@ -104,7 +105,7 @@ def test_a_copy_is_adopted_by_a_topic_with_append_times_too() -> None:
 def test_only_a_run_that_fills_its_file_is_adopted() -> None:
     """Other runs lie before it or after it in the others."""
     home = LogHome()
-    writer = BundleWriter(home.fs, home.data_directory, "x", rng=Random(1))
+    writer = BundleWriter(LocalFolder(home.fs, home.data_directory), "x", rng=Random(1))
     for number in range(2):
         writer.append("flights", number, b"".join(BATCHES))
     runs = writer.finish()

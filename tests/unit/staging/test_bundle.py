@@ -13,8 +13,9 @@ from tests.machinery.directory_home import DataHome, record
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.records.builder import build_batch
 from tidelog.records.memory import walk
-from tidelog.staging import bundle as bundle_module
+from tidelog.staging import staged_folder
 from tidelog.staging.bundle import BundleWriter
+from tidelog.staging.staged_folder import LocalFolder
 from tidelog.staging.staged_run import RunLimits, StagedRun, check_run
 from tidelog.testing.open_file import CrashFile
 
@@ -34,7 +35,7 @@ def home() -> DataHome:
 
 def writer(home: DataHome, **how: Any) -> BundleWriter:
     """Return a writer of staged files."""
-    return BundleWriter(home.fs, home.path, "x", rng=Random(1), **how)
+    return BundleWriter(LocalFolder(home.fs, home.path), "x", rng=Random(1), **how)
 
 
 def where(runs: Sequence[StagedRun]) -> list[tuple[int, str, int, int, int]]:
@@ -68,7 +69,7 @@ def test_the_disk_begins_to_write_while_a_task_goes_on(monkeypatch: pytest.Monke
         started.append((position, size))
 
     monkeypatch.setattr(CrashFile, "start_writeback", note)
-    monkeypatch.setattr(bundle_module, "WRITEBACK_BYTES", 2 * SIZE)
+    monkeypatch.setattr(staged_folder, "WRITEBACK_BYTES", 2 * SIZE)
     bundle = writer(home(), buffer_bytes=SIZE)
     for _ in range(5):
         bundle.append("t", 0, BATCH)

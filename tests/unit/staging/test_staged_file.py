@@ -12,6 +12,7 @@ from tidelog.errors import InvalidArgument, InvalidRecord, KafkaStorageError, Me
 from tidelog.records.builder import build_batch
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.staged_file import check_txn, is_staged_name, list_staged, staged_name
+from tidelog.staging.staged_folder import LocalFolder
 from tidelog.staging.staged_run import RunLimits, StagedRun, check_run
 from tidelog.staging.stream_batch import StreamBatch
 
@@ -22,7 +23,7 @@ BATCHES = [build_batch([record(b"a"), record(b"b")]), build_batch([record(b"c" *
 def stage(home: DataHome, batches: list[bytes], *, txn: str = "x", seed: int = 1) -> StagedRun:
     """Write a staged file for t-0."""
     home.fs.make_directory(home.path)
-    bundle = BundleWriter(home.fs, home.path, txn, rng=Random(seed))
+    bundle = BundleWriter(LocalFolder(home.fs, home.path), txn, rng=Random(seed))
     for batch in batches:
         bundle.append("t", 0, batch)
     (run,) = bundle.finish()
@@ -175,7 +176,7 @@ def test_any_changed_byte_of_a_copy_is_detected() -> None:
     home = DataHome()
     home.fs.make_directory(home.path)
     copied = [build_batch([record(b"v")], base_offset=at, leader_epoch=3) for at in (5, 9)]
-    bundle = BundleWriter(home.fs, home.path, "x", rng=Random(1), keeps_offsets=True)
+    bundle = BundleWriter(LocalFolder(home.fs, home.path), "x", rng=Random(1), keeps_offsets=True)
     for batch in copied:
         bundle.append("t", 0, batch)
     (run,) = bundle.finish()

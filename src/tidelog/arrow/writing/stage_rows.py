@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.arrow.writing.input_columns import select_columns, split_by_topic
 from tidelog.arrow.writing.staged_rows import StagingTarget, TaskStaging
 from tidelog.env.clock import SYSTEM_CLOCK
-from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.staging.staged_file import attempt_of
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def stage_rows(
     """
     visits = plan.visits(options.path, stream)
     rng, attempt = random.SystemRandom(), attempt_of(plan.marker)
-    target = StagingTarget(SYSTEM_FILES, options.path, txn, rng, attempt)
+    target = StagingTarget(plan.folder(options.path), txn, rng, attempt)
     staging = TaskStaging(
         target,
         plan.topics,

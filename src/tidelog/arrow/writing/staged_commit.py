@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tidelog.datadir.catalogue import Topic
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
     from tidelog.staging.finished import CommittedTransaction
+    from tidelog.staging.staged_objects import StagedObjects
     from tidelog.staging.staged_run import StagedRun
     from tidelog.staging.stream_batch import StreamBatch
 
@@ -57,7 +58,7 @@ class StagedWrite:
     """All that the tasks of a write staged, in order of tasks.
 
     ``topics`` are those of the runs, as planned, and those that are to exist even without rows.
-    ``birth`` are the birth values of new ones.
+    ``birth`` are the birth values of new ones. ``staged_at`` is the plan's.
     """
 
     options: WriteOptions
@@ -66,6 +67,7 @@ class StagedWrite:
     runs: Sequence[StagedRun]
     topics: Mapping[str, PlannedTopic]
     birth: Mapping[str, str] = field(default_factory=lambda: birth_values(LogConfig()))
+    staged_at: str | None = None
 
     @property
     def changes_nothing(self) -> bool:
@@ -141,7 +143,7 @@ def staged_write(
     for part in parts:
         runs += part.runs
         topics |= part.topics
-    return StagedWrite(options, txn, None, runs, topics)
+    return StagedWrite(options, txn, None, runs, topics, staged_at=plan.staged_at)
 
 
 @contextmanager
@@ -150,9 +152,9 @@ def ended(options: WriteOptions, plan: WritePlan, txn: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        abort_write(options, txn, [plan.marker])
+        abort_write(options, txn, [plan.marker], plan.staged_at)
         raise
-    delete_attempts(options.path, [plan.marker])
+    delete_attempts(options.path, [plan.marker], plan.staged_at)
 
 
 def reached(_point: object) -> None:
@@ -165,6 +167,8 @@ def commit_write(write: StagedWrite) -> CommittedTransaction:
     The process that holds the directory commits it, or this one once the directory is free.
     """
     path, start_ns = write.options.path, SYSTEM_CLOCK.monotonic_ns()
+    if write.staged_at is not None:
+        _objects_at(write.staged_at).download(SYSTEM_FILES, path, write.runs)
     done = _commit(write, existing_topics(path, write.topics))
     commit_ms = (SYSTEM_CLOCK.monotonic_ns() - start_ns) // 1_000_000
     if done.is_repeat:
@@ -210,13 +214,17 @@ def existing_topics(path: str, names: Iterable[str]) -> dict[str, ExistingTopic]
     }
 
 
-def abort_write(options: WriteOptions, txn: str, markers: Collection[str]) -> None:
+def abort_write(
+    options: WriteOptions, txn: str, markers: Collection[str], staged_at: str | None = None
+) -> None:
     """Delete what the attempts of ``markers`` have staged, or apply it if it is committed.
 
     It stays, too, if the process that holds the directory has yet to report whether it committed
     it. Another attempt of the same id is left alone.
     """
     path, attempts = options.path, set(map(attempt_of, markers))
+    if staged_at is not None:  # a commit that waits, or is not finished, has downloaded them
+        _objects_at(staged_at).delete(markers)
     if is_waiting(SYSTEM_FILES, path, txn, attempts):
         return
     if not is_committed(SYSTEM_FILES, path, txn, attempts):
@@ -231,10 +239,18 @@ def abort_write(options: WriteOptions, txn: str, markers: Collection[str]) -> No
         _log.warning(text, path, txn, error)
 
 
-def delete_attempts(path: str, markers: Collection[str]) -> None:
+def delete_attempts(path: str, markers: Collection[str], staged_at: str | None = None) -> None:
     """Delete all that the attempts of ``markers`` have staged: nothing needs it, or will."""
+    if staged_at is not None:
+        _objects_at(staged_at).delete(markers)
     # Markers first: a task that is still at work deletes its files if it finds its marker gone at
     # its end. In the other order, files that it makes after the list would stay.
     delete_staged(path, markers)
     attempts = set(map(attempt_of, markers))
     delete_staged(path, files_of_attempts(SYSTEM_FILES, path, attempts))
+
+
+def _objects_at(uri: str) -> StagedObjects:
+    from tidelog.staging.staged_objects import StagedObjects  # noqa: PLC0415 - few writes need a store
+
+    return StagedObjects(uri)

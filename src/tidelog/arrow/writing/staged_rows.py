@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from tidelog.arrow.batch_form import BatchForm
     from tidelog.env.clock import Clock
-    from tidelog.env.files import FileSystem
     from tidelog.records.validation.policy import LeaderPolicy
+    from tidelog.staging.staged_folder import StagedFolder
     from tidelog.staging.staged_run import StagedRun
 
 ROWS_PART: Final = 8
@@ -60,13 +60,12 @@ class PlannedTopic(NamedTuple):
 
 
 class StagingTarget(NamedTuple):
-    """Where a task writes: the data directory, and the transaction that its file belongs to.
+    """Where a task writes, and the transaction that its files belong to.
 
     ``attempt`` is the job's, None: the task is an attempt of its own.
     """
 
-    fs: FileSystem
-    data_dir: str
+    folder: StagedFolder
     txn: str
     rng: Random
     attempt: str | None = None
@@ -99,10 +98,10 @@ class TaskStaging:
         self._new_topic = new_topic
         self._first_partition = first_partition
         self._rows_bytes = buffer_bytes // ROWS_PART
-        fs, data_dir, txn, rng, attempt = target
+        folder, txn, rng, attempt = target
         buffer_bytes //= BATCHES_PART
         self._bundle = BundleWriter(
-            fs, data_dir, txn, rng=rng, buffer_bytes=buffer_bytes, attempt=attempt
+            folder, txn, rng=rng, buffer_bytes=buffer_bytes, attempt=attempt
         )
         self._encoders: dict[str, TopicEncoder] = {}
         self._buffered: dict[str, list[pa.RecordBatch]] = {}

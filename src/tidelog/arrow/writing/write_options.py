@@ -24,6 +24,7 @@ class WriteOptions:
     topics that the write creates. ``write_buffer_bytes``: about the memory of a task.
     ``commit_timeout_ms``: how long the commit waits for the directory's lock; None: not set.
     ``txn_id``: the transaction's id, by which a repeat is recognized; None: not set.
+    ``staging_uri``: the object store where tasks stage that do not see ``path``; None: they see it.
     """
 
     path: str
@@ -38,6 +39,7 @@ class WriteOptions:
     txn_id: str | None = None
     skip_old_batches: bool = False
     accept_missing_batches: bool = False
+    staging_uri: str | None = None
 
     def new_topic_config(self) -> LogConfig:
         """Return the config of a topic that the write creates; InvalidConfig for a bad one."""

@@ -15,12 +15,15 @@ from tidelog.arrow.batch_form import BatchForm
 from tidelog.arrow.writing.staged_rows import PlannedTopic, TopicPlan
 from tidelog.codec.compression import Codec, compress
 from tidelog.codec.uuid_text import format_uuid
+from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
 from tidelog.datadir.lock_file import LOCK_FILE, writer_of
 from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
+from tidelog.embedded.doors import open_briefly
 from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.paths import absolute_path
 from tidelog.env.signals import program_of
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DirectoryLocked, InvalidArgument
@@ -29,6 +32,7 @@ from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.segment.filenames import check_topic_name
 from tidelog.staging.finished import read_finished
 from tidelog.staging.marker import MAX_MARKER_BYTES, MarkerVisits, make_marker
+from tidelog.staging.staged_folder import LocalFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,12 +40,18 @@ if TYPE_CHECKING:
 
     from tidelog.arrow.writing.write_options import WriteOptions
     from tidelog.datadir.catalogue import Topic
+    from tidelog.staging.staged_folder import StagedFolder
+    from tidelog.staging.staged_objects import StoreVisits
     from tidelog.staging.stream_batch import StreamBatch
 
 _log = logging.getLogger(__name__)
 
 KAFKA: Final = "java"
 """The program of a broker."""
+
+_SWEEP_MS: Final = 3_600_000
+_swept_ms: Final[dict[tuple[str, UUID], int]] = {}
+"""When this process swept a data directory's part of a store, by the store's clock."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +60,15 @@ class WritePlan:
 
     ``columns`` are the indexes of the columns of a record. ``topics`` are those that exist, or only
     the one that the options name; any other is created by the commit as ``new_topic``. ``marker``
-    is an empty file in the data directory that every task must see.
+    is an empty file in the data directory that every task must see. ``staged_at`` is the URI where
+    tasks stage instead; the marker is there, too.
     """
 
     columns: Mapping[str, int]
     topics: Mapping[str, TopicPlan]
     new_topic: TopicPlan
     marker: str
+    staged_at: str | None = None
 
     def planned(self, topic: str) -> PlannedTopic:
         """Return what the commit needs to know about a topic."""
@@ -64,11 +76,23 @@ class WritePlan:
         plan = found or self.new_topic
         return PlannedTopic(plan.partitions, plan.topic_id, is_new=found is None)
 
-    def visits(self, path: str, stream: StreamBatch | None = None) -> MarkerVisits:
+    def folder(self, path: str) -> StagedFolder:
+        """Return where a task stages its rows."""
+        if self.staged_at is None:
+            return LocalFolder(SYSTEM_FILES, path)
+        from tidelog.staging.staged_objects import StagedObjects  # noqa: PLC0415 - few writes need a store
+
+        return StagedObjects(self.staged_at)
+
+    def visits(self, path: str, stream: StreamBatch | None = None) -> MarkerVisits | StoreVisits:
         """Visit the marker; raise DirectoryNotShared unless this process sees the driver's data.
 
         ``stream``: the batch that the task belongs to, None for a batch write.
         """
+        if self.staged_at is not None:
+            from tidelog.staging.staged_objects import StagedObjects, StoreVisits  # noqa: PLC0415 - as above
+
+            return StoreVisits(StagedObjects(self.staged_at), self.marker)
         note = b"." if stream is None else marker_note(stream)
         return MarkerVisits(SYSTEM_FILES, path, self.marker, SYSTEM_CLOCK, note)
 
@@ -86,6 +110,7 @@ def make_plan(options: WriteOptions, columns: Mapping[str, int], txn: str) -> Wr
         TransactionMismatch: ``txn_id`` was committed before, for other topics.
         InvalidConfig: a setting of a new topic is not valid.
         DirectoryLocked: Kafka holds the directory, and ``commit_timeout_ms`` is not set.
+        StoreError: the store of ``staging_uri`` does not take the marker.
     """
     count = options.num_partitions or 1
     new_topic = plan_topic(options, count, options.new_topic_config())
@@ -101,7 +126,33 @@ def make_plan(options: WriteOptions, columns: Mapping[str, int], txn: str) -> Wr
             ids = {name: plan.topic_id for name, plan in topics.items()}
             committed.check_topics([options.topic], ids)
     marker = make_marker(SYSTEM_FILES, options.path, txn, random.SystemRandom())
-    return WritePlan(columns, topics, new_topic, marker)
+    staged_at = None
+    if options.staging_uri is not None:
+        try:
+            staged_at = _prepare_store(options.path, options.staging_uri, txn, marker)
+        except BaseException:
+            delete_staged(options.path, [marker])
+            raise
+    return WritePlan(columns, topics, new_topic, marker, staged_at)
+
+
+def _prepare_store(path: str, uri: str, txn: str, marker: str) -> str:
+    """Put the marker of a write on its store, and sweep there; return the URI for its tasks."""
+    from tidelog.staging.staged_objects import StagedObjects, staged_uri, sweep_staged  # noqa: PLC0415 - few writes need a store
+
+    directory_id = _directory_id(path)
+    if directory_id is None:  # the directory is new, or that of a broker before Kafka 3.7
+        with open_briefly(path) as logs:
+            directory_id = logs.manager.directory_id(absolute_path(path))
+    at = staged_uri(uri, directory_id, txn)
+    made = StagedObjects(at).make_marker(marker)
+    swept = uri, directory_id
+    if made.modified_ms - _swept_ms.get(swept, -_SWEEP_MS) >= _SWEEP_MS:
+        retention_ms = BrokerConfig().tidelog_staged_retention_ms
+        for name in sweep_staged(uri, directory_id, retention_ms, made.modified_ms):
+            _log.info("staged-object-deleted path=%s name=%s", uri, name)
+        _swept_ms[swept] = made.modified_ms
+    return at
 
 
 def marker_note(stream: StreamBatch) -> bytes:

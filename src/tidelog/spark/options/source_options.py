@@ -97,6 +97,7 @@ _REFUSED_IN_WRITES: Final = {
 """The same for writes. Spark: ``KafkaSourceProvider.kafkaParamsForProducer``."""
 
 _PRODUCER_COMPRESSION: Final = "kafka.compression.type"
+_STAGING_URI: Final = "stagingUri"
 _WRITE_OPTIONS: Final = (
     _PRODUCER_COMPRESSION,
     "topic",
@@ -107,6 +108,7 @@ _WRITE_OPTIONS: Final = (
     "writeBufferBytes",
     "commitTimeoutMs",
     "includeHeaders",
+    _STAGING_URI,
 )
 _TXN_ID: Final = "txnId"
 _SKIP_OLD_BATCHES: Final = "skipOldBatches"
@@ -383,9 +385,13 @@ class SinkOptions(WriteOptions):
             )
         for name in () if is_stream else filter(checked.has, _STREAM_RULES):
             raise InvalidArgument(f"option {name} is for streams only")
-        txn_id = checked.text(_TXN_ID)
+        txn_id, staging_uri = checked.text(_TXN_ID), checked.text(_STAGING_URI)
         if txn_id is not None:
             check_txn(txn_id)
+        if staging_uri is not None:
+            from tidelog.store.store_uri import parse_store_uri
+
+            staging_uri = str(parse_store_uri(staging_uri))
         _log_ignored(checked.ignored)
         # Headers are written whenever there is such a column; the option is only checked.
         checked.flag("includeHeaders")
@@ -405,6 +411,7 @@ class SinkOptions(WriteOptions):
             txn_id=txn_id,
             skip_old_batches=checked.flag(_SKIP_OLD_BATCHES),
             accept_missing_batches=checked.flag(_ACCEPT_MISSING_BATCHES),
+            staging_uri=staging_uri,
         )
 
     def new_topic_config(self) -> LogConfig:

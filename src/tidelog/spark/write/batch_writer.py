@@ -63,8 +63,8 @@ class LogWriter(DataSourceArrowWriter):
         write = staged_write(self._options, self._plan, self._txn, parts)
         if not write.changes_nothing:
             commit_write(write)
-        delete_attempts(self._options.path, [self._plan.marker])
+        delete_attempts(self._options.path, [self._plan.marker], self._plan.staged_at)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
         """Delete the files that the tasks staged; after the commit point, finish the commit."""
-        abort_write(self._options, self._txn, [self._plan.marker])
+        abort_write(self._options, self._txn, [self._plan.marker], self._plan.staged_at)

@@ -120,20 +120,26 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         stream = _batch_of(tasks, batchId)
         runs = [run for task in tasks for run in task.part.runs]
         topics = {name: topic for task in tasks for name, topic in task.part.topics.items()}
-        commit_write(StagedWrite(self._options, stream.txn, stream, runs, topics))
-        delete_attempts(self._options.path, _markers(tasks))
+        at = _staged_at(tasks)
+        commit_write(StagedWrite(self._options, stream.txn, stream, runs, topics, staged_at=at))
+        delete_attempts(self._options.path, _markers(tasks), at)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Delete the files that the tasks staged; after the commit point, finish the commit."""
         tasks, path = staged_tasks(messages), self._options.path
         if tasks:
-            abort_write(self._options, _batch_of(tasks, batchId).txn, _markers(tasks))
+            txn = _batch_of(tasks, batchId).txn
+            abort_write(self._options, txn, _markers(tasks), _staged_at(tasks))
         else:  # without a message of a task there was no commit
             delete_attempts(path, markers_of_batch(path, self._marker_txn, batchId))
 
 
 def _markers(tasks: list[StagedTask]) -> list[str]:
     return sorted({task.marker for task in tasks})
+
+
+def _staged_at(tasks: list[StagedTask]) -> str | None:
+    return next((task.staged_at for task in tasks), None)
 
 
 def _marker_txn(given: Mapping[str, str]) -> str:

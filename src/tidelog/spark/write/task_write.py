@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 class StagedTask(WriterCommitMessage):
     """What one task staged, for the driver to commit or to delete.
 
-    ``marker`` is the plan's. ``stream`` is the batch that the task belongs to, None for a batch
-    write.
+    ``marker`` and ``staged_at`` are the plan's. ``stream`` is the batch that the task belongs to,
+    None for a batch write.
     """
 
     part: StagedPart
     marker: str
+    staged_at: str | None
     stream: StreamBatch | None = None
 
 
@@ -44,7 +45,7 @@ def stage_task(
 ) -> StagedTask:
     """Stage the rows of one task attempt; errors as ``stage_rows``."""
     part = stage_rows(options, plan, batches, txn=txn, task_number=task_number, stream=stream)
-    return StagedTask(part, plan.marker, stream)
+    return StagedTask(part, plan.marker, plan.staged_at, stream)
 
 
 def staged_tasks(messages: list[WriterCommitMessage | None]) -> list[StagedTask]:

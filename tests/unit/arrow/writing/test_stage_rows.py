@@ -13,6 +13,7 @@ from tidelog.arrow.batch_form import BatchForm
 from tidelog.arrow.writing.stage_rows import first_partition
 from tidelog.arrow.writing.staged_rows import StagingTarget, TaskStaging, TopicPlan
 from tidelog.records.validation.policy import LeaderPolicy
+from tidelog.staging.staged_folder import LocalFolder
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing import CrashFileSystem, ManualClock
 
@@ -22,7 +23,7 @@ def staged(partitions: int, first: int, rows: int) -> Counter[int]:
     fs = CrashFileSystem()
     fs.make_directory("/data")
     plan = TopicPlan(partitions, BatchForm(), 1 << 30, 1 << 20, LeaderPolicy())
-    target = StagingTarget(fs, "/data", "txn", Random(0))
+    target = StagingTarget(LocalFolder(fs, "/data"), "txn", Random(0))
     task = TaskStaging(target, {"t": plan}, plan, first_partition=first, buffer_bytes=8 << 20)
     table = pa.RecordBatch.from_pydict({"value": ["v"] * rows})
     task.append("t", table, ManualClock())

@@ -35,6 +35,7 @@ from tidelog.staging.directory import CommitPoint
 from tidelog.staging.manifest_names import new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
 from tidelog.staging.staged_file import list_staged
+from tidelog.staging.staged_folder import LocalFolder
 from tidelog.staging.stream_batch import StreamBatch
 from tidelog.testing import PowerCut
 
@@ -56,7 +57,9 @@ def staged(
     topics = known_topics(given)
     txn = stream.txn if stream else given.txn_id or uuid4().hex
     new = plan_topic(given, count, given.new_topic_config())
-    target = StagingTarget(SYSTEM_FILES, given.path, txn, Random(SYSTEM_CLOCK.monotonic_ns()))
+    target = StagingTarget(
+        LocalFolder(SYSTEM_FILES, given.path), txn, Random(SYSTEM_CLOCK.monotonic_ns())
+    )
     task = TaskStaging(target, topics, new, buffer_bytes=given.write_buffer_bytes)
     if values:
         task.append(

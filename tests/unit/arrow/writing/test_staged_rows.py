@@ -25,6 +25,7 @@ from tidelog.records.decoding.record_columns import iterate
 from tidelog.records.memory import walk
 from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.staging.staged_file import list_staged
+from tidelog.staging.staged_folder import LocalFolder
 from tidelog.testing import CrashFileSystem, ManualClock
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Task:
     def __init__(self, plan: TopicPlan = PLAN, *, is_new: bool = False) -> None:
         self.fs = CrashFileSystem()
         self.fs.make_directory("/data")
-        target = StagingTarget(self.fs, "/data", "txn", Random(0))
+        target = StagingTarget(LocalFolder(self.fs, "/data"), "txn", Random(0))
         topics = {} if is_new else {"t": plan}
         self.staging = TaskStaging(target, topics, plan, first_partition=1, buffer_bytes=BUFFER)
 

@@ -23,6 +23,7 @@ from tidelog.spark.write.task_write import stage_task
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.marker import MAX_MARKER_BYTES, MarkerVisits, make_marker
 from tidelog.staging.staged_file import attempt_of, list_staged
+from tidelog.staging.staged_folder import LocalFolder
 from tidelog.staging.stream_batch import StreamBatch
 
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ def test_an_abort_without_messages_deletes_what_killed_tasks_staged(tmp_path: Pa
     stream = StreamBatch("q", 3)
     MarkerVisits(SYSTEM_FILES, str(tmp_path), name, SYSTEM_CLOCK, marker_note(stream))
     killed = BundleWriter(
-        *(SYSTEM_FILES, str(tmp_path), stream.txn), rng=Random(2), attempt=attempt_of(name)
+        LocalFolder(SYSTEM_FILES, str(tmp_path)),
+        stream.txn,
+        rng=Random(2),
+        attempt=attempt_of(name),
     )
     killed.append("t", 0, build_batch([(0, None, b"a", ())]))
     killed.finish()

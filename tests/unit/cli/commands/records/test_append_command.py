@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidelog
-from tidelog.staging import bundle as bundle_module
+from tidelog.staging.bundle import BundleWriter
+from tidelog.staging.staged_folder import LocalFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -432,15 +433,15 @@ def test_a_disk_that_fails_beside_a_service_leaves_no_gap(
     """No line of the file is appended, not even those after the write that failed."""
     lines = tmp_path / "lines"
     lines.write_bytes(b"".join(b"%d" % number + b"x" * 20_000 + b"\n" for number in range(20)))
-    write, calls = bundle_module._NewFile.write, count(1)
+    write, calls = LocalFile.write, count(1)
 
-    def once_full(file: bundle_module._NewFile, data: bytes) -> None:
+    def once_full(file: LocalFile, data: bytes) -> None:
         if next(calls) == 3:
             raise OSError(errno.ENOSPC, "full")
         write(file, data)
 
-    monkeypatch.setattr(bundle_module._NewFile, "write", once_full)
-    eager = partial(bundle_module.BundleWriter, buffer_bytes=1)
+    monkeypatch.setattr(LocalFile, "write", once_full)
+    eager = partial(BundleWriter, buffer_bytes=1)
     monkeypatch.setattr("tidelog.embedded.transaction.BundleWriter", eager)
     with tidelog.open(topic.data, log_cleaner_enable=False) as logs:
         outcome = topic.on("append", "t", lines)

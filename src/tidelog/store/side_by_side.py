@@ -1,0 +1,31 @@
+"""Several questions to a store at once: most of the time of one is spent on waiting."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from tidelog.env.scheduler import start_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+def ask_each(ask: Callable[[T], U], of: Sequence[T], at_once: int) -> list[U]:
+    """Return the answer about each, in order, asked on at most ``at_once`` threads.
+
+    The first error ends it, once the questions that have been sent are answered.
+    """
+    if len(of) < 2:
+        return [ask(one) for one in of]
+    threads = start_threads(1, "tidelog-store")
+    try:
+        tasks = (partial(ask, one) for one in of)
+        with closing(threads.run_ahead("tidelog-store", tasks, at_once)) as answers:
+            return list(answers)
+    finally:
+        threads.shutdown()
