@@ -2,19 +2,59 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import tidelog
 from tidelog.archive import open_archives
 from tidelog.archive.archived_partitions import ArchivedPartitions
+from tidelog.archive.copier import ClosedSegment
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.service.log_service import LogService
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from tidelog.env.files import FileSystem
     from tidelog.store.objects import Objects
+
+
+TOPIC = UUID(int=7)
+
+
+@dataclass
+class LogOfFiles:
+    """A log whose newest segment is active, by its files."""
+
+    path: Path
+    first: int = 0
+    topic: str = "t"
+    partition: int = 0
+    topic_id: UUID = TOPIC
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def data_dir(self) -> str:
+        """The data directory."""
+        return str(self.path)
+
+    @property
+    def directory(self) -> str:
+        """The directory of the log."""
+        return str(self.path / "t-0")
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset."""
+        return self.first
+
+    def closed_segments(self) -> Sequence[ClosedSegment]:
+        """Return all segments but the last."""
+        bases = sorted(int(path.stem) for path in (self.path / "t-0").glob("*.log"))
+        return [ClosedSegment(base, end) for base, end in pairwise(bases)]
 
 
 def files_with(store: Objects, uri: str) -> FileSystem:

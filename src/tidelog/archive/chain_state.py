@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tidelog.archive.deltas import Add, Claim, Deleted, Drop, Remove, Skip, Start
+from tidelog.archive.deltas import Add, Claim, Deleted, Drop, Remove, Skip, Snapshot, Start
 from tidelog.errors import CorruptArchive
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ class ChainState:
     ``entries`` are the live segments in order of offsets; each begins where the one before ends, or
     where a skip does. ``removed`` are those that are no longer in the log, by name, whose objects
     may still be there; ``removed_in`` are the versions that removed them. ``start`` is the
-    first offset of the log. ``claim_epoch`` and ``incarnation`` say who may commit.
+    first offset of the log. ``claim_epoch`` and ``incarnation`` say who may commit: nobody, to a
+    snapshot, of which ``partitions`` is how many its topic has; None for others.
     """
 
     version: int = 0
@@ -43,6 +44,7 @@ class ChainState:
     start_why: str = ""
     end: int = 0
     is_deleted: bool = False
+    partitions: int | None = None
 
     def can_add(self, base_offset: int, end_offset: int) -> bool:
         """Return whether the next segment may have these offsets.
@@ -88,6 +90,8 @@ class ChainState:
         """
         if delta.version != self.version + 1:
             raise self._bad(f"version {delta.version} follows")
+        if self.partitions is not None:
+            raise self._bad("a version follows that of a snapshot")
         for operation in delta.operations:
             if isinstance(operation, Claim):
                 self._claim(operation, delta.claim_epoch)
@@ -117,6 +121,8 @@ class ChainState:
                 self._remove(operation.name)
             case Drop():
                 self._drop(operation.name)
+            case Snapshot():
+                self.partitions = operation.partitions
             case Deleted():
                 self.is_deleted = True
                 for entry in self.entries:

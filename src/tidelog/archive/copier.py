@@ -263,6 +263,8 @@ class Copier:
     def _take_claim(self) -> None:
         """Claim the archive; what two claims have in common must be the same bytes."""
         known, state, uri = read_claim(self._fs, self._path), self.state, self._store.name
+        if state.partitions is not None:
+            raise ArchiveDiverged(f"{uri} is a snapshot, which never changes: name another archive")
         drawn = known.drawn_since(uri, state.incarnation)
         if state.version and drawn is None and not self._takes_over:
             raise ArchiveDiverged(
@@ -399,7 +401,7 @@ class Copier:
         made = SegmentObject(self._fs, self._log.directory, *segment)
         unique = f"{self._rng.getrandbits(128):032x}"
         name = f"s/{segment.base_offset:020}-{self._epoch}-{unique}"
-        put = _put(self._store, self._chain.name(name), made, may_go_on)
+        put = put_segment(self._store, self._chain.name(name), made, may_go_on)
         entry = made.entry(name, put.etag)
         self._chain.commit(self.state, [Add(entry)], self._epoch)
         self._digests[entry.base_offset] = Digest(
@@ -414,8 +416,8 @@ def _raised_start(offset: int, why: str, gone: Sequence[Entry]) -> list[Operatio
     return [Start(offset, why), *(Remove(entry.name) for entry in gone)]
 
 
-def _put(
-    store: Objects, name: str, made: SegmentObject, may_go_on: Callable[[], None]
+def put_segment(
+    store: Objects, name: str, made: SegmentObject, may_go_on: Callable[[], None] = _always
 ) -> ObjectInfo:
     """Put a segment; what ends that between two parts is raised as it is, not as the store's."""
     ended: list[BaseException] = []

@@ -108,11 +108,17 @@ class Drop(NamedTuple):
     name: str
 
 
+class Snapshot(NamedTuple):
+    """The chain is that of a snapshot, and ends here; ``partitions`` is how many its topic has."""
+
+    partitions: int
+
+
 class Deleted(NamedTuple):
     """The topic was deleted."""
 
 
-Operation: TypeAlias = Claim | Add | Start | Skip | Remove | Drop | Deleted
+Operation: TypeAlias = Claim | Add | Start | Skip | Remove | Drop | Deleted | Snapshot
 
 _KINDS: Final[dict[str, type[Operation]]] = {
     "claim": Claim,
@@ -122,6 +128,7 @@ _KINDS: Final[dict[str, type[Operation]]] = {
     "remove": Remove,
     "drop": Drop,
     "deleted": Deleted,
+    "snapshot": Snapshot,
 }
 _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 
@@ -238,6 +245,8 @@ class _Reader:
             return Remove(self.text("name", values[0], _OBJECT))
         if kind is Drop:
             return Drop(self.text("name", values[0], _OBJECT))
+        if kind is Snapshot:
+            return Snapshot(self.number("partitions", values[0], least=1, most=2**31 - 1))
         return Deleted()
 
     def _claim(self, incarnation: object, topic: object, config: object) -> Claim:

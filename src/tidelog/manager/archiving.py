@@ -9,17 +9,22 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
+from tidelog.archive.chain import Chain
 from tidelog.archive.copier import ClosedSegment, Copier
+from tidelog.archive.snapshots import copy_to_snapshot
 from tidelog.codec.shown_rows import LogEnd, PartitionNumber, TopicName
 from tidelog.config.deletion_settings import DELETION_SETTINGS
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.birth import birth_values
-from tidelog.datadir.catalogue import INTERNAL_SETTINGS
+from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
+from tidelog.errors import InvalidArgument
 from tidelog.manager.directories.log_dirs import parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tidelog.archive.chain_state import ChainState
+    from tidelog.archive.deltas import Entry
     from tidelog.datadir.catalogue import Topic
     from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
@@ -75,6 +80,11 @@ def why_not_archived(topic: str, config: LogConfig) -> str | None:
     return None
 
 
+def why_not_in_snapshot(topic: str) -> str | None:
+    """Return why the logs of a topic cannot be in a snapshot; None if they can."""
+    return "it is for Kafka's controllers alone" if topic == METADATA_TOPIC else None
+
+
 def archive_log(
     manager: LogManager,
     key: TopicPartition,
@@ -99,13 +109,59 @@ def archive_log(
         )
         copied = copier.copy()
         swept = copier.sweep() if terms.sweeps else 0
-        state = copier.state
-        segments = [
-            ArchivedSegment(one.base_offset, one.end_offset, one.size_bytes) for one in copied
-        ]
-        waiting = sum(one.size_bytes for one in log.segments if one.base_offset >= state.end)
-        offsets = state.start, state.end, log.log_end_offset
-        return LogInArchive(*key, *offsets, tuple(segments), waiting, swept)
+        return _in_archive(key, log, copier.state, copied, swept)
+
+
+def snapshot_log(manager: LogManager, key: TopicPartition, store: Objects) -> LogInArchive:
+    """Put all that one log has closed into a snapshot, unless that has the partition already.
+
+    While it is copied the log is neither cleaned nor retained. Raises CleaningAborted, and as
+    ``copy_to_snapshot``.
+    """
+    partition, topic = manager.partition(*key), manager.topic(key.topic)
+    fs, rng = manager.machine.fs, manager.machine.rng
+    with manager.cleaning.exclusive(key):
+        log = partition.log
+        state = copy_to_snapshot(
+            fs, store, OpenLog(log, topic, key.partition), rng, len(topic.partitions)
+        )
+        return _in_archive(key, log, state, state.entries, 0)
+
+
+def missing_in_snapshot(
+    manager: LogManager, keys: Sequence[TopicPartition], store: Objects
+) -> list[TopicPartition]:
+    """Return the partitions that a snapshot has not.
+
+    Raises:
+        InvalidArgument: it has all of them; or a topic is not given as a whole.
+    """
+    for name in sorted({key.topic for key in keys}):
+        numbers = {key.partition for key in keys if key.topic == name}
+        absent = sorted(set(manager.topic(name).partitions) - numbers)
+        if absent:
+            raise InvalidArgument(
+                f"a snapshot has whole topics, and partition {absent[0]} of {name} is not chosen"
+            )
+    missing = []
+    for key in keys:
+        chain = Chain(store, manager.topic(key.topic).topic_id, key.partition, manager.machine.rng)
+        if not chain.newest():
+            missing.append(key)
+    if not missing:
+        raise InvalidArgument(
+            f"{store.name} is there already, and a snapshot never changes: choose another name"
+        )
+    return missing
+
+
+def _in_archive(
+    key: TopicPartition, log: Log, state: ChainState, copied: Sequence[Entry], swept: int
+) -> LogInArchive:
+    segments = [ArchivedSegment(one.base_offset, one.end_offset, one.size_bytes) for one in copied]
+    waiting = sum(one.size_bytes for one in log.segments if one.base_offset >= state.end)
+    offsets = state.start, state.end, log.log_end_offset
+    return LogInArchive(*key, *offsets, tuple(segments), waiting, swept)
 
 
 class OpenLog:

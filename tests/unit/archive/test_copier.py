@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass, field
-from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 import pytest
-from tests.machinery.archives import files_with
-from tests.machinery.object_model import ObjectModel
+from tests.machinery.archives import TOPIC, LogOfFiles, files_with
+from tests.machinery.object_model import ObjectModel, Stopping
 from tests.machinery.scale import scaled
 
 import tidelog
 from tidelog.archive import copier as copier_module
 from tidelog.archive.chain import Chain
 from tidelog.archive.claim_file import claim_file, read_claim
-from tidelog.archive.copier import REMOVED_MS, ClosedSegment, Copier
+from tidelog.archive.copier import REMOVED_MS, Copier
 from tidelog.archive.deltas import Claim
 from tidelog.archive.segment_object import segment_facts
 from tidelog.env.system_files import SYSTEM_FILES
@@ -35,45 +32,14 @@ from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.testing import damage_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from tests.conftest import Enumerated
 
     from tidelog.archive.segment_object import SegmentFacts
     from tidelog.env.files import FileSystem
-    from tidelog.store.objects import ObjectInfo
 
-TOPIC = UUID(int=7)
 ROOT = "s3://lake/logs"
-
-
-@dataclass
-class LogOfFiles:
-    """A log whose newest segment is active, by its files."""
-
-    path: Path
-    first: int = 0
-    topic: str = "t"
-    partition: int = 0
-    topic_id: UUID = TOPIC
-    config: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def data_dir(self) -> str:
-        return str(self.path)
-
-    @property
-    def directory(self) -> str:
-        return str(self.path / "t-0")
-
-    @property
-    def log_start_offset(self) -> int:
-        return self.first
-
-    def closed_segments(self) -> Sequence[ClosedSegment]:
-        bases = sorted(int(path.stem) for path in (self.path / "t-0").glob("*.log"))
-        return [ClosedSegment(base, end) for base, end in pairwise(bases)]
 
 
 def append(path: Path, count: int, text: str = "value") -> None:
@@ -423,36 +389,6 @@ def test_the_first_segment_may_begin_before_the_log(store: ObjectModel, data: Pa
     files = files_with(store, ROOT)
     with open_directory_read_only(ROOT, fs=files).open("t", 0) as found:
         assert next(iter(found.records())).offset == 3
-
-
-class Stopping(ObjectModel):
-    """A store before whose request of a number the process ends."""
-
-    def __init__(self, left: int) -> None:
-        super().__init__(Random(left))
-        self.left = left
-
-    def stop(self) -> None:
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-
-    def create(self, name: str, data: bytes) -> bool:
-        self.stop()
-        made = super().create(name, data)
-        self.stop()
-        return made
-
-    def put(self, name: str, parts: Iterable[bytes], size_bytes: int) -> ObjectInfo:
-        self.stop()
-        made = super().put(name, parts, size_bytes)
-        self.stop()
-        return made
-
-    def delete(self, name: str) -> None:
-        self.stop()
-        super().delete(name)
-        self.stop()
 
 
 def test_a_process_may_end_at_any_request(data: Path, enumerated: Enumerated) -> None:

@@ -199,20 +199,32 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
     InvalidArgument if they are named, or if there are no others.
     """
+    from tidelog.archive.snapshots import snapshot_uri  # noqa: PLC0415 - other commands need no store
     from tidelog.manager.archiving import (  # noqa: PLC0415 - other commands need no store
         ArchiveTerms,
         archive_log,
+        missing_in_snapshot,
+        snapshot_log,
         why_not_archived,
+        why_not_in_snapshot,
     )
     from tidelog.store.object_store import ObjectStore  # noqa: PLC0415 - as above
 
-    terms, keys = _terms(arguments), partitions_of(arguments)
+    terms, keys, snapshot = _terms(arguments), partitions_of(arguments), arguments["snapshot"]
     configs = {key.topic: home.manager.on_demand.config_with(key.topic, terms) for key in keys}
-    refused = {name: why_not_archived(name, config) for name, config in configs.items()}
+    refused = {
+        name: why_not_archived(name, config) if snapshot is None else why_not_in_snapshot(name)
+        for name, config in configs.items()
+    }
     notes = [f"{name}: {reason}" for name, reason in sorted(refused.items()) if reason is not None]
     if notes and (arguments["are_named"] or len(notes) == len(refused)):
         raise InvalidArgument("; ".join(notes))
     keys = [key for key in keys if refused[key.topic] is None]
+    if snapshot is not None:
+        store = ObjectStore(snapshot_uri(arguments["to"], snapshot))
+        keys = missing_in_snapshot(home.manager, keys, store)
+        rows = _each(home, keys, lambda key: as_json(snapshot_log(home.manager, key, store)), notes)
+        return {"logs": rows, "notes": notes}
     store = ObjectStore(arguments["to"])
     how = ArchiveTerms(*(arguments[name] for name in ("takes_over", "follows_start", "sweeps")))
 

@@ -46,6 +46,12 @@ COMMAND: Final = Command(
             help="delete objects of the archive that nothing needs any more: copies that were"
             " broken off, and what --follow-start left out a day ago or earlier",
         ),
+        argument(
+            "--snapshot",
+            metavar="NAME",
+            help="copy all closed segments to URI/snapshots/NAME instead, of compacted topics, too;"
+            " that is an archive of its own, which never changes",
+        ),
         NOW,
         SETTINGS,
         SERVER_PROPERTIES,
@@ -65,9 +71,18 @@ def run(args: Namespace) -> int:
     from tidelog.cli.partition_choice import chosen_to_change
     from tidelog.cli.serving.service_requests import perform, perform_printing, terms_of
     from tidelog.cli.terminal import print_counts, print_message
+    from tidelog.errors import InvalidArgument
     from tidelog.store.store_uri import parse_store_uri
 
     uri = str(parse_store_uri(args.target))
+    others = {
+        "takes_over": "--continue",
+        "follows_start": "--follow-start",
+        "sweeps": "--sweep",
+    }
+    for name, option in others.items():
+        if args.snapshot is not None and getattr(args, name):
+            raise InvalidArgument(f"{option} is for an archive that continues, not for a snapshot")
     chosen = chosen_to_change(args)
     has_loss = chosen.report_missing(args.command)
     places = chosen.places
@@ -80,6 +95,7 @@ def run(args: Namespace) -> int:
             "takes_over": args.takes_over,
             "follows_start": args.follows_start,
             "sweeps": args.sweeps,
+            "snapshot": args.snapshot,
         }
         path = os.path.dirname(places[0].path)
         request = (args.command, path, arguments, lambda: manager_of(args, places))

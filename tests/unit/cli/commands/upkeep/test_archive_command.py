@@ -217,3 +217,73 @@ def test_programs_read_archives(cli: Cli, lake: str) -> None:
     assert len([*logs.read("t", 0)]) == end_of(cli, lake)
     with pytest.raises(tidelog.TidelogError, match="an archive on an object store is only read"):
         tidelog.open(lake)
+
+
+def test_a_snapshot_is_an_archive_of_its_own(cli: Cli, tmp_path: Path) -> None:
+    """Of a compacted topic, too, whose settings it keeps; commands read it, and it is restored."""
+    settings = {**SETTINGS, "cleanup.policy": "compact", "min.compaction.lag.ms": "60000"}
+    with tidelog.open(cli.data, log_cleaner_enable=False) as logs:
+        logs.create_topic("c", 2, config=settings)
+        for number in range(60):
+            key, value = b"key %d" % (number % 7), b"value %d" % number
+            logs.append("c", value, key=key, timestamp=1000 + number, partition=number % 2)
+    cli.on("compact", "c")
+    lake = (tmp_path / "lake").as_uri()
+
+    outcome = cli.on("archive", "c", "--to", lake, "--snapshot", "monday", "--json")
+
+    assert outcome.code == 0
+    assert outcome.counts["segments"] == sum(len(row["copied"]) for row in outcome.rows) > 2
+    uri = f"{lake}/snapshots/monday"
+    before = cli("cat", "c", "-p", "all", "-d", uri).rows
+    ends = {row["partition"]: row["archiveEndOffset"] for row in outcome.rows}
+    everything = cli.on("cat", "c", "-p", "all").rows
+    assert before == [row for row in everything if row["offset"] < ends[row["partition"]]] != []
+    target = tmp_path / "restored"
+    assert cli("restore", uri, "--to", target).code == 0
+    assert cli("cat", "c", "-p", "all", "-d", target).rows == before
+    with tidelog.open(target) as logs:
+        assert logs.topic("c").config.items() >= settings.items()
+    assert cli("list", "-d", lake).rows == []
+
+
+def test_a_snapshot_never_changes(cli: Cli, lake: str) -> None:
+    """Its name is taken; no archive continues it; and what is appended is not in it."""
+    to = ("archive", "t", "--to", lake)
+    assert cli.on(*to, "--snapshot", "monday").code == 0
+    uri = f"{lake}/snapshots/monday"
+    before = cli("cat", "t", "-p", "all", "-d", uri).rows
+    assert before == cli("cat", "t", "-p", "all", "-d", lake).rows
+    add(cli, range(40, 80))
+
+    outcome = cli.on(*to, "--snapshot", "monday")
+    assert outcome.code == 2
+    assert "is there already, and a snapshot never changes: choose another name" in outcome.err
+    for option in ("--continue", "--follow-start", "--sweep"):
+        outcome = cli.on(*to, "--snapshot", "tuesday", option)
+        assert outcome.code == 2
+        assert f"{option} is for an archive that continues" in outcome.err
+        outcome = cli.on("archive", "t", "--to", uri, option)
+        assert outcome.code == 3
+        assert "is a snapshot, which never changes" in outcome.err
+    assert cli("cat", "t", "-p", "all", "-d", uri).rows == before
+    assert cli.on(*to, "--snapshot", "tuesday").code == 0
+    after = cli("cat", "t", "-p", "all", "-d", f"{lake}/snapshots/tuesday").rows
+    assert len(after) > len(before)
+
+
+def test_a_snapshot_has_whole_topics(cli: Cli, lake: str) -> None:
+    """Positions of groups can be in one, but not the metadata of a cluster; names stay names."""
+    outcome = cli.on("archive", "t", "-p", "0", "--to", lake, "--snapshot", "monday")
+    assert outcome.code == 2
+    assert "a snapshot has whole topics, and partition 1 of t is not chosen" in outcome.err
+    outcome = cli.on("archive", "--to", lake, "--snapshot", "../monday")
+    assert outcome.code == 2
+    assert "'../monday' is not the name of a snapshot" in outcome.err
+
+    with tidelog.open(cli.data) as logs, logs.reader("t", group="g") as reader:
+        assert next(reader.read()) is not None
+        reader.commit()
+    outcome = cli.on("archive", "--to", lake, "--snapshot", "all", "--json")
+    assert outcome.code == 0
+    assert {row["topic"] for row in outcome.rows} == {"t", "c", "__consumer_offsets"}

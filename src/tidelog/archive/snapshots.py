@@ -1,0 +1,96 @@
+"""Snapshots: all closed segments of a topic as they are now, kept under a name and never changed.
+
+A snapshot is an archive of its own, below the prefix of others, and read as one. Each partition has
+a single version, so that it is there as a whole or not at all. Kafka has nothing of this kind.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from tidelog.archive.chain import Chain
+from tidelog.archive.copier import put_segment
+from tidelog.archive.deltas import Add, Claim, Skip, Snapshot, Start, is_segment_name
+from tidelog.archive.segment_object import SegmentObject
+from tidelog.errors import ArchiveOvertaken, InvalidArgument
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from tidelog.archive.chain_state import ChainState
+    from tidelog.archive.copier import ArchivedLog
+    from tidelog.archive.deltas import Operation
+    from tidelog.env.files import FileSystem
+    from tidelog.store.objects import Objects
+
+FOLDER: Final = "snapshots"
+MAX_SEGMENTS: Final = 10_000
+"""Of a partition: they are named by one version."""
+_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+_CLAIM: Final = 1
+
+
+def snapshot_uri(uri: str, name: str) -> str:
+    """Return the URI of a snapshot of an archive; InvalidArgument for a name that is not valid."""
+    if _NAME.fullmatch(name) is None:
+        raise InvalidArgument(
+            f"{name[:120]!r} is not the name of a snapshot: at most 100 letters, digits, '_',"
+            " '-' and '.', of which the first is not '.'"
+        )
+    return f"{uri.rstrip('/')}/{FOLDER}/{name}"
+
+
+def copy_to_snapshot(
+    fs: FileSystem, store: Objects, log: ArchivedLog, rng: Random, partitions: int
+) -> ChainState:
+    """Put all closed segments of a log, then the version that names them; return its state.
+
+    A copy that was broken off is deleted, and made again from what is closed then.
+
+    Args:
+        fs: the disk.
+        store: the snapshot's objects.
+        log: the log, whose directory this process holds.
+        rng: makes names and nonces.
+        partitions: how many the topic has, without which a part of it would pass for all.
+
+    Raises:
+        ArchiveOvertaken: another process has made it meanwhile.
+        InvalidArgument: the log has too many closed segments.
+        StoreError, CorruptMessage: as ``Copier.copy``.
+    """
+    segments = log.closed_segments()
+    if len(segments) > MAX_SEGMENTS:
+        raise InvalidArgument(
+            f"{log.topic}-{log.partition} has {len(segments):,} closed segments; a snapshot takes"
+            f" {MAX_SEGMENTS:,} of a partition"
+        )
+    chain, start = Chain(store, log.topic_id, log.partition, rng), log.log_start_offset
+    claim = Claim(f"{rng.getrandbits(128):032x}", log.topic, dict(log.config))
+    operations: list[Operation] = [claim, Snapshot(partitions)]
+    if start:
+        operations.append(Start(start, "log start"))
+    if segments and segments[0].base_offset > start:
+        operations.append(Skip(start, segments[0].base_offset, "not in the log"))
+    for one in segments:
+        made = SegmentObject(fs, log.directory, *one)
+        name = f"s/{one.base_offset:020}-{_CLAIM}-{rng.getrandbits(128):032x}"
+        put = put_segment(store, chain.name(name), made)
+        operations.append(Add(made.entry(name, put.etag)))
+    state = chain.read()
+    if state.version:
+        _delete_others(store, chain, state)
+        raise ArchiveOvertaken(f"another process has made the snapshot of {log.topic}")
+    chain.commit(state, operations, _CLAIM)
+    _delete_others(store, chain, state)
+    return state
+
+
+def _delete_others(store: Objects, chain: Chain, state: ChainState) -> None:
+    """Delete segments that the only version does not name: nothing will ever name them."""
+    known, prefix = {entry.name for entry in state.entries}, chain.name("")
+    found = [info.name.removeprefix(prefix) for info in store.list(chain.name("s"))]
+    for name in found:
+        if is_segment_name(name) and name not in known:
+            store.delete(chain.name(name))
