@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 import pytest
 from hypothesis import settings
 from tests.machinery.scale import scaled
-from tests.machinery.store_servers import MOTO, S3PROXY, moto, s3proxy
+from tests.machinery.store_servers import (
+    AZURITE,
+    MOTO,
+    S3PROXY,
+    StoreServer,
+    azurite,
+    moto,
+    s3proxy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -89,21 +97,30 @@ def kernels() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def moto_endpoint() -> Iterator[str]:
+def moto_server() -> Iterator[StoreServer]:
     """A server of moto for all tests of this process."""
     if not MOTO.exists():
         pytest.skip("make .venvs/moto/.installed")
-    with moto() as endpoint:
-        yield endpoint
+    with moto() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
-def s3proxy_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def s3proxy_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
     """A server of S3Proxy for all tests of this process."""
     if not S3PROXY.exists():
         pytest.skip("make peer")
-    with s3proxy(tmp_path_factory.mktemp("s3proxy")) as endpoint:
-        yield endpoint
+    with s3proxy(tmp_path_factory.mktemp("s3proxy")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azurite_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
+    """A server of Azurite for all tests of this process."""
+    if not AZURITE.exists():
+        pytest.skip("make .venvs/azurite/.installed")
+    with azurite(tmp_path_factory.mktemp("azurite")) as server:
+        yield server
 
 
 @pytest.fixture

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ from tidelog.errors import InvalidArgument
 from tidelog.store.object_store import ObjectStore
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from tests.conftest import Enumerated
@@ -105,10 +108,11 @@ def test_killed_archives_lose_nothing_and_copy_nothing_twice(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "endpoint", ["moto_endpoint", pytest.param("s3proxy_endpoint", marks=pytest.mark.compat)]
+    "name",
+    ["moto_server", pytest.param("s3proxy_server", marks=pytest.mark.compat), "azurite_server"],
 )
 def test_servers_of_others_lose_nothing_either(
-    endpoint: str,
+    name: str,
     request: pytest.FixtureRequest,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -116,9 +120,10 @@ def test_servers_of_others_lose_nothing_either(
 ) -> None:
     """The command is killed at any moment, and then runs to its end."""
     rng, data, killed = Random(7), tmp_path / "data", 0
-    found, lake = request.getfixturevalue(endpoint), f"s3://{BUCKET}/{endpoint}"
-    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": found}.items():
-        monkeypatch.setenv(name, value)
+    server = request.getfixturevalue(name)
+    lake = f"{server.uri}/{name}"
+    for key, value in server.environ.items():
+        monkeypatch.setenv(key, value)
     words = [sys.executable, "-m", "tidelog", "archive", "-d", str(data), "--to", lake]
     for _ in range(KILLS // 2):
         append(data, rng, rng.randint(5, 60))
@@ -180,6 +185,13 @@ SERVICE = {
     "log.initial.task.delay.ms": "0",
 }
 """Looks often at what it may copy and delete."""
+ARCHIVED = {"remote_storage_enable": "true", "local_retention_ms": "0"}
+
+
+def service_of(data: Path) -> list[str]:
+    """Return the words that run a service which archives and gives up what is archived."""
+    options = [word for name, value in SERVICE.items() for word in ("-o", f"{name}={value}")]
+    return [sys.executable, "-m", "tidelog", "run", "-d", str(data), *options]
 
 
 @pytest.mark.slow
@@ -188,16 +200,14 @@ def test_killed_services_lose_nothing_that_they_delete_here(
 ) -> None:
     """The disk and the archive together have all records, in order, once, after each kill."""
     rng, data = Random(6), tmp_path / "data"
-    archived = {"remote_storage_enable": "true", "local_retention_ms": "0"}
-    options = [word for name, value in SERVICE.items() for word in ("-o", f"{name}={value}")]
-    words = [sys.executable, "-m", "tidelog", "run", "-d", str(data), *options]
+    words = service_of(data)
     values: dict[int, list[bytes]] = {0: [], 1: []}
     given_up = 0
     with object_server() as server:
         for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": server.endpoint}.items():
             monkeypatch.setenv(name, value)
         for _ in range(KILLS):
-            for partition, made in append(data, rng, rng.randint(5, 60), **archived):
+            for partition, made in append(data, rng, rng.randint(5, 60), **ARCHIVED):
                 values[partition].append(made)
             killer = Killer(rng, rng.randint(1, 60))
             server.choose = killer
@@ -212,3 +222,84 @@ def test_killed_services_lose_nothing_that_they_delete_here(
                 assert [one.value for one in logs.read("t", partition)] == wanted
                 given_up += not (data / f"t-{partition}" / f"{0:020}.log").exists()
     enumerated("logs that began in the archive", given_up, at_least=KILLS)
+
+
+class Directory:
+    """A data directory and what was appended to it, by partition."""
+
+    def __init__(self, path: Path, values: Mapping[int, Sequence[bytes]]) -> None:
+        self.path = path
+        self.values = {partition: [*some] for partition, some in values.items()}
+
+    def append(self, rng: Random) -> None:
+        """Append records that no other directory has."""
+        for partition, value in append(self.path, rng, rng.randint(5, 60), **ARCHIVED):
+            self.values[partition].append(value)
+
+    def check(self) -> None:
+        """Compare what a reader finds, in the directory and its archive, with what there is."""
+        logs = tidelog.open_directory_read_only(self.path)
+        for partition, wanted in self.values.items():
+            assert [one.value for one in logs.read("t", partition)] == wanted
+
+    def copy_to(self, path: Path) -> Directory:
+        """Return a copy, as a back-up would make it."""
+        shutil.copytree(self.path, path)
+        return Directory(path, self.values)
+
+
+def run_beside(rng: Random, *directories: Directory) -> None:
+    """Run a service for each directory at once, and kill them."""
+    running = [
+        subprocess.Popen(service_of(one.path), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        for one in directories
+    ]
+    with suppress(subprocess.TimeoutExpired):
+        running[0].wait(rng.uniform(0.5, 3))
+    for process in running:
+        process.kill()
+    for process in running:
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == -signal.SIGKILL, err.decode()
+        assert b"Traceback" not in err, err.decode()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_services_on_copies_of_one_directory_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enumerated: Enumerated
+) -> None:
+    """One writes the archive, until the other takes it over; each keeps what is its own."""
+    rng, taken_over, refused = Random(8), 0, 0
+    ours = Directory(tmp_path / "0", {0: [], 1: []})
+    with object_server() as server:
+        for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": server.endpoint}.items():
+            monkeypatch.setenv(name, value)
+        ours.append(rng)
+        for number in range(1, KILLS // 3 + 1):
+            theirs = ours.copy_to(tmp_path / str(number))
+            for one in (ours, theirs):
+                if rng.random() < 0.7:
+                    one.append(rng)
+            server.choose = Killer(rng, -1)
+            run_beside(rng, ours, theirs)
+            server.choose = None
+            ours.check()
+            theirs.check()
+            words = [sys.executable, "-m", "tidelog", "archive", "-d", str(theirs.path)]
+            words += ["--to", LAKE, "--continue"]
+            done = subprocess.run(words, check=False, capture_output=True)
+            assert done.returncode in {0, 3}, done.stderr.decode()
+            theirs.check()
+            if done.returncode == 3:
+                assert b"ArchiveDiverged" in done.stderr or b"archive of t-" in done.stderr
+                refused += 1
+                continue
+            taken_over += 1
+            ours.append(rng)
+            run_beside(rng, ours, theirs)
+            ours.check()
+            theirs.check()
+            ours = theirs
+    enumerated("archives taken over", taken_over, at_least=2)
+    enumerated("copies that were refused", refused, at_least=2)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
-from tests.machinery.object_server import BUCKET, ENVIRONMENT
+from tests.machinery.object_server import BUCKET
 from tests.machinery.scale import scaled
 from tests.machinery.store_servers import MOTO, moto
 from tests.spark.releases import NEEDS_LIMITS
@@ -78,7 +78,7 @@ def seen(_):
 
 assert not any(spark.sparkContext.parallelize(range(8), 8).map(seen).collect())
 done = Path(folder, "rounds")
-settings = {{"numPartitions": "2", "config.internal.segment.bytes": "20000", "stagingUri": spool}}
+settings = {{"numPartitions": "2", "config.internal.segment.bytes": "600", "stagingUri": spool}}
 stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", {ROUND_ROWS})
 stream = stream.option("numPartitions", 2).load().selectExpr("cast(value AS string) AS value")
 stream = stream.writeStream.format("tidelog").options(**settings, topic="streamed")
@@ -148,15 +148,18 @@ def driver(
     """Run a driver in a process group of its own, which is killed at the end of the body."""
     stores = f"s3://{BUCKET}/spool", f"s3://{BUCKET}/lake"
     words = [sys.executable, "-W", "ignore", "-c", script, master, str(folder), *stores]
-    with subprocess.Popen(
-        words,
-        env=os.environ | environ | {"SPARK_LOCAL_IP": "127.0.0.1"},
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=(folder / "driver.err").open("w"),
-        text=True,
-        start_new_session=True,
-    ) as process:
+    with (
+        (folder / "driver.err").open("w") as errors,
+        subprocess.Popen(
+            words,
+            env=os.environ | environ | {"SPARK_LOCAL_IP": "127.0.0.1"},
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        ) as process,
+    ):
         try:
             yield process
         finally:
@@ -203,7 +206,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "JAVA_HOME": find_java().home,
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_HOME": str(HOME),
-        **ENVIRONMENT,
     }
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
@@ -231,8 +233,9 @@ def test_rows_are_once_in_the_log_whatever_is_killed(
     At the end the log is archived, and executors that are killed read it from there.
     """
     rng, killed_executors, killed_drivers = random.Random(7), 0, 0
-    with moto() as endpoint:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with moto() as server:
+        for name, value in server.environ.items():
+            monkeypatch.setenv(name, value)
         with cluster(folder) as master:
             for _ in range(scaled(4)):
                 with driver(WRITES, master, folder) as process:
@@ -255,7 +258,7 @@ def test_rows_are_once_in_the_log_whatever_is_killed(
 
             lake = f"s3://{BUCKET}/lake"
             assert main(["archive", "-d", path, "--to", lake, "-q"]) == 0
-            with driver(READS, master, folder, READS="20") as process:
+            with driver(READS, master, folder, READS="15") as process:
                 while process.poll() is None:
                     threading.Event().wait(rng.uniform(10, 20))  # one takes seconds to start
                     killed_executors += kill_one(folder, rng)

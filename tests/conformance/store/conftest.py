@@ -45,8 +45,9 @@ def s3(server: ObjectServer) -> ObjectStore:
     params=[
         "file",
         "s3",
-        pytest.param("moto_endpoint", marks=pytest.mark.slow),
-        pytest.param("s3proxy_endpoint", marks=[pytest.mark.slow, pytest.mark.compat]),
+        pytest.param("moto_server", marks=pytest.mark.slow),
+        pytest.param("s3proxy_server", marks=[pytest.mark.slow, pytest.mark.compat]),
+        pytest.param("azurite_server", marks=pytest.mark.slow),
     ]
 )
 def store(
@@ -58,7 +59,6 @@ def store(
     found = request.getfixturevalue(request.param)
     if isinstance(found, ObjectStore):
         return found
-    for name, value in ENVIRONMENT.items():
+    for name, value in found.environ.items():
         monkeypatch.setenv(name, value)
-    options = {"endpoint": found, "allow_http": "true", "region": "us-east-1"}
-    return ObjectStore(f"s3://{BUCKET}/{tmp_path.name}", options)
+    return ObjectStore(f"{found.uri}/{tmp_path.name}")
