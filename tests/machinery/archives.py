@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import tidelog
-from tidelog.archive import open_archives
+from tidelog.archive import coarse_index, open_archives, segment_object
 from tidelog.archive.archived_partitions import ArchivedPartitions
 from tidelog.archive.copier import ClosedSegment
 from tidelog.env.system_files import SYSTEM_FILES
@@ -17,6 +17,8 @@ from tidelog.service.log_service import LogService
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    import pytest
 
     from tidelog.env.files import FileSystem
     from tidelog.store.objects import Objects
@@ -55,6 +57,12 @@ class LogOfFiles:
         """Return all segments but the last."""
         bases = sorted(int(path.stem) for path in (self.path / "t-0").glob("*.log"))
         return [ClosedSegment(base, end) for base, end in pairwise(bases)]
+
+
+def shorten_coarse_indexes(monkeypatch: pytest.MonkeyPatch, size_bytes: int) -> None:
+    """Let coarse indexes have an entry for each ``size_bytes``: so those of small segments do."""
+    for module in (coarse_index, segment_object):
+        monkeypatch.setattr(module, "COARSE_BYTES", size_bytes)
 
 
 def files_with(store: Objects, uri: str) -> FileSystem:

@@ -12,6 +12,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
+from tidelog.archive.coarse_index import COARSE_BYTES, CoarseIndex
 from tidelog.archive.deltas import SECTIONS
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, pack_checkpoint, pack_leader_epochs
 from tidelog.datadir.catalogue import CATALOGUE_FILE, Catalogue, Topic, pack_catalogue
@@ -30,6 +31,7 @@ from tidelog.segment.filenames import (
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     filename_prefix_from_offset,
+    offset_from_file_name,
 )
 
 if TYPE_CHECKING:
@@ -41,9 +43,17 @@ if TYPE_CHECKING:
     from tidelog.store.objects import Objects
 
 SCAN_BYTES: Final = 8 << 20
-"""Bytes fetched at once by a reader that reads on."""
+"""Bytes fetched at once for a reader that scans, at most, if it does not ask for more."""
+_AHEAD: Final = 8
+"""How many reads of a scan are fetched at once."""
 LOOK_BYTES: Final = 64 << 10
-"""Bytes fetched at once by one that does not."""
+"""Bytes of other files than ``.log`` that are fetched at once."""
+SEEK_BYTES: Final = 3 * COARSE_BYTES
+"""Bytes of a ``.log`` file that are fetched where a reader begins.
+
+It begins one entry of the coarse index before the nearest one, and what it looks for may lie in
+front of the next one.
+"""
 
 _SUFFIXES: Final = {
     "log": LOG_SUFFIX,
@@ -135,6 +145,12 @@ class ArchiveFiles(FilesToRead):
             self._pinned, self._files = None, {}
             for one in self.partitions().values():
                 check_gone(one, name)
+
+    def coarse_index(self, path: str) -> CoarseIndex | None:
+        """Return the coarse index of a ``.log`` file; None if there is no such segment."""
+        directory, _, name = self._below(path).rpartition("/")
+        one = self.partitions().get(directory)
+        return None if one is None else coarse_index_of(self._partitions.store, one, name)
 
     def list(self, path: str) -> list[str]:
         """Return the names in a directory."""
@@ -242,6 +258,14 @@ def files_of(one: ArchivedPartition) -> dict[str, Place | bytes]:
     return files
 
 
+def coarse_index_of(store: Objects, one: ArchivedPartition, name: str) -> CoarseIndex | None:
+    """Return the coarse index of a ``.log`` file of a partition; None if there is no such file."""
+    entry = one.state.entry_at(offset_from_file_name(name))
+    if entry is None or name != filename_prefix_from_offset(entry.base_offset) + LOG_SUFFIX:
+        return None
+    return CoarseIndex(store, one.object_name(entry), entry)
+
+
 def check_gone(one: ArchivedPartition, name: str) -> None:
     """Raise CorruptArchive if a partition has a segment whose object is not there."""
     if any(one.object_name(entry) == name for entry in one.state.entries):
@@ -290,7 +314,9 @@ class ArchiveFile(ReadOnlyFile):
         self._place = None if isinstance(place, bytes) else place
         self._size = size_of(place)
         self._kept = place if isinstance(place, bytes) else b""
+        self._seek_bytes = SEEK_BYTES if path.endswith(LOG_SUFFIX) else LOOK_BYTES
         self._at = 0
+        self._last_size = 0
         self._lock = RLock()
         self._holders = 1
 
@@ -338,6 +364,7 @@ class ArchiveFile(ReadOnlyFile):
             self._check_open()
             if not self._at <= position or end > self._at + len(self._kept):
                 self._fetch(position, end)
+            self._last_size = end - position
             return self._kept[position - self._at : end - self._at]
 
     def pread_into(self, buffer: Buffer, position: int) -> int:
@@ -353,17 +380,20 @@ class ArchiveFile(ReadOnlyFile):
 
     def _fetch(self, position: int, end: int) -> None:
         assert self._place is not None
-        is_scan = self._at < position <= self._at + len(self._kept)
-        least = SCAN_BYTES if is_scan else LOOK_BYTES
+        kept_end, size = self._at + len(self._kept), end - position
+        first, kept, least = position, b"", self._seek_bytes
+        if self._kept and self._at <= position <= kept_end:
+            # Of a scan each read has the size of the one before; another one says what it needs.
+            least = min(_AHEAD * size, SCAN_BYTES) if size == self._last_size else 0
+            first, kept = kept_end, self._kept[position - self._at :]
         last = min(max(end, position + least), self._size)
-        start = self._place.start
-        name = self._place.name
+        name, start = self._place.name, self._place.start
         try:
-            (self._kept,) = self._store.get_ranges(name, [(start + position, start + last)])
+            (found,) = self._store.get_ranges(name, [(start + first, start + last)])
         except ObjectNotFound:
             self._is_gone(name)
-            self._kept = b""
-        self._at = position
+            kept = found = b""
+        self._kept, self._at = kept + found if kept else found, position
 
     def _check_open(self) -> None:
         if not self._holders:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.archive.archive_files import (
     ArchiveFile,
     check_gone,
+    coarse_index_of,
     epochs_of,
     files_of_segment,
     size_of,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from tidelog.archive.archived_partitions import ArchivedPartition, ArchivedPartitions
     from tidelog.archive.chain_state import ChainState
     from tidelog.archive.claim_file import ClaimFile
+    from tidelog.archive.coarse_index import CoarseIndex
     from tidelog.archive.deltas import Entry
     from tidelog.env.files import FileSystem, OpenFile, OpenMode
 
@@ -115,6 +117,13 @@ class JoinedFiles(FilesToRead):
             if place is None:
                 raise
             return ArchiveFile(self._archive.store, path, place, self._is_gone)
+
+    def coarse_index(self, path: str) -> CoarseIndex | None:
+        """Return the coarse index of a ``.log`` file that the archive has; None for the disk's."""
+        name = os.path.basename(path)
+        if self._pinned is None or name not in self._files() or self._below.exists(path):
+            return None
+        return coarse_index_of(self._archive.store, self._pinned, name)
 
     def _is_gone(self, name: str) -> None:
         """Look again what there is, as an object is gone; CorruptArchive if it should be there."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from tidelog.archive.coarse_index import COARSE_BYTES, COARSE_ENTRY
 from tidelog.archive.deltas import Entry
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, pack_leader_epochs, read_leader_epochs
 from tidelog.codec.crc32c import crc32c
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
 
-COARSE_BYTES: Final = 1 << 20
-"""A coarse index has an entry for about as many bytes of the log."""
-COARSE_ENTRY: Final = np.dtype([("offset", ">i8"), ("position", ">i8"), ("timestamp", ">i8")])
-"""An offset, its byte in the log, and the largest timestamp of the batches before it."""
 _READ_BYTES: Final = 1 << 20
 
 
@@ -142,7 +139,9 @@ def segment_facts(
                 indexed = position + COARSE_BYTES
             largest = times.item(-1)
             checksum = crc32c(piece.data[: batches.next_position - piece.data_position], checksum)
-    return SegmentFacts(size_bytes, checksum, largest, np.array(coarse, COARSE_ENTRY).tobytes())
+    return SegmentFacts(
+        size_bytes, checksum, largest, np.array(coarse, COARSE_ENTRY.dtype).tobytes()
+    )
 
 
 def _epochs(fs: FileSystem, directory: str, end_offset: int) -> tuple[tuple[int, int], ...]:

@@ -98,6 +98,7 @@ class _Walk:
             segment = waiting.pop(0)
             try:
                 records = self._records_of(segment)
+                records.likely_end = segment.likely_end(self._end)
                 for piece in self._pieces_of(records):
                     self._report_skipped(piece.batches.first_offset)
                     yield piece

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from uuid import UUID
 
+    from tidelog.archive.archive_files import ArchiveFiles
+    from tidelog.archive.coarse_index import CoarseIndex
     from tidelog.archive.joined_files import JoinedFiles
     from tidelog.archive.open_archives import OpenArchives
     from tidelog.env.descriptors import DescriptorBudget
@@ -89,6 +91,10 @@ class ReadFiles(FilesToRead):
                 return self._below
             joined = self._joined.get(path) or self._joined.get(os.path.dirname(path))
             return self._below if joined is None else joined
+        return self._in_archive(path)
+
+    def _in_archive(self, path: str) -> ArchiveFiles:
+        """Return the archive in which a URI leads; FileNotFoundError if there is none."""
         if self._archives is None:
             from tidelog.archive.open_archives import OpenArchives  # most logs lie on a disk
 
@@ -160,6 +166,17 @@ class ReadFiles(FilesToRead):
             archive = archive_at(claim.archive.uri)
             files = JoinedFiles(self._below, directory, archive, part, claim, beside=beside)
             self._joined[directory] = files
+
+    def coarse_index(self, path: str) -> CoarseIndex | None:
+        """Return the coarse index of a ``.log`` file in an archive; None for one on a disk."""
+        if is_uri(path):
+            with storage_errors(path):
+                return self._in_archive(path).coarse_index(path)
+        joined = self._joined.get(os.path.dirname(path)) if self._joined else None
+        if joined is None:
+            return None
+        with storage_errors(path):
+            return joined.coarse_index(path)
 
     @property
     def descriptors(self) -> DescriptorBudget:

@@ -6,7 +6,7 @@ listed, so an entry counts only where a batch with a matching checksum confirms 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from contextlib import closing, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.errors import CorruptIndex, CorruptMessage
 from tidelog.lazy import np
 from tidelog.readonly.held_files import MeasuredFile, SnapshotOutdated
-from tidelog.records.batch import (
-    INT64_MAX,
-    NO_TIMESTAMP,
-)
+from tidelog.readonly.read_files import ReadFiles
+from tidelog.records.batch import INT64_MAX, NO_TIMESTAMP
 from tidelog.records.damage.neighbours import base_offset_at
 from tidelog.records.damage.past_damage import valid_size
 from tidelog.records.file_records import FileRecords
@@ -40,6 +38,7 @@ from tidelog.segment.unfinished_end import ends_here
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tidelog.archive.coarse_index import CoarseIndex
     from tidelog.env.files import FileSystem, OpenFile
     from tidelog.readonly.held_files import HeldFiles
     from tidelog.records.array_rows import Ints
@@ -162,6 +161,8 @@ class HintedTimes:
 
         An entry counts only if the batch that it names says the same.
         """
+        if self._segment.coarse is not None:
+            return self._segment.coarse.before(timestamp)
         return self._confirmed(int(self._entries[0].searchsorted(timestamp, "right")) - 1)
 
     @cached_property
@@ -260,6 +261,9 @@ class ReadOnlySegment(SegmentSearch):
     @property
     def hints(self) -> Hints:
         """The entries of the offset index, read once."""
+        if self.coarse is not None:
+            entries = self.coarse.entries
+            return Hints([one.offset for one in entries], [one.position for one in entries])
         if self._hints is None:
             path = offset_index_file(self.directory, self.base_offset, self.suffix)
             self._hints = read_hints(self.fs, path, self.base_offset)
@@ -268,6 +272,7 @@ class ReadOnlySegment(SegmentSearch):
     def forget(self) -> None:
         """Drop what was read of the offset index; a later read does it again."""
         self._hints = None
+        vars(self).pop("coarse", None)
 
     @property
     def modified_ms(self) -> int:
@@ -277,9 +282,35 @@ class ReadOnlySegment(SegmentSearch):
         except FileNotFoundError:
             raise SnapshotOutdated(f"{self.path} was deleted") from None
 
+    @cached_property
+    def coarse(self) -> CoarseIndex | None:
+        """The coarse index of a segment in an archive; None for one on a disk."""
+        fs = self.fs
+        return fs.coarse_index(self.path) if isinstance(fs, ReadFiles) else None
+
+    def likely_end(self, offset: int) -> int | None:
+        """Return a byte at or behind the batches below ``offset``, if the index is right.
+
+        None where it does not say one, or where ``offset`` is behind the segment.
+        """
+        if offset >= self.bounds.end:
+            return None
+        if self.coarse is not None:
+            return self.coarse.likely_end(offset)
+        offsets, positions = self.hints
+        at = bisect_left(offsets, offset) + 1  # the batch of that entry may begin before
+        return int(positions[at]) if at < len(positions) else None
+
     @property
-    def offset_index(self) -> HintedOffsets:
+    def max_timestamp(self) -> int:
+        """Maximum timestamp of the segment in ms, -1 if it has none."""
+        return super().max_timestamp if self.coarse is None else self.coarse.max_timestamp
+
+    @property
+    def offset_index(self) -> HintedOffsets | CoarseIndex:
         """The entries of the offset index that count."""
+        if self.coarse is not None:
+            return self.coarse
         return HintedOffsets(self.file, self.base_offset, self.hints)
 
     @property

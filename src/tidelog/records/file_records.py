@@ -112,6 +112,11 @@ class FileRecords:
         """Where the damage ends that ``error`` is about; ``next_position`` if that is unknown."""
         self.is_oversized = False
         """Whether ``error`` is a batch of more than ``max_batch_bytes``."""
+        self.likely_end: int | None = None
+        """A byte after all that is wanted, if known: one read ends there, as more may be for nothing.
+
+        Where that is inside a batch, or more is wanted, the next read continues.
+        """
 
     @classmethod
     def open(cls, fs: FileSystem, path: str) -> FileRecords:
@@ -180,7 +185,7 @@ class FileRecords:
             buffer = b""
         while self.error is None and self.next_position < self.end:
             position = self.next_position
-            wanted = min(needed, self.end - position)
+            wanted = self._wanted(position, needed)
             if len(buffer) < wanted + SLACK_BYTES:
                 buffer = _new_buffer(wanted)
             filled = self.file.pread_into(byte_view(buffer)[:wanted], position)
@@ -206,6 +211,16 @@ class FileRecords:
                     reason = f"a batch of {needed:,} bytes; at most {max_batch_bytes:,} are read"
                     self.error = CorruptMessage(reason, position, self.file.path)
                     self.is_oversized = True
+
+    def _wanted(self, position: int, needed: int) -> int:
+        """Return how many bytes to read from ``position`` on."""
+        wanted = min(needed, self.end - position)
+        likely_end = self.likely_end
+        if likely_end is not None and position < likely_end < position + wanted:
+            self.likely_end = None
+            # With the next header, which shows the last batch to be right.
+            wanted = min(likely_end + BATCH_HEADER.size - position, wanted)
+        return wanted
 
     def _undisputed(
         self, batches: BatchColumns, bounds: OffsetBounds, rest: memoryview, *, is_checked: bool

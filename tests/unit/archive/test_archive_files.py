@@ -21,8 +21,9 @@ from tidelog.archive.archive_files import ArchiveFile, ArchiveFiles, Place
 from tidelog.archive.archived_partitions import ArchivedPartitions
 from tidelog.archive.chain import Chain
 from tidelog.archive.chain_state import ChainState
+from tidelog.archive.coarse_index import COARSE_BYTES, COARSE_ENTRY
 from tidelog.archive.deltas import Add, Claim, Deleted, Remove, Start
-from tidelog.archive.segment_object import COARSE_BYTES, COARSE_ENTRY, SegmentObject
+from tidelog.archive.segment_object import SegmentObject
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
     CorruptArchive,
@@ -213,7 +214,7 @@ def test_a_coarse_index_has_an_entry_for_each_mebibyte(tmp_path: Path) -> None:
 
     import numpy as np
 
-    entries = np.frombuffer(b"".join(made.parts())[start:stop], COARSE_ENTRY).tolist()
+    entries = np.frombuffer(b"".join(made.parts())[start:stop], COARSE_ENTRY.dtype).tolist()
     assert 4 <= len(entries) <= 5
     assert entries[0] == (0, 0, -1)
     for (_, before, _), (offset, position, timestamp) in pairwise(entries):

@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.machinery.archives import files_with
+from tests.machinery.archives import files_with, shorten_coarse_indexes
 from tests.machinery.object_model import ObjectModel
 from tests.machinery.scale import scaled
 
@@ -62,8 +62,9 @@ class Noting(ObjectModel):
 
 
 @pytest.fixture
-def sound(tmp_path: Path) -> dict[str, bytes]:
-    """The objects of an archive of two partitions, with transactions and deleted records."""
+def sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """The objects of an archive of two partitions, one of which begins with deleted records."""
+    shorten_coarse_indexes(monkeypatch, 150)
     store = ObjectModel(Random(3))
     with tidelog.open(tmp_path / "data") as logs:
         logs.create_topic("t", 2, config={"retention.ms": "-1", "internal.segment.bytes": "800"})

@@ -1,0 +1,97 @@
+"""The coarse index of an archived segment: where lookups begin, in a few KiB for a GiB of records.
+
+The whole index of a large segment would be more to fetch than what most lookups are for.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+from tidelog.codec.layout import Layout, Wire
+from tidelog.errors import CorruptArchive
+from tidelog.records.batch import NO_TIMESTAMP
+from tidelog.segment.index_entries import OffsetPosition, TimestampOffset
+
+if TYPE_CHECKING:
+    from tidelog.archive.deltas import Entry
+    from tidelog.store.objects import Objects
+
+COARSE_BYTES: Final = 1 << 20
+"""There is an entry for about as many bytes of the log."""
+
+
+class CoarseEntry(NamedTuple):
+    """One entry of the coarse index of an archived segment."""
+
+    offset: Annotated[int, Wire("q", "Base offset of a batch.")]
+    position: Annotated[int, Wire("q", "Byte in the .log file at which the batch starts.")]
+    timestamp: Annotated[int, Wire("q", "Greatest timestamp of the batches before it, in ms.")]
+
+
+COARSE_ENTRY: Final = Layout(CoarseEntry)
+assert COARSE_ENTRY.size == 24
+
+
+class CoarseIndex:
+    """The index of one segment; it is fetched when it is first asked for, if it is needed.
+
+    Its entries are not compared with the batches that they name: a walk that begins at another byte
+    finds no batch there, and so finds out that the archive is damaged. CorruptArchive for entries
+    that do not rise.
+
+    Args:
+        store: the archive's objects.
+        name: the segment's object.
+        entry: what the archive says of the segment.
+    """
+
+    def __init__(self, store: Objects, name: str, entry: Entry) -> None:
+        self._store = store
+        self._name = name
+        self._entry = entry
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp in the segment, in ms, -1 if no record has one."""
+        return self._entry.max_timestamp
+
+    @cached_property
+    def entries(self) -> list[CoarseEntry]:
+        """All entries but the one of the first batch, where a lookup begins anyway."""
+        entry = self._entry
+        if entry.size_bytes <= COARSE_BYTES:
+            return []
+        bounds = entry.section("coarse")
+        raw = self._store.get_ranges(self._name, [bounds])[0]
+        found = [*map(CoarseEntry._make, COARSE_ENTRY.unpack_all(raw))]
+        before = CoarseEntry(entry.base_offset - 1, -1, NO_TIMESTAMP)
+        for one in found:
+            rises = before.offset < one.offset < entry.end_offset
+            if not (rises and before.position < one.position < entry.size_bytes):
+                raise CorruptArchive(f"{self._name}: the coarse index does not rise")
+            before = one
+        return found[1:]
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """Return the last entry at or below ``offset``; (base offset, 0) if there is none."""
+        at = bisect_right(self.entries, offset, key=lambda one: one.offset) - 1
+        if at < 0:
+            return OffsetPosition(self._entry.base_offset, 0)
+        return OffsetPosition(*self.entries[at][:2])
+
+    def likely_end(self, offset: int) -> int | None:
+        """Return a byte at or behind all batches below ``offset``; None if no entry says one."""
+        at = bisect_left(self.entries, offset, key=lambda one: one.offset)
+        return self.entries[at].position if at < len(self.entries) else None
+
+    def before(self, timestamp: int) -> TimestampOffset:
+        """Return the last entry before which all batches are older; (-1, base offset) if none is.
+
+        ``offset`` is that of the batch that it names, ``timestamp`` the largest before it.
+        """
+        at = bisect_left(self.entries, timestamp, key=lambda one: one.timestamp) - 1
+        if at < 0:
+            return TimestampOffset(NO_TIMESTAMP, self._entry.base_offset)
+        return TimestampOffset(self.entries[at].timestamp, self.entries[at].offset)
