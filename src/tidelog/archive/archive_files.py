@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 SCAN_BYTES: Final = 8 << 20
 """Bytes fetched at once for a reader that scans, at most, if it does not ask for more."""
+_WORTH_BYTES: Final = 256 << 10
+"""Fewer are fetched once more: to join them with the rest would copy all of it."""
 _AHEAD: Final = 8
 """How many reads of a scan are fetched at once."""
 LOOK_BYTES: Final = 64 << 10
@@ -385,7 +387,8 @@ class ArchiveFile(ReadOnlyFile):
         if self._kept and self._at <= position <= kept_end:
             # Of a scan each read has the size of the one before; another one says what it needs.
             least = min(_AHEAD * size, SCAN_BYTES) if size == self._last_size else 0
-            first, kept = kept_end, self._kept[position - self._at :]
+            if kept_end - position >= _WORTH_BYTES:
+                first, kept = kept_end, self._kept[position - self._at :]
         last = min(max(end, position + least), self._size)
         name, start = self._place.name, self._place.start
         try:

@@ -113,7 +113,7 @@ class FileRecords:
         self.is_oversized = False
         """Whether ``error`` is a batch of more than ``max_batch_bytes``."""
         self.likely_end: int | None = None
-        """A byte after all that is wanted, if known: one read ends there, as more may be for nothing.
+        """A byte after all that is wanted, if known: one read ends there, since no more is needed.
 
         Where that is inside a batch, or more is wanted, the next read continues.
         """
