@@ -117,6 +117,11 @@ peer: .peer/.installed ## Apache Kafka 4.3.1, Spark's Kafka connector and S3Prox
 			-DoutputDirectory=$(CURDIR)/.peer/$$lib -DincludeScope=runtime || exit 1; done
 	@touch $@
 
+.peer/s3a/.installed: peer/pom.xml
+	@mvn -q -B -f $< -P s3a dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D) \
+		-DincludeScope=runtime
+	@touch $@
+
 docs: $(STAMP) ## write the generated pages of docs again: formats, settings, JSON, states, pictures
 	@$(BIN)/python tools/format_doc.py
 	@$(BIN)/python tools/configuration_doc.py

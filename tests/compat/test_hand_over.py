@@ -142,6 +142,39 @@ def producers(directory: Path) -> set[int]:
         return {one for piece in pieces for one in piece.batches.producer_id.tolist()}
 
 
+@pytest.mark.parametrize("snapshot", [None, "monday"])
+def test_a_broker_serves_what_was_restored(
+    java: Java, tmp_path: Path, snapshot: str | None
+) -> None:
+    """From an archive, and from a snapshot: the files that were archived, with their records."""
+    directory, back, lake = tmp_path / "data", tmp_path / "back", (tmp_path / "lake").as_uri()
+    records, aborted = write(directory)
+    words = ["archive", "mixed", "-d", str(directory), "--to", lake]
+    assert main(words if snapshot is None else [*words, "--snapshot", snapshot]) == 0
+    uri = lake if snapshot is None else f"{lake}/snapshots/{snapshot}"
+    assert main(["restore", uri, "--to", str(back)]) == 0
+    end = tidelog.open_directory_read_only(back).offsets("mixed", 0).log_end_offset
+    bases = sorted(int(path.stem) for path in (directory / "mixed-0").glob("*.log"))
+    assert (bases[-1], len(bases) > 2) == (end, True)
+    for base in bases[:-1]:
+        for suffix in (".log", ".index", ".timeindex"):
+            name = f"mixed-0/{base:020}{suffix}"
+            assert (back / name).read_bytes() == (directory / name).read_bytes()
+    kafka = handed_over(java, back)
+
+    with kafka.running():
+        served, committed = kafka.consume_each(
+            ("mixed", "read_uncommitted"), ("mixed", "read_committed")
+        )
+        kafka.ask("produce mixed zstd 3")
+        appended = kafka.consume("mixed")
+
+    assert served == [record for record in records if record[0] < end] != []
+    assert committed == [record for record in served if record[0] not in aborted]
+    assert appended[: len(served)] == served
+    assert [record[0] for record in appended[len(served) :]] == [end, end + 1, end + 2]
+
+
 def test_a_directory_goes_back_and_forth(java: Java, tmp_path: Path) -> None:
     """A second hand-over finds the same topics in the broker's own metadata, and writes nothing.
 
