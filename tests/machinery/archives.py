@@ -53,6 +53,11 @@ class LogOfFiles:
         """The first offset."""
         return self.first
 
+    @property
+    def local_start_offset(self) -> int:
+        """Where the first segment begins."""
+        return min(int(path.stem) for path in (self.path / "t-0").glob("*.log"))
+
     def closed_segments(self) -> Sequence[ClosedSegment]:
         """Return all segments but the last."""
         bases = sorted(int(path.stem) for path in (self.path / "t-0").glob("*.log"))

@@ -6,7 +6,17 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tidelog.archive.deltas import Add, Claim, Deleted, Drop, Remove, Skip, Snapshot, Start
+from tidelog.archive.deltas import (
+    Add,
+    Claim,
+    Deleted,
+    Drop,
+    Remove,
+    Skip,
+    Snapshot,
+    Start,
+    Truncate,
+)
 from tidelog.errors import CorruptArchive
 
 if TYPE_CHECKING:
@@ -26,9 +36,10 @@ class ChainState:
 
     ``entries`` are the live segments in order of offsets; each begins where the one before ends, or
     where a skip does. ``removed`` are those that are no longer in the log, by name, whose objects
-    may still be there; ``removed_in`` are the versions that removed them. ``start`` is the
-    first offset of the log. ``claim_epoch`` and ``incarnation`` say who may commit: nobody, to a
-    snapshot, of which ``partitions`` is how many its topic has; None for others.
+    may still be there; ``removed_in`` are the versions that removed them, and ``truncated`` those
+    of them that were not below the start. ``start`` is the first offset of the log. ``claim_epoch``
+    and ``incarnation`` say who may commit: nobody, to a snapshot, of which ``partitions`` is how
+    many its topic has; None for others.
     """
 
     version: int = 0
@@ -39,6 +50,7 @@ class ChainState:
     entries: list[Entry] = field(default_factory=list)
     removed: dict[str, Entry] = field(default_factory=dict)
     removed_in: dict[str, int] = field(default_factory=dict)
+    truncated: frozenset[str] = frozenset()
     skips: list[Skip] = field(default_factory=list)
     start: int = 0
     start_why: str = ""
@@ -56,7 +68,8 @@ class ChainState:
             return True
         if not (self.end == self.start and base_offset <= self.start < end_offset):
             return False
-        return all(one.end_offset <= base_offset for one in (*self.entries, *self.removed.values()))
+        before = [one for one in self.removed.values() if one.name not in self.truncated]
+        return all(one.end_offset <= base_offset for one in (*self.entries, *before))
 
     def copy(self) -> ChainState:
         """Return a state that can be changed without changing this one."""
@@ -117,6 +130,8 @@ class ChainState:
                 self._skip(operation)
             case Start():
                 self._raise_start(operation)
+            case Truncate():
+                self._truncate(operation.offset)
             case Remove():
                 self._remove(operation.name)
             case Drop():
@@ -124,10 +139,13 @@ class ChainState:
             case Snapshot():
                 self.partitions = operation.partitions
             case Deleted():
-                self.is_deleted = True
-                for entry in self.entries:
-                    self._note_removed(entry)
-                self.entries = []
+                self._delete()
+
+    def _delete(self) -> None:
+        self.is_deleted = True
+        for entry in self.entries:
+            self._note_removed(entry)
+        self.entries = []
 
     def _add(self, entry: Entry) -> None:
         if not self.can_add(entry.base_offset, entry.end_offset):
@@ -148,6 +166,18 @@ class ChainState:
             raise self._bad(f"the start falls to {start.offset}")
         self.start, self.start_why = start
         self.end = max(self.end, self.start)
+
+    def _truncate(self, offset: int) -> None:
+        if offset > self.end:
+            raise self._bad(f"it is truncated to {offset}")
+        while self.entries and self.entries[-1].base_offset >= offset:
+            gone = self.entries.pop()
+            self._note_removed(gone)
+            self.truncated |= {gone.name}
+        if self.entries and self.entries[-1].end_offset > offset:
+            raise self._bad(f"it is truncated to {offset}, in the middle of a segment")
+        self.skips = [skip for skip in self.skips if skip.end <= offset]
+        self.end = max(offset, self.start)
 
     def _remove(self, name: str) -> None:
         if not self.entries or self.entries[0].name != name:

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from tidelog.archive.chain import Chain, version_name
 from tidelog.archive.chain_state import ChainState, claim_of
 from tidelog.archive.claim_file import Digest, change_claim, claim_file, read_claim
-from tidelog.archive.deltas import Add, Claim, Deleted, Drop, Remove, Skip, Start, is_segment_name
+from tidelog.archive.deltas import (
+    Add,
+    Claim,
+    Deleted,
+    Drop,
+    Remove,
+    Skip,
+    Start,
+    Truncate,
+    is_segment_name,
+)
 from tidelog.archive.segment_object import SegmentObject, segment_facts
 from tidelog.codec.crc32c import crc32c
 from tidelog.errors import (
@@ -84,6 +94,10 @@ class ArchivedLog(Protocol):
     def log_start_offset(self) -> int:
         """The first offset of the log."""
 
+    @property
+    def local_start_offset(self) -> int:
+        """The offset from which on the disk has the log; what lies before, the archive has."""
+
     def closed_segments(self) -> Sequence[ClosedSegment]:
         """Return the segments that may be copied, in order."""
 
@@ -103,6 +117,8 @@ class Copier:
         takes_over: claim an archive that another log, or a copy of this one, has written.
         follows_start: let the archive begin where the log does; else it keeps what the log has
             deleted.
+        truncates: remove from the archive what the log no longer has; else such an archive is
+            refused.
     """
 
     def __init__(
@@ -114,7 +130,11 @@ class Copier:
         *,
         takes_over: bool = False,
         follows_start: bool = False,
+        truncates: bool = False,
     ) -> None:
+        self._truncates = truncates
+        self.truncated = 0
+        """How many segments were removed since they are not the log's."""
         self._fs = fs
         self._store = store
         self._log = log
@@ -277,13 +297,16 @@ class Copier:
                 f"{self._name} begins in the archive {last.uri}, not in {uri}: name that one, or"
                 " restore it first"
             )
-        if last is not None and last.uri == uri and state.end < last.end:
+        is_known = last is not None and last.uri == uri
+        if last is not None and is_known and state.end < last.end and not self._truncates:
             raise ArchiveDiverged(
                 f"the archive of {self._name} ended at offset {last.end} when it was seen last, and"
                 f" ends at {state.end} now: it was deleted, or put back from an older copy"
             )
         self._digests = dict(known.digests)
-        self._check_lineage()
+        cut = self._common_end() if self._truncates else state.end
+        if cut == state.end:
+            self._check_lineage()
         fresh = f"{self._rng.getrandbits(128):032x}"
         # What the archive does not name yet may come late, as may the claim that follows.
         drawn = known.drawn.get(uri, ()) if drawn is None else drawn
@@ -297,9 +320,13 @@ class Copier:
         operations: list[Operation] = [Claim(fresh, self._log.topic, dict(self._log.config))]
         if not state.version and self._log.log_start_offset:
             operations.append(Start(self._log.log_start_offset, "log start"))
+        if cut < state.end:
+            operations.append(self._truncation(cut))
         epoch = state.claim_epoch + 1
         self._chain.commit(state, operations, epoch)
         self._epoch = epoch
+        if last is not None and is_known and self._truncates:
+            self.remember(last._replace(end=state.end))
 
     def _begins_before(self, archive_end: int) -> bool:
         """Return whether the log begins in an archive, which ends at an offset."""
@@ -321,6 +348,35 @@ class Copier:
                 f"the archive of {self._name} ends at offset {self.state.end}, and its closed"
                 f" segments here at {last}: the log was truncated, or restored from an older copy"
             )
+
+    def _common_end(self) -> int:
+        """Return where the last archived segment ends that the log has, or may have had."""
+        local, entries = self._log.closed_segments(), self.state.entries
+        bases = {one.base_offset for one in local}
+        self._digests = {base: one for base, one in self._digests.items() if base in bases}
+        end = local[-1].end_offset if local else self._log.local_start_offset
+        others = (
+            entry.base_offset
+            for segment in local
+            for entry in self.state.entries_within(*segment)
+            if not self._is_equal(segment, entry)
+        )
+        ahead = (entry.base_offset for entry in entries if entry.end_offset > end)
+        return min(next(others, self.state.end), next(ahead, self.state.end))
+
+    def _truncation(self, cut: int) -> Truncate:
+        """Return the operation that ends the archive at an offset.
+
+        Raises ArchiveDiverged if the log would lose records by that.
+        """
+        first = self._log.local_start_offset
+        if cut < first and self._log.log_start_offset < first:
+            raise ArchiveDiverged(
+                f"{self._name} begins in this archive, and is on the disk from offset {first} on:"
+                f" to end the archive at {cut} would lose the records in between. Restore it"
+            )
+        self.truncated = sum(entry.base_offset >= cut for entry in self.state.entries)
+        return Truncate(cut)
 
     def _is_equal(self, segment: ClosedSegment, entry: Entry) -> bool:
         """Return whether the archive has a segment's bytes.

@@ -23,6 +23,7 @@ class _NoLog:
 
     log_start_offset = 0
     directory = ""
+    local_start_offset = 0
 
     def __init__(self, topic: str, topic_id: UUID, partition: int, data_dir: str) -> None:
         self.topic: Final = topic

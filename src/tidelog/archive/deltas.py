@@ -96,6 +96,12 @@ class Skip(NamedTuple):
     why: str
 
 
+class Truncate(NamedTuple):
+    """The archive ends at ``offset``: its segments from there on were of another history."""
+
+    offset: int
+
+
 class Remove(NamedTuple):
     """A segment below the start is no longer in the log; its object goes later."""
 
@@ -118,13 +124,14 @@ class Deleted(NamedTuple):
     """The topic was deleted."""
 
 
-Operation: TypeAlias = Claim | Add | Start | Skip | Remove | Drop | Deleted | Snapshot
+Operation: TypeAlias = Claim | Add | Start | Skip | Truncate | Remove | Drop | Deleted | Snapshot
 
 _KINDS: Final[dict[str, type[Operation]]] = {
     "claim": Claim,
     "add": Add,
     "start": Start,
     "skip": Skip,
+    "truncate": Truncate,
     "remove": Remove,
     "drop": Drop,
     "deleted": Deleted,
@@ -241,10 +248,11 @@ class _Reader:
             start = self.number("start", values[0])
             end = self.number("end", values[1], least=start + 1)
             return Skip(start, end, self.text("why", values[2]))
-        if kind is Remove:
-            return Remove(self.text("name", values[0], _OBJECT))
-        if kind is Drop:
-            return Drop(self.text("name", values[0], _OBJECT))
+        if kind is Truncate:
+            return Truncate(self.number("offset", values[0]))
+        if kind is Remove or kind is Drop:
+            name = self.text("name", values[0], _OBJECT)
+            return Remove(name) if kind is Remove else Drop(name)
         if kind is Snapshot:
             return Snapshot(self.number("partitions", values[0], least=1, most=2**31 - 1))
         return Deleted()

@@ -5,7 +5,7 @@ Kafka does it in background, for topics with ``remote.storage.enable``: ``Remote
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
@@ -52,6 +52,7 @@ class LogInArchive:
     copied: Annotated[tuple[ArchivedSegment, ...], "The segments that were copied, oldest first."]
     waiting_bytes: Annotated[int, "Size of the `.log` files that are not archived, in bytes."]
     swept: Annotated[int, "Objects that were deleted, with `--sweep`."]
+    truncated: Annotated[int, "Segments that were removed from the archive, with `--truncate`."] = 0
 
 
 class ArchiveTerms(NamedTuple):
@@ -60,6 +61,7 @@ class ArchiveTerms(NamedTuple):
     takes_over: bool = False
     follows_start: bool = False
     sweeps: bool = False
+    truncates: bool = False
 
 
 def why_not_archived(topic: str, config: LogConfig) -> str | None:
@@ -106,10 +108,12 @@ def archive_log(
             manager.machine.rng,
             takes_over=terms.takes_over,
             follows_start=terms.follows_start,
+            truncates=terms.truncates,
         )
         copied = copier.copy()
         swept = copier.sweep() if terms.sweeps else 0
-        return _in_archive(key, log, copier.state, copied, swept)
+        done = _in_archive(key, log, copier.state, copied, swept)
+        return replace(done, truncated=copier.truncated)
 
 
 def snapshot_log(manager: LogManager, key: TopicPartition, store: Objects) -> LogInArchive:
@@ -188,6 +192,11 @@ class OpenLog:
     def log_start_offset(self) -> int:
         """The first offset of the log."""
         return self._log.log_start_offset
+
+    @property
+    def local_start_offset(self) -> int:
+        """The first offset of the first segment on the disk."""
+        return self._log.segments.base_offsets[0]
 
     def closed_segments(self) -> Sequence[ClosedSegment]:
         """Return those below the last stable offset, and flush them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.machinery.archives import TOPIC, LogOfFiles, files_with
@@ -263,7 +263,7 @@ def test_the_archive_keeps_what_the_log_deletes_unless_it_follows(
     assert found == [*range(last.base_offset + 1, last.end_offset)]
 
 
-def copied(store: ObjectModel, log: LogOfFiles, **how: bool) -> Copier:
+def copied(store: ObjectModel, log: LogOfFiles, **how: Any) -> Copier:
     one = Copier(SYSTEM_FILES, store, log, store.rng, **how)
     one.copy()
     return one
@@ -450,3 +450,71 @@ def test_a_claim_file_of_others_is_refused(store: ObjectModel, data: Path) -> No
     with pytest.raises(tidelog.TidelogError, match="this tidelog reads up to 2"):
         copier(store, data).copy()
     assert isinstance(StoreError("x"), tidelog.TidelogError)
+
+
+def test_an_archive_is_truncated_when_told_to(
+    store: ObjectModel, data: Path, tmp_path: Path
+) -> None:
+    """To what it has in common with the log, at the end of a segment; then copying continues.
+
+    The objects stay for a day, for readers that have begun before.
+    """
+    shutil.copytree(data, tmp_path / "old")
+    append(data, 60)
+    before = [entry.name for entry in copier(store, data).copy()]
+    append(tmp_path / "old", 90, "other")
+    log = LogOfFiles(tmp_path / "old")
+
+    with pytest.raises(ArchiveDiverged, match="holds other records"):
+        copied(store, log, takes_over=True)
+    one = copied(store, log, takes_over=True, truncates=True)
+
+    kept = [entry.name for entry in one.state.entries]
+    gone = set(before) - set(kept)
+    assert one.truncated == len(gone)
+    assert 0 < len(gone) < len(before)
+    assert kept[: len(before) - len(gone)] == before[: len(before) - len(gone)]
+    assert one.state.truncated == gone == one.state.removed.keys()
+    assert check_archived(store, tmp_path / "old") > 60
+    assert {name.partition("0/")[2] for name in store.objects} >= gone
+    again = copied(store, log, truncates=True)
+    assert (again.truncated, again.state.version) == (0, one.state.version + 1)
+    store.times[f"{TOPIC}/0/m/{again.state.version:020}"] = REMOVED_MS
+    assert again.sweep() == len(gone)
+    assert check_archived(store, tmp_path / "old") > 60
+
+
+@pytest.mark.parametrize("closed", [0, 1, 3])
+def test_an_archive_is_truncated_to_what_a_shorter_log_has(
+    store: ObjectModel, data: Path, closed: int
+) -> None:
+    """Its last segment is active; it may be the only one."""
+    copier(store, data).copy()
+    bases = [one.base_offset for one in LogOfFiles(data).closed_segments()]
+    for path in sorted((data / "t-0").glob("*.log"))[closed + 1 :]:
+        path.unlink()
+    if closed:
+        with pytest.raises(ArchiveDiverged, match="was truncated, or restored"):
+            copied(store, LogOfFiles(data))
+    one = copied(store, LogOfFiles(data), truncates=True)
+
+    assert [entry.base_offset for entry in one.state.entries] == bases[:closed]
+    assert one.state.end == bases[closed]
+
+
+def test_a_log_that_begins_in_its_archive_is_not_truncated_below_the_disk(
+    store: ObjectModel, data: Path, tmp_path: Path
+) -> None:
+    """The archive alone has those records."""
+    shutil.copytree(data, tmp_path / "other")
+    copied(store, LogOfFiles(data))
+    directory = tmp_path / "other"
+    shutil.rmtree(directory)
+    append(directory, 40, "other, and longer")
+    for base in [one.base_offset for one in LogOfFiles(directory).closed_segments()][:3]:
+        (directory / "t-0" / f"{base:020}.log").unlink()
+    before = dict(store.objects)
+    log = LogOfFiles(directory)
+    with pytest.raises(ArchiveDiverged, match="would lose the records in between"):
+        copied(store, log, takes_over=True, truncates=True)
+    assert store.objects == before

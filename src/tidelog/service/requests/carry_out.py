@@ -226,7 +226,7 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
         rows = _each(home, keys, lambda key: as_json(snapshot_log(home.manager, key, store)), notes)
         return {"logs": rows, "notes": notes}
     store = ObjectStore(arguments["to"])
-    how = ArchiveTerms(*(arguments[name] for name in ("takes_over", "follows_start", "sweeps")))
+    how = ArchiveTerms(*(arguments[name] for name in ArchiveTerms._fields))
 
     def archive(key: TopicPartition) -> dict[str, Any]:
         return as_json(archive_log(home.manager, key, store, how))

@@ -86,6 +86,7 @@ ARGUMENTS: Final[dict[str, dict[str, Check]]] = {
         "takes_over": _is_flag,
         "follows_start": _is_flag,
         "sweeps": _is_flag,
+        "truncates": _is_flag,
         "snapshot": _or_none(_is_text),
         "server_properties": _or_none(_is_settings),
         **_TERMS,

@@ -331,6 +331,7 @@ GOOD: dict[str, Any] = {
     "takes_over": False,
     "follows_start": False,
     "sweeps": False,
+    "truncates": False,
     "snapshot": None,
     "are_named": True,
     "keep": True,

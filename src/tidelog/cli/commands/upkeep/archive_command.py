@@ -47,6 +47,14 @@ COMMAND: Final = Command(
             " broken off, and what --follow-start left out a day ago or earlier",
         ),
         argument(
+            "--truncate",
+            action="store_true",
+            dest="truncates",
+            help="remove segments from the archive that the log no longer has, since it was"
+            " truncated or put back from an older copy; the records that only the archive has are"
+            " lost then",
+        ),
+        argument(
             "--snapshot",
             metavar="NAME",
             help="copy all closed segments to URI/snapshots/NAME instead, of compacted topics, too;"
@@ -79,6 +87,7 @@ def run(args: Namespace) -> int:
         "takes_over": "--continue",
         "follows_start": "--follow-start",
         "sweeps": "--sweep",
+        "truncates": "--truncate",
     }
     for name, option in others.items():
         if args.snapshot is not None and getattr(args, name):
@@ -95,6 +104,7 @@ def run(args: Namespace) -> int:
             "takes_over": args.takes_over,
             "follows_start": args.follows_start,
             "sweeps": args.sweeps,
+            "truncates": args.truncates,
             "snapshot": args.snapshot,
         }
         path = os.path.dirname(places[0].path)
@@ -110,6 +120,7 @@ def run(args: Namespace) -> int:
         segments=len(copied),
         copiedBytes=sum(one["sizeBytes"] for one in copied),
         swept=sum(row["swept"] for row in done["logs"]),
+        truncated=sum(row["truncated"] for row in done["logs"]),
         missing=len(chosen.missing),
     )
     return int(has_loss)
@@ -123,6 +134,8 @@ def _print(args: Namespace, row: Mapping[str, Any]) -> None:
     copied = row["copied"]
     size = format_bytes(sum(one["sizeBytes"] for one in copied))
     deleted = f"; deleted {counted(row['swept'], 'object')}" if row["swept"] else ""
+    if row["truncated"]:
+        deleted = f"; removed {counted(row['truncated'], 'segment')} of another history{deleted}"
     print_row(
         args,
         row,

@@ -6,6 +6,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.archives import give_up_locally
 
 import tidelog
 import tidelog.arrow
@@ -63,6 +64,7 @@ def test_what_is_closed_is_copied_once(cli: Cli, lake: str) -> None:
         "segments": len(sizes),
         "copiedBytes": sum(sizes),
         "swept": 0,
+        "truncated": 0,
         "missing": 0,
     }
     text = cli.on("archive", "t", "--to", lake).out
@@ -287,3 +289,39 @@ def test_a_snapshot_has_whole_topics(cli: Cli, lake: str) -> None:
     outcome = cli.on("archive", "--to", lake, "--snapshot", "all", "--json")
     assert outcome.code == 0
     assert {row["topic"] for row in outcome.rows} == {"t", "c", "__consumer_offsets"}
+
+
+def test_a_directory_that_was_put_back_takes_its_archive_with_it(cli: Cli, tmp_path: Path) -> None:
+    """Its log begins in there; what the archive has from later on is removed when told to."""
+    settings = {**SETTINGS, "remote.storage.enable": "true", "local.retention.ms": "0"}
+    with tidelog.open(cli.data, log_cleaner_enable=False) as logs:
+        logs.create_topic("t", 2, config=settings)
+    add(cli, range(60))
+    lake = (tmp_path / "lake").as_uri()
+    give_up_locally(cli.data, lake)
+    shutil.copytree(cli.data, tmp_path / "older")
+    add(cli, range(60, 120))
+    assert cli.on("archive", "t", "--to", lake).code == 0
+    shutil.rmtree(cli.data)
+    shutil.copytree(tmp_path / "older", cli.data)
+    add(cli, range(200, 240))
+    wanted = cli.on("cat", "t", "-p", "all").rows
+    assert len(wanted) == 100
+
+    for options in ([], ["--continue"]):
+        outcome = cli.on("archive", "t", "--to", lake, *options)
+        assert outcome.code == 3
+        assert cli.on("cat", "t", "-p", "all").rows == wanted
+    outcome = cli.on("archive", "t", "--to", lake, "--continue", "--truncate", "--json")
+
+    assert outcome.code == 0
+    assert sum(row["truncated"] for row in outcome.rows) == outcome.counts["truncated"] > 0
+    assert cli.on("cat", "t", "-p", "all").rows == wanted
+    ends = {row["partition"]: row["archiveEndOffset"] for row in outcome.rows}
+    archived = cli("cat", "t", "-p", "all", "-d", lake).rows
+    assert archived == [row for row in wanted if row["offset"] < ends[row["partition"]]]
+    add(cli, range(240, 280))
+    give_up_locally(cli.data, lake)
+    rows = cli.on("cat", "t", "-p", "all").rows
+    assert [row["value"] for row in rows][-1] == "value 279"
+    assert len(rows) == 140
