@@ -692,6 +692,7 @@ class ReadOnlyLog:
             is_last = index + 1 == len(self.segments)
             next_base = self.log_end_offset if is_last else self.segments[index + 1].base_offset
             if segment.base_offset < end and next_base > start:
-                hints = segment.hints
                 size_bytes = segment.size_bytes
-                yield cut_points(hints, start, end, next_base=next_base, size_bytes=size_bytes)
+                yield cut_points(
+                    segment.places, start, end, next_base=next_base, size_bytes=size_bytes
+                )

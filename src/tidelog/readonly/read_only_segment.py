@@ -269,6 +269,11 @@ class ReadOnlySegment(SegmentSearch):
             self._hints = read_hints(self.fs, path, self.base_offset)
         return self._hints
 
+    @property
+    def places(self) -> Hints:
+        """Where the segment may be cut: index entries, or estimates where these are far away."""
+        return self.hints if self.coarse is None else Hints(*self.coarse.estimate())
+
     def forget(self) -> None:
         """Drop what was read of the offset index; a later read does it again."""
         self._hints = None

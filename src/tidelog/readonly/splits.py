@@ -32,7 +32,7 @@ def cut_points(hints: Hints, start: int, end: int, *, next_base: int, size_bytes
     """Return where offsets ``[start, end)`` of one segment may be cut, its own end included.
 
     Args:
-        hints: the segment's index entries.
+        hints: the segment's index entries, or estimates of them.
         start: inclusive.
         end: exclusive.
         next_base: the offset after the segment's last one.

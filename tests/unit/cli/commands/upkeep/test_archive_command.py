@@ -292,7 +292,7 @@ def test_a_snapshot_has_whole_topics(cli: Cli, lake: str) -> None:
 
 
 def test_a_directory_that_was_put_back_takes_its_archive_with_it(cli: Cli, tmp_path: Path) -> None:
-    """Its log begins in there; what the archive has from later on is removed when told to."""
+    """Its log begins in there; what the archive has from later on is removed on request."""
     settings = {**SETTINGS, "remote.storage.enable": "true", "local.retention.ms": "0"}
     with tidelog.open(cli.data, log_cleaner_enable=False) as logs:
         logs.create_topic("t", 2, config=settings)
