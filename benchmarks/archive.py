@@ -28,7 +28,7 @@ from obstore.store import S3Store
 
 import tidelog
 import tidelog.arrow
-from tidelog.archive.archive_files import SCAN_BYTES
+from tidelog.archive.fetched_file import SCAN_BYTES
 from tidelog.manager.archiving import ArchiveTerms, archive_log
 from tidelog.segment.filenames import TopicPartition
 from tidelog.store.object_store import PART_BYTES, PARTS_AT_ONCE, ObjectStore

@@ -9,11 +9,12 @@ from __future__ import annotations
 import errno
 import os
 from threading import RLock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from uuid import NAMESPACE_URL, uuid5
 
-from tidelog.archive.coarse_index import COARSE_BYTES, CoarseIndex
+from tidelog.archive.coarse_index import CoarseIndex
 from tidelog.archive.deltas import SECTIONS
+from tidelog.archive.fetched_file import ArchiveFile, Place, size_of
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, pack_checkpoint, pack_leader_epochs
 from tidelog.datadir.catalogue import CATALOGUE_FILE, Catalogue, Topic, pack_catalogue
 from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, MetaProperties
@@ -21,8 +22,8 @@ from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE, LOG_START_OF
 from tidelog.datadir.partition_directories import partition_of
 from tidelog.env.descriptors import DescriptorBudget
 from tidelog.env.files import FileStat
-from tidelog.env.read_only_file import FilesToRead, ReadOnlyFile
-from tidelog.errors import CorruptArchive, ObjectNotFound
+from tidelog.env.read_only_file import FilesToRead
+from tidelog.errors import CorruptArchive
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadata
 from tidelog.segment.filenames import (
     INDEX_SUFFIX,
@@ -35,27 +36,12 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Callable, Collection, Iterable, Mapping  # type: ignore[attr-defined]  # Buffer: 3.12+
+    from collections.abc import Collection, Iterable, Mapping
 
     from tidelog.archive.archived_partitions import ArchivedPartition, ArchivedPartitions
     from tidelog.archive.deltas import Entry
-    from tidelog.env.files import NativeReads, OpenMode
+    from tidelog.env.files import OpenMode
     from tidelog.store.objects import Objects
-
-SCAN_BYTES: Final = 8 << 20
-"""Bytes fetched at once for a reader that scans, at most, if it does not ask for more."""
-_WORTH_BYTES: Final = 256 << 10
-"""Fewer are fetched once more: to join them with the rest would copy all of it."""
-_AHEAD: Final = 8
-"""How many reads of a scan are fetched at once."""
-LOOK_BYTES: Final = 64 << 10
-"""Bytes of other files than ``.log`` that are fetched at once."""
-SEEK_BYTES: Final = 3 * COARSE_BYTES
-"""Bytes of a ``.log`` file that are fetched where a reader begins.
-
-It begins one entry of the coarse index before the nearest one, and what it looks for may lie in
-front of the next one.
-"""
 
 _SUFFIXES: Final = {
     "log": LOG_SUFFIX,
@@ -63,24 +49,6 @@ _SUFFIXES: Final = {
     "timeindex": TIME_INDEX_SUFFIX,
     "txnindex": TXN_INDEX_SUFFIX,
 }
-
-
-class Place(NamedTuple):
-    """Bytes ``[start, end)`` of an object."""
-
-    name: str
-    start: int
-    end: int
-
-    @property
-    def size_bytes(self) -> int:
-        """How many bytes these are."""
-        return self.end - self.start
-
-
-def size_of(place: Place | bytes) -> int:
-    """Return the size of a file in bytes."""
-    return len(place) if isinstance(place, bytes) else place.size_bytes
 
 
 class ArchiveFiles(FilesToRead):
@@ -298,109 +266,6 @@ def files_of_segment(name: str, entry: Entry) -> dict[str, Place | bytes]:
             file = filename_prefix_from_offset(entry.end_offset) + SNAPSHOT_SUFFIX
             files[file] = Place(name, start, end)
     return files
-
-
-class ArchiveFile(ReadOnlyFile):
-    """A part of an object as ``OpenFile``; what was fetched last is kept, for the next reads."""
-
-    def __init__(
-        self, store: Objects, path: str, place: Place | bytes, is_gone: Callable[[str], None]
-    ) -> None:
-        """``is_gone`` is called with the name of an object that is not there, and may raise.
-
-        After that the file is shorter than it was, as one that somebody has cut.
-        """
-        self._store = store
-        self._path = path
-        self._is_gone = is_gone
-        self._place = None if isinstance(place, bytes) else place
-        self._size = size_of(place)
-        self._kept = place if isinstance(place, bytes) else b""
-        self._seek_bytes = SEEK_BYTES if path.endswith(LOG_SUFFIX) else LOOK_BYTES
-        self._at = 0
-        self._last_size = 0
-        self._lock = RLock()
-        self._holders = 1
-
-    @property
-    def path(self) -> str:
-        """The path as opened."""
-        return self._path
-
-    @property
-    def holders(self) -> int:
-        """Number of references."""
-        return self._holders
-
-    def hold(self) -> ArchiveFile:
-        """Add a reference."""
-        with self._lock:
-            self._check_open()
-            self._holders += 1
-        return self
-
-    def close(self) -> None:
-        """Drop a reference; the last one frees what was fetched."""
-        with self._lock:
-            self._holders = max(self._holders - 1, 0)
-            if not self._holders and self._place is not None:
-                self._kept, self._at = b"", 0
-
-    def fileno(self) -> int:
-        """Raise OSError: there is no descriptor."""
-        raise OSError(errno.EOPNOTSUPP, "an object has no descriptor", self._path)
-
-    def native_reads(self) -> NativeReads | None:
-        """Return None: there is no descriptor."""
-
-    def size(self) -> int:
-        """Return the size in bytes."""
-        return self._size
-
-    def pread(self, size: int, position: int) -> bytes:
-        """Return bytes, from what was fetched last or from the store."""
-        end = min(position + size, self._size)
-        if position >= end:
-            return b""
-        with self._lock:
-            self._check_open()
-            if not self._at <= position or end > self._at + len(self._kept):
-                self._fetch(position, end)
-            self._last_size = end - position
-            return self._kept[position - self._at : end - self._at]
-
-    def pread_into(self, buffer: Buffer, position: int) -> int:
-        """Fill ``buffer``; return the bytes read."""
-        view = memoryview(buffer).cast("B")
-        data = self.pread(len(view), position)
-        view[: len(data)] = data
-        return len(data)
-
-    def map(self) -> memoryview:
-        """Return all bytes."""
-        return memoryview(self.pread(self._size, 0))
-
-    def _fetch(self, position: int, end: int) -> None:
-        assert self._place is not None
-        kept_end, size = self._at + len(self._kept), end - position
-        first, kept, least = position, b"", self._seek_bytes
-        if self._kept and self._at <= position <= kept_end:
-            # Of a scan each read has the size of the one before; another one says what it needs.
-            least = min(_AHEAD * size, SCAN_BYTES) if size == self._last_size else 0
-            if kept_end - position >= _WORTH_BYTES:
-                first, kept = kept_end, self._kept[position - self._at :]
-        last = min(max(end, position + least), self._size)
-        name, start = self._place.name, self._place.start
-        try:
-            (found,) = self._store.get_ranges(name, [(start + first, start + last)])
-        except ObjectNotFound:
-            self._is_gone(name)
-            kept = found = b""
-        self._kept, self._at = kept + found if kept else found, position
-
-    def _check_open(self) -> None:
-        if not self._holders:
-            raise OSError(errno.EBADF, "file is closed", self._path)
 
 
 def _missing(path: str) -> FileNotFoundError:

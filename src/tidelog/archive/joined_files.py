@@ -10,14 +10,13 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from tidelog.archive.archive_files import (
-    ArchiveFile,
     check_gone,
     coarse_index_of,
     epochs_of,
     files_of_segment,
-    size_of,
 )
 from tidelog.archive.claim_file import leftovers
+from tidelog.archive.fetched_file import ArchiveFile, size_of
 from tidelog.codec.checkpoint_file import (
     LEADER_EPOCH_FILE,
     pack_leader_epochs,
@@ -32,12 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from uuid import UUID
 
-    from tidelog.archive.archive_files import Place
     from tidelog.archive.archived_partitions import ArchivedPartition, ArchivedPartitions
     from tidelog.archive.chain_state import ChainState
     from tidelog.archive.claim_file import ClaimFile
     from tidelog.archive.coarse_index import CoarseIndex
     from tidelog.archive.deltas import Entry
+    from tidelog.archive.fetched_file import Place
     from tidelog.env.files import FileSystem, OpenFile, OpenMode
 
 

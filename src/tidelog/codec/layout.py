@@ -67,7 +67,7 @@ class Layout(Generic[H]):
         found: int = wire.unpack_from(cast("memoryview", data), at + self.offsets[name])[0]
         return found
 
-    def unpack_all(self, data: bytes) -> Iterator[tuple[Any, ...]]:
+    def unpack_all(self, data: bytes | memoryview) -> Iterator[tuple[Any, ...]]:
         """Read the structures in ``data``; an incomplete one at its end is left out."""
         whole = memoryview(data)[: len(data) - len(data) % self.size]
         return self._struct.iter_unpack(whole)

@@ -20,6 +20,9 @@ class ReadOnlyFile:
         def path(self) -> str:
             """The path as opened."""
 
+    def will_read(self, start: int, end: int) -> None:
+        """Take note that bytes ``[start, end)`` will be read in order; most files need not."""
+
     def pwrite(self, data: Buffer, position: int) -> None:
         """Refuse."""
         self._refuse(data, position)

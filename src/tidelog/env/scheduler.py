@@ -75,6 +75,23 @@ class Scheduler(Protocol):
         """
 
 
+def run_ahead(
+    name: str, tasks: Iterable[Callable[[], T]], threads: int
+) -> Generator[T, None, None]:
+    """Run tasks as ``Scheduler.run_ahead``, on a pool that exists as long as the iterator."""
+    pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+    running: deque[Future[T]] = deque()
+    try:
+        for task in tasks:
+            running.append(pool.submit(task))
+            if len(running) > threads:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 class OwnThreads(Scheduler, Protocol):
     """A scheduler whose threads run nobody else's tasks, and end with ``shutdown``."""
 
@@ -221,17 +238,7 @@ class ThreadScheduler:
         self, name: str, tasks: Iterable[Callable[[], T]], threads: int
     ) -> Generator[T, None, None]:
         """Run tasks on a pool that exists as long as the iterator."""
-        pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        running: deque[Future[T]] = deque()
-        try:
-            for task in tasks:
-                running.append(pool.submit(task))
-                if len(running) > threads:
-                    yield running.popleft().result()
-            while running:
-                yield running.popleft().result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+        return run_ahead(name, tasks, threads)
 
     def _work(self) -> None:
         while (entry := self._take()) is not None:

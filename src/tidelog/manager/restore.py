@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from tidelog.archive.archive_files import SCAN_BYTES, Place, files_of
+from tidelog.archive.archive_files import files_of
+from tidelog.archive.fetched_file import SCAN_BYTES, Place
 from tidelog.codec.checkpoint_file import replace_file, write_checkpoint
 from tidelog.codec.crc32c import crc32c
 from tidelog.codec.shown_rows import LogEnd, LogStart, PartitionNumber, TopicName

@@ -14,6 +14,7 @@ from tidelog.readonly.log_end import end_of
 from tidelog.readonly.log_snapshot import MAX_LOOKS, changing
 from tidelog.readonly.missing.damaged_range import DamagedRange
 from tidelog.readonly.partition_files import overlapping
+from tidelog.records.batch import BATCH_HEADER
 from tidelog.records.damage.past_damage import behind_damage
 from tidelog.records.file_records import FileRecords
 
@@ -99,6 +100,9 @@ class _Walk:
             try:
                 records = self._records_of(segment)
                 records.likely_end = segment.likely_end(self._end)
+                if segment.coarse is not None:
+                    behind = records.likely_end or records.end
+                    segment.file.will_read(records.start, behind + BATCH_HEADER.size)
                 for piece in self._pieces_of(records):
                     self._report_skipped(piece.batches.first_offset)
                     yield piece

@@ -83,6 +83,12 @@ class MeasuredFile(ReadOnlyFile):
         """Return the measured size in bytes."""
         return self._size_bytes
 
+    def will_read(self, start: int, end: int) -> None:
+        """Pass it on."""
+        below = self._below()
+        if isinstance(below, ReadOnlyFile):
+            below.will_read(start, min(end, self._size_bytes))
+
     def pread(self, size: int, position: int) -> bytes:
         """Return ``size`` bytes from byte ``position`` on; fewer only at the measured end."""
         wanted = max(min(size, self._size_bytes - position), 0)

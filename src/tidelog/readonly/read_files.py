@@ -234,6 +234,12 @@ class ReadFile(ReadOnlyFile):
         """Return the file below, where all of it is read."""
         return self._below
 
+    def will_read(self, start: int, end: int) -> None:
+        """Pass it on to a file that fetches its bytes from somewhere."""
+        if isinstance(self._below, ReadOnlyFile):
+            with storage_errors(self.path):
+                self._below.will_read(start, end)
+
     close = _passed_on(OpenFile.close)
     fileno = _passed_on(OpenFile.fileno)
     size = _passed_on(OpenFile.size)

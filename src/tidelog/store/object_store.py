@@ -107,10 +107,14 @@ class ObjectStore:
 
         Raises ObjectNotFound, and StoreError if the object is shorter.
         """
-        return self.get_ranges(name, [(start, end)])[0]
+        return bytes(self.get_ranges(name, [(start, end)])[0])
 
-    def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    def get_ranges(
+        self, name: str, ranges: Sequence[tuple[int, int]]
+    ) -> Sequence[bytes | memoryview]:
         """Return several ranges ``[start, end)``, those with small gaps by one request.
+
+        They are views of the memory in which the library has received them.
 
         Raises as ``get_range``.
         """
@@ -132,7 +136,7 @@ class ObjectStore:
             self._check_size(name, max(ends))  # a range beyond the end has an error of ours
             raise
         found = iter(answer)
-        pieces = [bytes(next(found)) if start < end else b"" for start, end in ranges]
+        pieces = [memoryview(next(found)) if start < end else b"" for start, end in ranges]
         for (start, end), piece in zip(ranges, pieces, strict=True):
             if len(piece) != end - start:
                 raise StoreError(

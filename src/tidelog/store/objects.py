@@ -33,7 +33,9 @@ class Objects(Protocol):
     def head(self, name: str) -> ObjectInfo | None:
         """Return what is known of an object; None if there is none."""
 
-    def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    def get_ranges(
+        self, name: str, ranges: Sequence[tuple[int, int]]
+    ) -> Sequence[bytes | memoryview]:
         """Return several ranges ``[start, end)``."""
 
     def create(self, name: str, data: bytes) -> bool:

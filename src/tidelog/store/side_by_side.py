@@ -6,7 +6,7 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from tidelog.env.scheduler import start_threads
+from tidelog.env.scheduler import run_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,10 +22,6 @@ def ask_each(ask: Callable[[T], U], of: Sequence[T], at_once: int) -> list[U]:
     """
     if len(of) < 2:
         return [ask(one) for one in of]
-    threads = start_threads(1, "tidelog-store")
-    try:
-        tasks = (partial(ask, one) for one in of)
-        with closing(threads.run_ahead("tidelog-store", tasks, at_once)) as answers:
-            return list(answers)
-    finally:
-        threads.shutdown()
+    tasks = (partial(ask, one) for one in of)
+    with closing(run_ahead("tidelog-store", tasks, at_once)) as answers:
+        return list(answers)

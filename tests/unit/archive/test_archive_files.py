@@ -16,13 +16,14 @@ from tests.machinery.archives import files_with
 from tests.machinery.object_model import ObjectModel
 
 import tidelog
-from tidelog.archive import archive_files
-from tidelog.archive.archive_files import ArchiveFile, ArchiveFiles, Place
+from tidelog.archive import fetched_file
+from tidelog.archive.archive_files import ArchiveFiles
 from tidelog.archive.archived_partitions import ArchivedPartitions
 from tidelog.archive.chain import Chain
 from tidelog.archive.chain_state import ChainState
 from tidelog.archive.coarse_index import COARSE_BYTES, COARSE_ENTRY
 from tidelog.archive.deltas import Add, Claim, Deleted, Remove, Start
+from tidelog.archive.fetched_file import ArchiveFile, Place
 from tidelog.archive.segment_object import SegmentObject
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
@@ -230,12 +231,16 @@ def test_parts_of_objects_read_as_files(data: st.DataObject) -> None:
     store.put("x", [whole], len(whole))
     start, end = sorted(data.draw(st.tuples(st.integers(0, 2048), st.integers(0, 2048))))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(archive_files, "LOOK_BYTES", data.draw(st.integers(1, 300)))
-        patched.setattr(archive_files, "SCAN_BYTES", data.draw(st.integers(1, 3000)))
+        patched.setattr(fetched_file, "LOOK_BYTES", data.draw(st.integers(1, 300)))
+        patched.setattr(fetched_file, "SCAN_BYTES", data.draw(st.integers(1, 3000)))
         file = ArchiveFile(store, "path", Place("x", start, end), pytest.fail)
         part = whole[start:end]
         assert file.size() == len(part)
         for _ in range(10):
+            if data.draw(st.booleans()):
+                file.will_read(
+                    *sorted(data.draw(st.tuples(st.integers(0, 2048), st.integers(0, 2048))))
+                )
             position, size = data.draw(st.tuples(st.integers(0, 2100), st.integers(0, 2100)))
             assert file.pread(size, position) == part[position : position + size]
             buffer = bytearray(size)
