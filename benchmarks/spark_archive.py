@@ -67,7 +67,7 @@ def server(folder: str) -> Iterator[None]:
 def fill(folder: str, rows: int) -> None:
     """Write the topic, and archive what is closed."""
     content = random.Random(SEED).randbytes(rows // PARTITIONS + VALUE_BYTES)
-    settings = {"retention.ms": "-1", "segment.bytes": str(8 << 20)}
+    settings = {"retention.ms": "-1", "segment.bytes": str(32 << 20)}
     with tidelog.open(folder) as logs:
         logs.create_topic("t", PARTITIONS, config=settings)
         for number in range(PARTITIONS):
@@ -138,7 +138,7 @@ def run(spark: SparkSession, rounds: int) -> int:
 def main() -> int:
     """Read the arguments and run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--rows", type=int, default=3_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     heading(__doc__.splitlines()[0], SEED)
