@@ -27,11 +27,13 @@ from tidelog.store.store_uri import (
     AZURE,
     ENDPOINT_VARIABLES,
     FILES,
+    FROM,
     S3,
     StoreUri,
     check_options,
     credentials_advice,
     local_path,
+    options_of,
     parse_store_uri,
 )
 
@@ -66,7 +68,8 @@ class ObjectStore:
         uri: as for ``parse_store_uri``.
         options: how to find the store, by name, without credentials: ``endpoint``, ``region`` and
             others of ``store_uri``; ``timeout_ms`` of one request and ``retry_timeout_ms`` of all
-            its attempts.
+            its attempts; as ``access_key_id_from`` the variable of the environment that holds a
+            credential. None: those of ``options_of``.
 
     Methods raise StoreUnavailable where the store does not answer in time, StoreError where it
     refuses, and ForkedProcess in a child of a process that used a store.
@@ -74,7 +77,8 @@ class ObjectStore:
 
     def __init__(self, uri: str | StoreUri, options: Mapping[str, str] | None = None) -> None:
         self.uri: Final = parse_store_uri(uri) if isinstance(uri, str) else uri
-        self.options: Final = dict(options or {})
+        known = options_of(self.uri, os.environ) if options is None else options
+        self.options: Final = dict(known)
         check_options(self.uri.kind, self.options)
         self._store: Any = None
         self._lock = threading.Lock()
@@ -325,7 +329,8 @@ class ObjectStore:
         from obstore.exceptions import BaseError  # noqa: PLC0415 - as above
 
         kind, container, prefix = self.uri
-        given = dict(self.options)
+        plain = {name: one for name, one in self.options.items() if not name.endswith(FROM)}
+        given = plain | self._credentials()
         timeout_ms = int(given.pop("timeout_ms", DEFAULT_TIMEOUT_MS))
         retry_ms = int(given.pop("retry_timeout_ms", DEFAULT_RETRY_TIMEOUT_MS))
         client = {
@@ -358,6 +363,16 @@ class ObjectStore:
             )
         except BaseError as error:
             raise StoreError(f"{self.uri}: {_reason(error)}") from None
+
+    def _credentials(self) -> dict[str, str]:
+        """Return the credentials that options name; StoreError for one that is not there."""
+        found: dict[str, str] = {}
+        for option in [name for name in self.options if name.endswith(FROM)]:
+            variable = self.options[option]
+            if variable not in os.environ:
+                raise StoreError(f"{self.uri}: no credentials were found: {variable} is not set")
+            found[option.removesuffix(FROM)] = os.environ[variable]
+        return found
 
     @contextmanager
     def _typed(self, name: str) -> Iterator[None]:

@@ -6,6 +6,7 @@ each process, or from the machine's role, as the library finds them.
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
@@ -49,6 +50,15 @@ ENDPOINT_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
     FILES: (),
 }
 """Variables of the environment by which the library finds a server, the first that is set."""
+STORES_VARIABLE: Final = "TIDELOG_STORES"
+"""Variable of the environment with options by URI: stores that need other ones than the rest."""
+FROM: Final = "_from"
+"""Ends the name of an option that says in which variable of the environment a credential is."""
+_CREDENTIALS: Final[Mapping[str, tuple[str, ...]]] = {
+    S3: ("access_key_id", "secret_access_key", "session_token"),
+    AZURE: ("account_key", "sas_key"),
+    FILES: (),
+}
 _SECRET_WORDS: Final = ("key", "secret", "token", "password", "sas", "credential")
 _ENVIRONMENT: Final = {
     S3: "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
@@ -103,13 +113,46 @@ def parse_store_uri(text: str) -> StoreUri:
 
 def check_options(kind: str, options: Mapping[str, str]) -> None:
     """Raise InvalidArgument for options that a kind of store has not, and for credentials."""
+    by_name = [credential + FROM for credential in _CREDENTIALS[kind]]
     for name in options:
-        if name in _OPTIONS[kind]:
+        if name in _OPTIONS[kind] or name in by_name:
             continue
         if any(word in name.lower() for word in _SECRET_WORDS):
             raise InvalidArgument(f"option {name} is not taken: {credentials_advice(kind)}")
         known = ", ".join(_OPTIONS[kind]) or "none"
         raise InvalidArgument(f"option {name} is not one of a {kind} store's ({known})")
+
+
+def options_of(uri: StoreUri, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that ``TIDELOG_STORES`` has for a store, by the longest URI that fits.
+
+    It is an object in JSON, as ``{"s3://bucket/prefix": {"endpoint": "https://minio:9000"}}``.
+    Raises InvalidArgument for another form, and as ``check_options``.
+    """
+    text = environ.get(STORES_VARIABLE, "").strip()
+    if not text:
+        return {}
+    try:
+        stores = json.loads(text)
+    except ValueError:
+        stores = None
+    if not isinstance(stores, dict) or not all(map(_are_options, stores.values())):
+        raise InvalidArgument(
+            f"{STORES_VARIABLE} must be an object in JSON with the options of each URI, as"
+            ' {"s3://bucket": {"endpoint": "https://minio:9000"}}'
+        )
+    found: tuple[int, dict[str, str]] = (-1, {})
+    for name, options in stores.items():
+        root = parse_store_uri(name)
+        check_options(root.kind, options)
+        is_above = root.prefix == "" or f"{uri.prefix}/".startswith(f"{root.prefix}/")
+        if root[:2] == uri[:2] and is_above and len(root.prefix) > found[0]:
+            found = len(root.prefix), options
+    return found[1]
+
+
+def _are_options(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
 
 
 def local_path(uri: StoreUri) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import pickle
 import signal
@@ -251,6 +252,28 @@ def test_credentials_do_not_travel(s3: ObjectStore) -> None:
     for value in ENVIRONMENT.values():
         assert value.encode() not in pickled
         assert value not in repr(s3) + str(s3.uri) + str(s3.options)
+
+
+def test_a_store_is_found_by_options_in_the_environment(
+    server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is, and which variables hold its credentials; an error names one that is missing."""
+    options = {"access_key_id_from": "LAKE_ID", "secret_access_key_from": "LAKE_WORD"}
+    stores = {f"s3://{BUCKET}": {**server.options, **options}}
+    monkeypatch.setenv("TIDELOG_STORES", json.dumps(stores))
+    for name in ENVIRONMENT:
+        monkeypatch.delenv(name)
+    with pytest.raises(StoreError, match="LAKE_ID is not set"):
+        ObjectStore(f"s3://{BUCKET}/x").get("a")
+    monkeypatch.setenv("LAKE_ID", "an id")
+    monkeypatch.setenv("LAKE_WORD", "a hidden word")
+
+    store = ObjectStore(f"s3://{BUCKET}/x")
+    store.put("a", [b"data"], 4)
+
+    assert store.get("a") == b"data"
+    assert b"hidden" not in pickle.dumps(store)
+    assert pickle.loads(pickle.dumps(store)).get("a") == b"data"
 
 
 def test_an_interrupt_ends_a_wait_at_once(s3: ObjectStore, server: ObjectServer) -> None:

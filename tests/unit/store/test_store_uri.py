@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tidelog.errors import InvalidArgument
@@ -71,3 +73,59 @@ def test_options_that_are_secret_or_unknown_are_refused(kind: str, name: str, wo
     """Options are printed and sent to other machines."""
     with pytest.raises(InvalidArgument, match=words):
         ObjectStore(kind, {name: "x"})
+
+
+STORES = json.dumps(
+    {
+        "s3://lake": {"region": "eu-central-1"},
+        "s3a://lake/logs/": {"endpoint": "http://minio:9000", "access_key_id_from": "MINIO_KEY"},
+        "azure://lake": {"account_name": "someone"},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("s3://lake", {"region": "eu-central-1"}),
+        ("s3://lake/other", {"region": "eu-central-1"}),
+        ("s3://lake/logsmith", {"region": "eu-central-1"}),
+        ("s3://lake/logs", {"endpoint": "http://minio:9000", "access_key_id_from": "MINIO_KEY"}),
+        ("s3://lake/logs/x", {"endpoint": "http://minio:9000", "access_key_id_from": "MINIO_KEY"}),
+        ("azure://lake/logs", {"account_name": "someone"}),
+        ("s3://sea/logs", {}),
+        ("file:///lake/logs", {}),
+    ],
+)
+def test_a_store_has_the_options_of_the_longest_uri_above_it(
+    uri: str, expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that a program gives go before them."""
+    monkeypatch.setenv("TIDELOG_STORES", STORES)
+    assert ObjectStore(uri).options == expected
+    assert ObjectStore(uri, {}).options == {}
+    monkeypatch.setenv("TIDELOG_STORES", "")
+    assert ObjectStore(uri).options == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("s3://lake", "must be an object in JSON"),
+        ("[]", "must be an object in JSON"),
+        ('{"s3://lake": "x"}', "must be an object in JSON"),
+        ('{"s3://lake": {"region": 1}}', "must be an object in JSON"),
+        ('{"lake": {}}', "not the URI of a store"),
+        ('{"s3://lake": {"speed": "1"}}', "option speed is not one of a s3 store's"),
+        ('{"s3://lake": {"secret_access_key": "a word"}}', "option secret_access_key is not taken"),
+        ('{"azure://lake": {"access_key_id_from": "X"}}', "access_key_id_from is not taken"),
+    ],
+)
+def test_options_of_stores_that_are_malformed_are_refused(
+    text: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though they are about another store; a secret is not repeated."""
+    monkeypatch.setenv("TIDELOG_STORES", text)
+    with pytest.raises(InvalidArgument, match=words) as refused:
+        ObjectStore("s3://sea/logs")
+    assert "a word" not in str(refused.value)
