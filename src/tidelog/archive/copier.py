@@ -102,7 +102,7 @@ class ArchivedLog(Protocol):
         """Return the segments that may be copied, in order."""
 
 
-def _always() -> None:
+def _always(_size_bytes: int) -> None:
     """Let it continue."""
 
 
@@ -152,10 +152,11 @@ class Copier:
         self._tails: dict[tuple[str, int], int] = {}
         """Checksums of the ends of archived segments, by name and size."""
 
-    def copy(self, may_go_on: Callable[[], None] = _always) -> list[Entry]:
+    def copy(self, before_part: Callable[[int], None] = _always) -> list[Entry]:
         """Copy all closed segments that are not archived; return them.
 
-        ``may_go_on`` is called between parts of them, on any thread, and raises what ends it.
+        ``before_part`` is called before each part of them, with its size in bytes, on any thread;
+        it waits as long as it likes, and raises what ends the copy.
 
         Raises:
             ArchiveDiverged: the archive is not of this log, or of another history of it; nothing
@@ -171,8 +172,8 @@ class Copier:
         try:
             for one in segments:
                 if one.end_offset > self.state.end:
-                    may_go_on()
-                    copied.append(self._copied(one, may_go_on))
+                    before_part(0)
+                    copied.append(self._copied(one, before_part))
         finally:
             self._keep_digests()
         return copied
@@ -445,7 +446,7 @@ class Copier:
             f" {entry.base_offset} to {entry.end_offset - 1}"
         )
 
-    def _copied(self, segment: ClosedSegment, may_go_on: Callable[[], None]) -> Entry:
+    def _copied(self, segment: ClosedSegment, before_part: Callable[[int], None]) -> Entry:
         """Put a segment, then commit it."""
         if not self.state.can_add(*segment):
             raise ArchiveDiverged(
@@ -457,7 +458,7 @@ class Copier:
         made = SegmentObject(self._fs, self._log.directory, *segment)
         unique = f"{self._rng.getrandbits(128):032x}"
         name = f"s/{segment.base_offset:020}-{self._epoch}-{unique}"
-        put = put_segment(self._store, self._chain.name(name), made, may_go_on)
+        put = put_segment(self._store, self._chain.name(name), made, before_part)
         entry = made.entry(name, put.etag)
         self._chain.commit(self.state, [Add(entry)], self._epoch)
         self._digests[entry.base_offset] = Digest(
@@ -473,7 +474,7 @@ def _raised_start(offset: int, why: str, gone: Sequence[Entry]) -> list[Operatio
 
 
 def put_segment(
-    store: Objects, name: str, made: SegmentObject, may_go_on: Callable[[], None] = _always
+    store: Objects, name: str, made: SegmentObject, before_part: Callable[[int], None] = _always
 ) -> ObjectInfo:
     """Put a segment; what ends that between two parts is raised as it is, not as the store's."""
     ended: list[BaseException] = []
@@ -481,7 +482,7 @@ def put_segment(
     def parts() -> Iterator[bytes]:
         try:
             for part in made.parts():
-                may_go_on()
+                before_part(len(part))
                 yield part
         except BaseException as error:
             ended.append(error)

@@ -261,6 +261,12 @@ class BrokerConfig:
         at_least(1),
         "Number of logs that are copied to the archive at the same time.",
     )
+    remote_log_manager_copy_max_bytes_per_second: int = option(
+        "remote.log.manager.copy.max.bytes.per.second",
+        INT64_MAX,
+        at_least(1),
+        "Maximum rate, in bytes per second, at which all copies to the archive together are made.",
+    )
     log_defaults: LogConfig = plain_field(default_factory=LogConfig)
     given: frozenset[str] = frozenset()
     """The settings of ``log_defaults`` that were given, by their topic-level names."""

@@ -122,7 +122,7 @@ FOREIGN: Final = (
         (
             *("remote.fetch.", "remote.list.", "remote.log.index.", "remote.log.metadata."),
             *("remote.log.manager.expiration.", "remote.log.manager.fetch."),
-            *("remote.log.manager.follower.", "remote.log.manager.copy."),
+            *("remote.log.manager.follower.", "remote.log.manager.copy.quota."),
             *("remote.log.manager.task.retry.", "remote.log.reader.", "remote.log.storage."),
         ),
         ("remote.log.manager.thread.pool.size",),

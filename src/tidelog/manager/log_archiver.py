@@ -99,7 +99,7 @@ class LogArchiver:
                 return one.first_batch_timestamp()
         return None
 
-    def run(self, now_ms: int, may_go_on: Callable[[], None]) -> ArchivePass:
+    def run(self, now_ms: int, before_part: Callable[[int], None]) -> ArchivePass:
         """Copy what is closed, and delete from the archive what has expired.
 
         The caller has the log in exclusive use. After any error nothing of the log counts as
@@ -108,7 +108,7 @@ class LogArchiver:
         log, copier = self.log, self._copier
         config = log.config
         try:
-            copied = copier.copy(may_go_on) if config.is_archived else self._follow()
+            copied = copier.copy(before_part) if config.is_archived else self._follow()
             local = sum(
                 one.size_bytes for one in log.segments if one.base_offset >= copier.state.end
             )

@@ -23,6 +23,7 @@ from tidelog.manager.archiving import why_not_archived
 from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.log_archiver import LogArchiver
 from tidelog.manager.metrics.metric import Metric
+from tidelog.service.move_pace import CopyThrottle
 from tidelog.store.object_store import ObjectStore
 
 if TYPE_CHECKING:
@@ -91,6 +92,9 @@ class Archiving:
         self._archivers: dict[TopicPartition, LogArchiver] = {}
         self._reasons: dict[TopicPartition | _Claim, str] = {}
         """Why the last pass over a log, or over a claim, failed."""
+        self._throttle: Final = CopyThrottle(
+            machine.clock, lambda: config().remote_log_manager_copy_max_bytes_per_second
+        )
         self._lock = Lock()
         self._counts: dict[tuple[str, str], int] = {}
 
@@ -156,7 +160,16 @@ class Archiving:
             reason = why_not_archived(key.topic, log.config)
             if reason is not None:
                 raise KafkaStorageError(f"{key}: {reason}")
-            self._report(key, self._archiver(key, log).run(self._machine.clock.now_ms(), check))
+            now_ms, before_part = self._machine.clock.now_ms(), partial(self._pace, check)
+            self._report(key, self._archiver(key, log).run(now_ms, before_part))
+
+    def _pace(self, check: Callable[[], None], size_bytes: int) -> None:
+        """Wait until a part may be copied; ``check`` raises if the log is needed meanwhile."""
+        check()
+        while wait_ms := self._throttle.wait_ms():
+            self._machine.sleep_ms(wait_ms)
+            check()
+        self._throttle.count(size_bytes)
 
     def _archiver(self, key: TopicPartition, log: Log) -> LogArchiver:
         known = self._archivers.get(key)

@@ -22,8 +22,8 @@ RATE_MS: Final = 10_000
 _NS_PER_MS: Final = 1_000_000
 
 
-class MoveThrottle:
-    """Keeps what all moves together copy at or below a rate.
+class CopyThrottle:
+    """Keeps what all copies of one kind, moves or those to an archive, take at or below a rate.
 
     The rate is that of the settings, ``configured``, until ``set_rate`` replaces it. ``_lock``
     guards the rate and when the bytes copied so far are paid for.

@@ -32,7 +32,7 @@ from tidelog.manager.lifecycle.deleter import is_full
 from tidelog.manager.lifecycle.move_status import MoveState, MoveStatus
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import log_directory_name, log_future_directory_name
-from tidelog.service.move_pace import MoveRates, MoveThrottle
+from tidelog.service.move_pace import CopyThrottle, MoveRates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,7 +86,7 @@ class PartitionMover:
         unopened: UnopenedMoves,
         configured_rate: Callable[[], int] = lambda: INT64_MAX,
     ) -> None:
-        self.throttle = MoveThrottle(machine.clock, configured_rate)
+        self.throttle = CopyThrottle(machine.clock, configured_rate)
         """The limit of all moves."""
         self.ended: dict[TopicPartition, str] = {}
         """Why the last move of a partition ended, of those that did not reach their target."""

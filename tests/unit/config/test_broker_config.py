@@ -40,6 +40,7 @@ KAFKA = {
     "background.threads": ("int", "10"),
     "remote.log.manager.task.interval.ms": ("long", "30000"),
     "remote.log.manager.copier.thread.pool.size": ("int", "10"),
+    "remote.log.manager.copy.max.bytes.per.second": ("long", "9223372036854775807"),
 }
 
 

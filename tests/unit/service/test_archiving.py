@@ -633,3 +633,23 @@ def test_an_error_of_the_disk_ends_a_pass_and_nothing_else(
             assert manager.partition("t", 0).log.local_log_start_offset == active_base(manager)
             assert offsets_read(home) == owned(manager) == list(range(40))
     enumerated("passes that failed", failed, at_least=20)
+
+
+@pytest.mark.parametrize("rate", [1000, None])
+def test_copies_keep_to_a_rate(store: Timed, rate: int | None) -> None:
+    """Together, whatever their number; without a limit they do not wait."""
+    home = ManagerHome()
+    settings = {"remote_log_manager_task_interval_ms": 10**9}
+    if rate is not None:
+        settings["remote_log_manager_copy_max_bytes_per_second"] = rate
+    with service(home, **settings) as manager:
+        for topic in ("t", "u"):
+            manager.create_topic(topic, 1, ARCHIVED | {"internal.segment.bytes": "2000"})
+            append(manager, 30, topic)
+        begun = home.clock.monotonic_ns()
+        archive(manager)
+        passed_s = (home.clock.monotonic_ns() - begun) / 1e9
+        copied = sum(len(data) for name, data in store.objects.items() if "/s/" in name)
+        assert objects_of(store) > 8
+        largest = max(len(data) for data in store.objects.values())
+        assert passed_s < 1 if rate is None else passed_s >= (copied - largest) / rate
