@@ -637,7 +637,7 @@ def test_an_error_of_the_disk_ends_a_pass_and_nothing_else(
 
 @pytest.mark.parametrize("rate", [1000, None])
 def test_copies_keep_to_a_rate(store: Timed, rate: int | None) -> None:
-    """Together, whatever their number; without a limit they do not wait."""
+    """All together, not each; without a limit they do not wait."""
     home = ManagerHome()
     settings = {"remote_log_manager_task_interval_ms": 10**9}
     if rate is not None:
