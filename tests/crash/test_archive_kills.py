@@ -15,6 +15,7 @@ from tests.machinery.object_server import BUCKET, ENVIRONMENT, Fault, object_ser
 from tests.machinery.scale import scaled
 
 import tidelog
+from tidelog.archive import open_archives
 from tidelog.archive.chain import Chain
 from tidelog.archive.chain_state import claim_of
 from tidelog.archive.deltas import is_segment_name
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
 KILLS = scaled(30)
 LAKE = f"s3://{BUCKET}/lake"
 FAULTS = ("503", "409", "500 after", "drop before", "drop after", "truncate", "late")
+
+
+@pytest.fixture(autouse=True)
+def without_known_archives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the servers of other tests, which had the same URI."""
+    monkeypatch.setattr(open_archives, "_archives", {})
 
 
 class Killer:
