@@ -115,7 +115,7 @@ class Drop(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The chain is that of a snapshot, and ends here; ``partitions`` is how many its topic has."""
+    """The chain is a snapshot's and ends here; ``partitions``: how many the topic has."""
 
     partitions: int
 

@@ -1,6 +1,6 @@
 """A part of an object as a file: fetched in large pieces, and ahead of a reader that says how far.
 
-What was fetched last is kept for the next reads, as long as these continue there.
+What was fetched last is kept as long as the reads that follow continue there.
 """
 
 from __future__ import annotations
@@ -128,11 +128,13 @@ class ArchiveFile(ReadOnlyFile):
         """Take note that bytes ``[start, end)`` will be read in order, and fetch ahead."""
         with self._lock:
             self._check_open()
-            if not (self._kept and self._at <= start <= self._end):
+            if self._place is None:  # all of it is here
+                return
+            if not self._holds(start):
                 self._seek(start)
             self._stop()
             first, last = self._end, min(end, self._size)
-            if self._place is not None and last - first > SCAN_BYTES:
+            if last - first > SCAN_BYTES:
                 pieces = pairwise((*range(first, last, SCAN_BYTES), last))
                 tasks = (partial(self._get, *piece) for piece in pieces)
                 self._ahead = run_ahead("tidelog-archive", tasks, FETCHES_AHEAD)
@@ -160,7 +162,7 @@ class ArchiveFile(ReadOnlyFile):
         if position >= end:
             return []
         self._check_open()
-        if not (self._kept and self._at <= position <= self._end):
+        if not self._holds(position):
             self._seek(position)
         while self._end < end and self._fetch(position, end):
             pass
@@ -208,6 +210,10 @@ class ArchiveFile(ReadOnlyFile):
     def _keep(self, piece: bytes | memoryview) -> None:
         self._kept.append(memoryview(piece))
         self._end += len(piece)
+
+    def _holds(self, position: int) -> bool:
+        """Return whether a read from a byte on continues what is kept."""
+        return bool(self._kept) and self._at <= position <= self._end
 
     def _forget_before(self, position: int) -> None:
         while self._kept and self._at + len(self._kept[0]) <= position:

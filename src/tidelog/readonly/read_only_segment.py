@@ -260,10 +260,7 @@ class ReadOnlySegment(SegmentSearch):
 
     @property
     def hints(self) -> Hints:
-        """The entries of the offset index, read once."""
-        if self.coarse is not None:
-            entries = self.coarse.entries
-            return Hints([one.offset for one in entries], [one.position for one in entries])
+        """The entries of the offset index, read once; of a segment on a disk."""
         if self._hints is None:
             path = offset_index_file(self.directory, self.base_offset, self.suffix)
             self._hints = read_hints(self.fs, path, self.base_offset)

@@ -255,6 +255,14 @@ def test_parts_of_objects_read_as_files(data: st.DataObject) -> None:
     assert caught.value.errno == errno.EBADF
 
 
+def test_a_file_of_known_bytes_keeps_them() -> None:
+    """It has no object to fetch them from again, wherever a reader says it will read."""
+    file = ArchiveFile(ObjectModel(Random(0)), "path", b"known", pytest.fail)
+    for start, end in ((0, 5), (9, 30), (30, 9)):
+        file.will_read(start, end)
+        assert file.pread(5, 0) == b"known"
+
+
 def test_a_scan_takes_few_requests(store: ObjectModel) -> None:
     """And a look few bytes."""
     store.put("x", [bytes(32 << 20)], len(bytes(32 << 20)))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.arrow.writing.write_plan import delete_staged
+from tidelog.arrow.writing.write_plan import delete_staged, objects_at
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.birth import birth_values
 from tidelog.datadir.deletion_marks import read_catalogue_in_force
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from tidelog.datadir.catalogue import Topic
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
     from tidelog.staging.finished import CommittedTransaction
-    from tidelog.staging.staged_objects import StagedObjects
     from tidelog.staging.staged_run import StagedRun
     from tidelog.staging.stream_batch import StreamBatch
 
@@ -168,7 +167,7 @@ def commit_write(write: StagedWrite) -> CommittedTransaction:
     """
     path, start_ns = write.options.path, SYSTEM_CLOCK.monotonic_ns()
     if write.staged_at is not None:
-        _objects_at(write.staged_at).download(SYSTEM_FILES, path, write.runs)
+        objects_at(write.staged_at).download(SYSTEM_FILES, path, write.runs)
     done = _commit(write, existing_topics(path, write.topics))
     commit_ms = (SYSTEM_CLOCK.monotonic_ns() - start_ns) // 1_000_000
     if done.is_repeat:
@@ -224,7 +223,7 @@ def abort_write(
     """
     path, attempts = options.path, set(map(attempt_of, markers))
     if staged_at is not None:  # a commit that waits, or is not finished, has downloaded them
-        _objects_at(staged_at).delete(markers)
+        objects_at(staged_at).delete(markers)
     if is_waiting(SYSTEM_FILES, path, txn, attempts):
         return
     if not is_committed(SYSTEM_FILES, path, txn, attempts):
@@ -242,15 +241,9 @@ def abort_write(
 def delete_attempts(path: str, markers: Collection[str], staged_at: str | None = None) -> None:
     """Delete all that the attempts of ``markers`` have staged: nothing needs it, or will."""
     if staged_at is not None:
-        _objects_at(staged_at).delete(markers)
+        objects_at(staged_at).delete(markers)
     # Markers first: a task that is still at work deletes its files if it finds its marker gone at
     # its end. In the other order, files that it makes after the list would stay.
     delete_staged(path, markers)
     attempts = set(map(attempt_of, markers))
     delete_staged(path, files_of_attempts(SYSTEM_FILES, path, attempts))
-
-
-def _objects_at(uri: str) -> StagedObjects:
-    from tidelog.staging.staged_objects import StagedObjects  # noqa: PLC0415 - few writes need a store
-
-    return StagedObjects(uri)

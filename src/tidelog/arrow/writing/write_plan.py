@@ -9,6 +9,7 @@ import logging
 import os
 import random
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from tidelog.arrow.batch_form import BatchForm
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from tidelog.arrow.writing.write_options import WriteOptions
     from tidelog.datadir.catalogue import Topic
     from tidelog.staging.staged_folder import StagedFolder
-    from tidelog.staging.staged_objects import StoreVisits
+    from tidelog.staging.staged_objects import StagedObjects, StoreVisits
     from tidelog.staging.stream_batch import StreamBatch
 
 _log = logging.getLogger(__name__)
@@ -80,9 +81,7 @@ class WritePlan:
         """Return where a task stages its rows."""
         if self.staged_at is None:
             return LocalFolder(SYSTEM_FILES, path)
-        from tidelog.staging.staged_objects import StagedObjects  # noqa: PLC0415 - few writes need a store
-
-        return StagedObjects(self.staged_at)
+        return objects_at(self.staged_at)
 
     def visits(self, path: str, stream: StreamBatch | None = None) -> MarkerVisits | StoreVisits:
         """Visit the marker; raise DirectoryNotShared unless this process sees the driver's data.
@@ -90,9 +89,9 @@ class WritePlan:
         ``stream``: the batch that the task belongs to, None for a batch write.
         """
         if self.staged_at is not None:
-            from tidelog.staging.staged_objects import StagedObjects, StoreVisits  # noqa: PLC0415 - as above
+            from tidelog.staging.staged_objects import StoreVisits  # noqa: PLC0415 - few writes need a store
 
-            return StoreVisits(StagedObjects(self.staged_at), self.marker)
+            return StoreVisits(objects_at(self.staged_at), self.marker)
         note = b"." if stream is None else marker_note(stream)
         return MarkerVisits(SYSTEM_FILES, path, self.marker, SYSTEM_CLOCK, note)
 
@@ -136,16 +135,24 @@ def make_plan(options: WriteOptions, columns: Mapping[str, int], txn: str) -> Wr
     return WritePlan(columns, topics, new_topic, marker, staged_at)
 
 
+@lru_cache(maxsize=4)
+def objects_at(uri: str) -> StagedObjects:
+    """Return the staged objects of a write: one store for all that a process does with them."""
+    from tidelog.staging.staged_objects import StagedObjects  # noqa: PLC0415 - few writes need a store
+
+    return StagedObjects(uri)
+
+
 def _prepare_store(path: str, uri: str, txn: str, marker: str) -> str:
     """Put the marker of a write on its store, and sweep there; return the URI for its tasks."""
-    from tidelog.staging.staged_objects import StagedObjects, staged_uri, sweep_staged  # noqa: PLC0415 - few writes need a store
+    from tidelog.staging.staged_objects import staged_uri, sweep_staged  # noqa: PLC0415 - few writes need a store
 
     directory_id = _directory_id(path)
-    if directory_id is None:  # the directory is new, or that of a broker before Kafka 3.7
+    if directory_id is None:  # it is new, or an old broker wrote it, before Kafka 3.7
         with open_briefly(path) as logs:
             directory_id = logs.manager.directory_id(absolute_path(path))
     at = staged_uri(uri, directory_id, txn)
-    made = StagedObjects(at).make_marker(marker)
+    made = objects_at(at).make_marker(marker)
     swept = uri, directory_id
     if made.modified_ms - _swept_ms.get(swept, -_SWEEP_MS) >= _SWEEP_MS:
         retention_ms = BrokerConfig().tidelog_staged_retention_ms
