@@ -1,62 +1,15 @@
-"""Every error tidelog raises, and Kafka's codes for those that may reach a client.
-
-Kafka: ``org.apache.kafka.common.protocol.Errors``.
-"""
+"""Every error tidelog raises; those that may reach a client of Kafka's have a code."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from enum import IntEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
+
+from tidelog.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from typing import Self
-
-
-class ErrorCode(IntEnum):
-    """A protocol error code; ``retriable`` means that a client may send the request again."""
-
-    retriable: bool
-
-    def __new__(cls, number: int, retriable: bool = False) -> ErrorCode:  # noqa: FBT001, FBT002, PYI034 - enum members are declared as tuples, and IntEnum needs its own type here
-        """Make the member; its value is ``number`` alone."""
-        member = int.__new__(cls, number)
-        member._value_ = number
-        member.retriable = retriable
-        return member
-
-    UNKNOWN_SERVER_ERROR = -1
-    OFFSET_OUT_OF_RANGE = 1
-    CORRUPT_MESSAGE = 2, True
-    UNKNOWN_TOPIC_OR_PARTITION = 3, True
-    NOT_LEADER_OR_FOLLOWER = 6, True
-    MESSAGE_TOO_LARGE = 10
-    INVALID_TOPIC_EXCEPTION = 17
-    RECORD_LIST_TOO_LARGE = 18
-    ILLEGAL_GENERATION = 22
-    INVALID_TIMESTAMP = 32
-    TOPIC_ALREADY_EXISTS = 36
-    INVALID_PARTITIONS = 37
-    INVALID_REPLICA_ASSIGNMENT = 39
-    INVALID_CONFIG = 40
-    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
-    POLICY_VIOLATION = 44
-    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
-    DUPLICATE_SEQUENCE_NUMBER = 46
-    INVALID_PRODUCER_EPOCH = 47
-    INVALID_TXN_STATE = 48
-    TRANSACTION_COORDINATOR_FENCED = 52
-    KAFKA_STORAGE_ERROR = 56, True
-    LOG_DIR_NOT_FOUND = 57
-    UNKNOWN_PRODUCER_ID = 59
-    NON_EMPTY_GROUP = 68
-    FENCED_LEADER_EPOCH = 74, True
-    UNKNOWN_LEADER_EPOCH = 75, True
-    UNSUPPORTED_COMPRESSION_TYPE = 76
-    OFFSET_NOT_AVAILABLE = 78, True
-    INVALID_RECORD = 87
-    INCONSISTENT_TOPIC_ID = 103, True
 
 
 class TidelogError(Exception):
@@ -190,7 +143,7 @@ class KafkaError(TidelogError):
     ``log`` is the log that raised it, as topic-partition, where one did; ``str`` begins with it.
     """
 
-    code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+    code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
     log: str | None = None
 
     def of_log(self, log: str) -> Self:

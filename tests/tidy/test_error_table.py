@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from tidelog import errors
-from tidelog.errors import ErrorCode, KafkaError
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import KafkaError
 
 if TYPE_CHECKING:
     from tests.tidy.conftest import Source

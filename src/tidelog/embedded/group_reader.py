@@ -10,21 +10,12 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.text import check_group
+from tidelog.embedded.group_home import home_of_group
 from tidelog.embedded.topic_reads import consumed, end_of
 from tidelog.embedded.whole_log import records_from
 from tidelog.env.forks import OfOneProcess
-from tidelog.errors import (
-    InvalidArgument,
-    OffsetOutOfRange,
-    TopicAlreadyExists,
-    UnknownTopicOrPartition,
-)
-from tidelog.readonly.group_positions import (
-    OFFSETS_CONFIG,
-    OFFSETS_TOPIC,
-    Position,
-    partition_of_group,
-)
+from tidelog.errors import InvalidArgument, OffsetOutOfRange, UnknownTopicOrPartition
+from tidelog.readonly.group_positions import Position
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.group_step import CommittedAt
 
@@ -238,14 +229,7 @@ class GroupMember(OfOneProcess):
             within.add_positions(self.group, positions, before)
             self._within.update({key: (within, offset) for key, offset in moved.items()})
             return
-        home = self._manager.topics().get(OFFSETS_TOPIC)  # with as many partitions as Kafka made
-        if home is None:
-            try:
-                home = self._manager.create_topic(OFFSETS_TOPIC, config=OFFSETS_CONFIG)
-            except TopicAlreadyExists:  # by the first commit of another group, just now
-                home = self._manager.topic(OFFSETS_TOPIC)
-        number = partition_of_group(self.group, len(home.partitions))
-        partition = self._manager.partition(OFFSETS_TOPIC, number)
+        partition = home_of_group(self._manager, self.group)
         self._before.update(self._groups.commit(partition, self.group, positions, before))
 
     def _is_moved(self, key: TopicPartition, offset: int) -> bool:

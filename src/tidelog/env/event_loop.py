@@ -166,3 +166,20 @@ class IdleTime:
             return at_most
         waited_ms = (self._loop.time() - self._since) * _MS_PER_S
         return min(at_most, math.ceil(self._idle_ms - waited_ms))
+
+
+class LoopTimers:
+    """Runs tasks later on the event loop of this task, one at a time.
+
+    The part of ``Scheduler`` that what lives on the loop needs.
+    """
+
+    def __init__(self) -> None:
+        self._loop: Final = asyncio.get_running_loop()
+
+    def schedule(
+        self, name: str, task: Callable[[], object], *, delay_ms: int = 0
+    ) -> asyncio.TimerHandle:
+        """Run ``task`` once after ``delay_ms``; ``name`` is for the scheduler that tests use."""
+        del name
+        return self._loop.call_later(delay_ms / _MS_PER_S, task)

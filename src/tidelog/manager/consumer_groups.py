@@ -84,6 +84,8 @@ class Groups(OfOneProcess):
         self._topic_id: UUID | None = None
         # Weakly: an interrupt may come before anybody has the reader, who could close it.
         self._members: dict[str, WeakSet[Member]] = {}
+        self._of_clients: set[str] = set()
+        """The groups that have members among the clients of a broker."""
 
     # Positions
 
@@ -113,6 +115,16 @@ class Groups(OfOneProcess):
                 if key.topic in topics
                 and one.position.topic_id in {None, topics[key.topic].topic_id}
             }
+
+    def undecided(self, group: str) -> frozenset[TopicPartition]:
+        """Return the partitions of which an open transaction has set a group's position."""
+        topic = self._topics().get(OFFSETS_TOPIC)
+        if topic is None:
+            return frozenset()
+        number = partition_of_group(group, len(topic.partitions))
+        log = self._partition_of(OFFSETS_TOPIC, number).log
+        found = map(read_committed_position, log.undecided_records())
+        return frozenset(one.key for one in found if one is not None and one.group == group)
 
     def check(self, steps: Iterable[GroupStep]) -> None:
         """Check that steps may be taken; the caller keeps others from committing.
@@ -205,6 +217,11 @@ class Groups(OfOneProcess):
     def join(self, member: Member) -> None:
         """Add a reader; raise InvalidArgument if another one of its group reads the same."""
         with self._lock:
+            if member.group in self._of_clients:
+                raise InvalidArgument(
+                    f"group {member.group!r} has members among the clients of this broker: stop"
+                    " them, or choose another group"
+                )
             others = self._members.setdefault(member.group, WeakSet())
             if any(_overlap(member, other) for other in others):
                 raise InvalidArgument(
@@ -218,9 +235,26 @@ class Groups(OfOneProcess):
         with self._lock:
             self._members.get(member.group, WeakSet()).discard(member)
 
-    def _check_empty(self, group: str) -> None:
+    def has_reader(self, group: str) -> bool:
+        """Whether a reader of this program has the group."""
+        with self._lock:
+            return bool(self._members.get(group))
+
+    def enter_clients(self, group: str) -> None:
+        """Leave a group to clients, until ``leave_clients``; raise NonEmptyGroup if a reader has it."""
         with self._lock:
             if self._members.get(group):
+                raise NonEmptyGroup(group)
+            self._of_clients.add(group)
+
+    def leave_clients(self, group: str) -> None:
+        """Let readers have a group that no client is a member of any more."""
+        with self._lock:
+            self._of_clients.discard(group)
+
+    def _check_empty(self, group: str) -> None:
+        with self._lock:
+            if self._members.get(group) or group in self._of_clients:
                 raise NonEmptyGroup(group)
 
 

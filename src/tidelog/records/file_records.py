@@ -312,9 +312,17 @@ class FileSlice:
     ) -> None:
         self.close()
 
+    def __len__(self) -> int:
+        return self.size
+
     def read(self) -> bytes:
         """Return the bytes; fewer if the file has been truncated since."""
         return self.file.pread(self.size, self.position)
+
+    def skip(self, size: int) -> None:
+        """Leave out the first ``size`` bytes, which were sent."""
+        self.position += size
+        self.size -= size
 
     def fileno(self) -> int:
         """Return the descriptor for ``sendfile``; valid until ``close``."""

@@ -1,141 +1,253 @@
-"""Reads a message by its table entry, into values that JSON can say.
+"""Reads a message by its table entry.
 
 The bytes are input like any other: sizes are checked against what is left before anything is
-allocated. Kafka: the generated ``...JsonConverter`` classes, which print the same values.
+allocated. Kafka: the generated ``...Data`` classes, and the ``...JsonConverter`` classes, which
+print the same values.
 """
 
 from __future__ import annotations
 
 import base64
 import struct
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from tidelog.codec.messages.message_table import Type
+from tidelog.codec.messages.function_text import NUMBERS, FunctionText
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.codec.varint import read_unsigned_varint
 from tidelog.errors import InvalidRecord
 
 if TYPE_CHECKING:
-    from tidelog.codec.messages.message_table import Field, Message
+    from collections.abc import Callable
 
-NUMBERS: Final = {
-    "int8": struct.Struct(">b"),
-    "int16": struct.Struct(">h"),
-    "uint16": struct.Struct(">H"),
-    "int32": struct.Struct(">i"),
-    "int64": struct.Struct(">q"),
-    "float64": struct.Struct(">d"),
-    "bool": struct.Struct(">?"),
-}
-SIZE: Final = Type("int32")
-SIZE_OF_TEXT: Final = Type("int16")
+    from tidelog.codec.messages.message_table import Field, Message, Type
+    from tidelog.codec.varint import Bytes
+
+_INT16: Final = struct.Struct(">h")
 
 
 def read_message(message: Message, data: bytes) -> dict[str, Any]:
-    """Return the fields of a message; those with unknown tags are left out.
+    """Return the fields of a message as JSON says them; those with unknown tags are left out.
 
     Bytes are base64, ids as Kafka prints them. Tagged fields that are not there, because they have
     their defaults, are left out, too. Raises InvalidRecord if the bytes are not such a message.
     """
-    reader = _Reader(data, message)
-    found = reader.struct(message.fields)
-    if reader.left:
-        raise InvalidRecord(f"{message.name} is followed by {reader.left} other bytes")
+    found, end = _read(reader_of(message, as_json=True), message, data, 0)
+    if end < len(data):
+        raise InvalidRecord(f"{message.name} is followed by {len(data) - end} other bytes")
     return found
+
+
+def read_values(message: Message, data: Bytes, at: int = 0) -> tuple[dict[str, Any], int]:
+    """Return the fields of a message at a position, and where it ends.
+
+    Bytes and records are parts of ``data``, ids are UUIDs. What is not there, and what belongs to
+    another version, has its default. Errors as ``read_message``.
+    """
+    return _read(reader_of(message), message, data, at)
+
+
+def _read(
+    function: Callable[[Bytes, int], tuple[dict[str, Any], int]],
+    message: Message,
+    data: Bytes,
+    at: int,
+) -> tuple[dict[str, Any], int]:
+    try:
+        return function(data, at)
+    except (struct.error, IndexError):
+        raise InvalidRecord(f"{message.name} is cut short") from None
+    except UnicodeDecodeError:
+        raise InvalidRecord(f"{message.name} has text that is not UTF-8") from None
 
 
 def split_version(data: bytes) -> tuple[int, bytes]:
     """Return the int16 that a key or value begins with, and what follows; InvalidRecord if cut."""
-    layout = NUMBERS["int16"]
-    if len(data) < layout.size:
+    if len(data) < _INT16.size:
         raise InvalidRecord("a message is cut short")
-    version: int = layout.unpack_from(data)[0]
-    return version, data[layout.size :]
+    version: int = _INT16.unpack_from(data)[0]
+    return version, data[_INT16.size :]
 
 
-class _Reader:
-    def __init__(self, data: bytes, message: Message) -> None:
-        self._data = data
-        self._message = message
-        self._at = 0
+@cache
+def reader_of(
+    message: Message, *, as_json: bool = False
+) -> Callable[[Bytes, int], tuple[dict[str, Any], int]]:
+    """Return the function that reads such messages; it raises IndexError where they are cut."""
+    return _ReaderText(message, as_json=as_json).function()
 
-    @property
-    def left(self) -> int:
-        """Bytes that have not been read."""
-        return len(self._data) - self._at
 
-    def struct(self, fields: tuple[Field, ...]) -> dict[str, Any]:
-        found = {field.name: self._value(field.type) for field in fields if field.tag is None}
-        if self._message.is_flexible:
-            tagged = {field.tag: field for field in fields if field.tag is not None}
-            for _ in range(self._unsigned()):
-                number, size = self._unsigned(), self._unsigned()
-                end = self._at + size
-                if number in tagged and size <= self.left:
-                    found[tagged[number].name] = self._tagged(tagged[number].type)
-                if end < self._at or end > len(self._data):
-                    raise self._cut_short()
-                self._at = end
+class _ReaderText(FunctionText):
+    """Writes the function: ``data`` is read from ``at`` on."""
+
+    def __init__(self, message: Message, *, as_json: bool) -> None:
+        def null() -> InvalidRecord:
+            return InvalidRecord(f"{message.name} has a null where a value is needed")
+
+        super().__init__(
+            message,
+            unpack_from=struct.unpack_from,
+            int16=_INT16.unpack_from,
+            int32=struct.Struct(">i").unpack_from,
+            varint=read_unsigned_varint,
+            UUID=UUID,
+            base64=base64.b64encode,
+            format_uuid=format_uuid,
+            null=null,
+        )
+        self._as_json = as_json
+
+    def function(self) -> Any:  # noqa: ANN401 - as ``compiled``
+        self.add("end = len(data)")
+        found = self._struct(self.message.fields)
+        self.add(f"return {found}, at")
+        return self.compiled("data, at")
+
+    def _struct(self, fields: tuple[Field, ...]) -> str:
+        """Add what reads a structure; return the name that it has then."""
+        values: dict[str, str] = {}
+        if not self._as_json:
+            values = {field.name: self.default_of(field) for field in fields}
+        for run in self.runs(fields):
+            if run[0].type.name in NUMBERS:
+                values |= self._numbers(run)
+            else:
+                values[run[0].name] = self._value(run[0].type)
+        found = self.new_name()
+        parts = (f"{name!r}: {value}" for name, value in values.items())
+        self.add(f"{found} = {{{', '.join(parts)}}}")
+        if self.message.is_flexible:
+            self._tags(found, self.tagged(fields))
         return found
 
-    def _tagged(self, kind: Type) -> Any:  # noqa: ANN401 - JSON is any nesting of values
-        """Read the value of a tagged field; a structure that may be null has a varint before it."""
-        if kind.name == "struct" and kind.is_nullable:
-            return self.struct(kind.fields) if self._unsigned() else None
-        return self._value(kind)
+    def _numbers(self, run: list[Field]) -> dict[str, str]:
+        layout = struct.Struct(">" + "".join(NUMBERS[field.type.name] for field in run))
+        names = {field.name: self.new_name() for field in run}
+        unpack = self.named(layout.unpack_from)
+        self.add(f"{', '.join(names.values())}, = {unpack}(data, at)")
+        self.add(f"at += {layout.size}")
+        return names
 
-    def _value(self, kind: Type) -> Any:  # noqa: ANN401 - JSON is any nesting of values
-        if kind.name in NUMBERS:
-            layout = NUMBERS[kind.name]
-            return layout.unpack(self._take(layout.size))[0]
-        if kind.name == "uuid":
-            return format_uuid(UUID(bytes=self._take(16)))
-        if kind.name == "struct":
-            return self._struct_or_null(kind)
-        size = self._size(kind)
-        if size is None:
-            return None
-        if kind.element is not None:
-            if size > self.left:  # each element has at least a byte
-                raise self._cut_short()
-            return [self._value(kind.element) for _ in range(size)]
-        data = self._take(size)
-        if kind.name == "bytes":
-            return base64.b64encode(data).decode()
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            raise InvalidRecord(f"{self._message.name} has text that is not UTF-8") from None
+    def _tags(self, found: str, fields: list[Field]) -> None:
+        count, tag, size, after = (self.new_name() for _ in range(4))
+        self._varint(count)
+        with self.block(f"for _ in range({count}):"):
+            self._varint(tag)
+            self._varint(size)
+            self.add(f"{after} = at + {size}")
+            with self.block(f"if {after} > end:"):
+                self.add("raise IndexError")
+            for field in fields:
+                with self.block(f"if {tag} == {field.tag}:"):
+                    self.add(f"{found}[{field.name!r}] = {self._tagged(field.type)}")
+                    # What a field states of itself is not read from what follows it.
+                    with self.block(f"if at > {after}:"):
+                        self.add("raise IndexError")
+            self.add(f"at = {after}")
 
-    def _struct_or_null(self, kind: Type) -> dict[str, Any] | None:
-        """Read a structure; one that may be null has a byte before it, -1 for null."""
-        if kind.is_nullable and self._take(1) == b"\xff":
-            return None
-        return self.struct(kind.fields)
-
-    def _size(self, kind: Type) -> int | None:
-        """Read the length of text, bytes or an array; None for null."""
-        if self._message.is_flexible:
-            size = self._unsigned() - 1
-        else:
-            size = self._value(SIZE_OF_TEXT if kind.name == "string" else SIZE)
-        if size >= 0:
-            return size
-        if kind.is_nullable:
-            return None
-        raise InvalidRecord(f"{self._message.name} has a null where a value is needed")
-
-    def _unsigned(self) -> int:
-        value, self._at = read_unsigned_varint(self._data, self._at)
+    def _tagged(self, kind: Type) -> str:
+        """Add what reads a tagged field; a structure that may be null has a varint before it."""
+        if kind.name != "struct" or not self.may_be_null(kind):
+            return self._value(kind)
+        value, is_there = self.new_name(), self.new_name()
+        self._varint(is_there)
+        self.add(f"{value} = None")
+        with self.block(f"if {is_there}:"):
+            self.add(f"{value} = {self._struct(kind.fields)}")
         return value
 
-    def _take(self, size: int) -> bytes:
-        taken = self._data[self._at : self._at + size]
-        if len(taken) < size:
-            raise self._cut_short()
-        self._at += size
-        return taken
+    def _value(self, kind: Type) -> str:
+        """Add what reads a value; return its name."""
+        if kind.name in NUMBERS:
+            value = self.new_name()
+            self.add(f"{value}, = unpack_from('>{NUMBERS[kind.name]}', data, at)")
+            self.add(f"at += {struct.calcsize('>' + NUMBERS[kind.name])}")
+            return value
+        if kind.name == "uuid":
+            return self._uuid()
+        if kind.name == "struct":
+            return self._struct_or_null(kind)
+        return self._sized(kind)
 
-    def _cut_short(self) -> InvalidRecord:
-        return InvalidRecord(f"{self._message.name} is cut short")
+    def _uuid(self) -> str:
+        value = self.new_name()
+        with self.block("if end - at < 16:"):
+            self.add("raise IndexError")
+        read = "UUID(bytes=bytes(data[at:at + 16]))"
+        self.add(f"{value} = {f'format_uuid({read})' if self._as_json else read}")
+        self.add("at += 16")
+        return value
+
+    def _struct_or_null(self, kind: Type) -> str:
+        """Add what reads a structure; one that may be null has a byte before it, -1 for null."""
+        if not self.may_be_null(kind):
+            return self._struct(kind.fields)
+        value = self.new_name()
+        self.add(f"{value} = None")
+        self.add("at += 1")
+        with self.block("if data[at - 1] != 255:"):
+            self.add(f"{value} = {self._struct(kind.fields)}")
+        return value
+
+    def _sized(self, kind: Type) -> str:
+        """Add what reads text, bytes or an array."""
+        value, size = self.new_name(), self.new_name()
+        if self.message.is_flexible:
+            self._varint(size)
+            self.add(f"{size} -= 1")
+        else:
+            self.add(f"{size}, = {'int16' if kind.name == 'string' else 'int32'}(data, at)")
+            self.add(f"at += {2 if kind.name == 'string' else 4}")
+        with self.block(f"if {size} < 0:"):
+            self.add(f"{value} = None" if self.may_be_null(kind) else "raise null()")
+        with self.block("else:"):
+            if kind.element is None:
+                self._bytes(kind, value, size)
+            else:
+                self._array(kind.element, value, size)
+        return value
+
+    def _bytes(self, kind: Type, value: str, size: str) -> None:
+        with self.block(f"if {size} > end - at:"):
+            self.add("raise IndexError")
+        part = f"data[at:at + {size}]"
+        if kind.name == "string":
+            part = f"str({part}, 'utf-8')"
+        elif self._as_json:
+            part = f"base64({part}).decode()"
+        elif kind.name == "bytes":
+            part = f"bytes({part})"
+        self.add(f"{value} = {part}")
+        self.add(f"at += {size}")
+
+    def _array(self, element: Type, value: str, size: str) -> None:
+        with self.block(f"if {size} * {self._least_bytes(element)} > end - at:"):
+            self.add("raise IndexError")
+        if element.name in NUMBERS:
+            sign = NUMBERS[element.name]
+            self.add(f"{value} = list(unpack_from(f'>{{{size}}}{sign}', data, at))")
+            self.add(f"at += {size} * {struct.calcsize('>' + sign)}")
+            return
+        self.add(f"{value} = []")
+        with self.block(f"for _ in range({size}):"):
+            self.add(f"{value}.append({self._value(element)})")
+
+    def _least_bytes(self, kind: Type) -> int:
+        """Return the size below which no value of a type is, at least 1."""
+        if kind.name in NUMBERS:
+            return struct.calcsize(">" + NUMBERS[kind.name])
+        if kind.name == "uuid":
+            return 16
+        if kind.name == "struct" and not self.may_be_null(kind):
+            fields = (one for run in self.runs(kind.fields) for one in run)
+            return max(sum(self._least_bytes(one.type) for one in fields), 1)
+        return 1
+
+    def _varint(self, name: str) -> None:
+        """Add what reads an unsigned varint; most have one byte."""
+        self.add(f"{name} = data[at]")
+        with self.block(f"if {name} < 128:"):
+            self.add("at += 1")
+        with self.block("else:"):
+            self.add(f"{name}, at = varint(data, at)")

@@ -1,48 +1,68 @@
 """The messages in Kafka's internal topics, by topic, as of Kafka 4.3.1.
 
 A line is a message: its name, the number by which a record names it, its version or ``key``, and
-its fields. ``flexible`` messages have compact sizes and, at the end of each structure, tagged
-fields, ``#`` and the tag. ``[...]`` is an array, ``{...}`` a structure, and ``?`` may be null.
-Kafka: the generated classes of ``group-coordinator``, ``transaction-coordinator``,
-``share-coordinator``, ``metadata`` and ``clients``, which print the same names as JSON.
+its fields, as ``fields_of`` reads them. Kafka: the generated classes of ``group-coordinator``,
+``transaction-coordinator``, ``share-coordinator``, ``metadata`` and ``clients``, which print the
+same names as JSON.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cache
 from typing import Final, NamedTuple
 
 KEY: Final = -1
 """Stands for a key among the versions of a message."""
+NEVER: Final = 1 << 15
+"""A version above all others."""
 
 _HEAD: Final = re.compile(r"(\w+) (\d+) (key|v\d+)( flexible)?:")
-_WORD: Final = re.compile(r"\s*(#\d+|[\w]+|[\[\]{},?])")
+_WORD: Final = re.compile(r"\s*(#\d+|=[\w-]+|\d+-\d+|\d+\+|\d+|\w+|[\[\]{},?])")
 
 
 class Type(NamedTuple):
-    """The type of a field: a name, ``array`` of ``element``, or ``struct`` of ``fields``."""
+    """The type of a field: a name, ``array`` of ``element``, or ``struct`` of ``fields``.
+
+    A value may be null from version ``null_from`` on.
+    """
 
     name: str
-    is_nullable: bool = False
+    null_from: int = NEVER
     element: Type | None = None
     fields: tuple[Field, ...] = ()
 
 
 class Field(NamedTuple):
-    """A field; ``tag`` is None for one that is always there."""
+    """A field of the versions ``first`` to ``last``; ``tag`` is None for one that is always there.
+
+    ``default`` is what it is where it is absent, as the table says it; None: zero or empty.
+    """
 
     name: str
     type: Type
-    tag: int | None
+    tag: int | None = None
+    default: str | None = None
+    first: int = 0
+    last: int = NEVER
+
+    def is_in(self, version: int) -> bool:
+        """Whether messages of a version have the field."""
+        return self.first <= version <= self.last
 
 
-class Message(NamedTuple):
-    """A version of a message, or its key."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Message:
+    """A version of a message, or its key; some of the fields may belong to other versions.
+
+    Compared as an object: its functions are looked up for each message that is read.
+    """
 
     name: str
     is_flexible: bool
     fields: tuple[Field, ...]
+    version: int = 0
 
 
 Messages = dict[tuple[int, int], Message]
@@ -58,10 +78,19 @@ def messages_of(family: str) -> Messages:
         head = _HEAD.match(line)
         assert head is not None, line
         name, number, version, flexible = head.groups()
-        fields = _Parser(line[head.end() :]).fields()
         key = int(number), KEY if version == "key" else int(version[1:])
-        found[key] = Message(name, flexible is not None, fields)
+        found[key] = Message(name, flexible is not None, fields_of(line[head.end() :]))
     return found
+
+
+def fields_of(text: str) -> tuple[Field, ...]:
+    """Parse fields, separated by commas: ``#`` and a tag, a name, versions, a type, ``=`` default.
+
+    Only name and type must be there. ``[...]`` is an array and ``{...}`` a structure. ``?`` may be
+    null, ``?3+`` from version 3 on; versions are ``3+``, ``3-5`` or ``3``. ``flexible`` messages
+    have compact sizes and, at the end of each structure, tagged fields.
+    """
+    return _Parser(text).fields()
 
 
 class _Parser:
@@ -79,8 +108,17 @@ class _Parser:
                 continue
             tag = int(self._next()[1:]) if self._peek().startswith("#") else None
             name = self._next()
-            found.append(Field(name, self._type(), tag))
+            first, last = self._versions() if self._peek()[:1].isdigit() else (0, NEVER)
+            kind = self._type()
+            default = self._next()[1:] if self._peek().startswith("=") else None
+            found.append(Field(name, kind, tag, default, first, last))
         return tuple(found)
+
+    def _versions(self) -> tuple[int, int]:
+        first, dash, last = self._next().partition("-")
+        if dash:
+            return int(first), int(last)
+        return int(first.rstrip("+")), NEVER if first.endswith("+") else int(first)
 
     def _type(self) -> Type:
         word = self._next()
@@ -93,7 +131,8 @@ class _Parser:
             self._next()
         if self._peek() == "?":
             self._next()
-            return found._replace(is_nullable=True)
+            first = self._versions()[0] if self._peek()[:1].isdigit() else 0
+            return found._replace(null_from=first)
         return found
 
     def _peek(self) -> str:

@@ -1,97 +1,212 @@
-"""Writes a message by its table entry, from values as ``read_message`` returns them."""
+"""Writes a message by its table entry, from values as ``message_reader`` returns them."""
 
 from __future__ import annotations
 
 import base64
 import struct
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.codec.messages.message_reader import NUMBERS, SIZE, SIZE_OF_TEXT
+from tidelog.codec.messages.function_text import NUMBERS, FunctionText
 from tidelog.codec.uuid_text import parse_uuid
 from tidelog.codec.varint import write_unsigned_varint
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from tidelog.codec.messages.message_table import Field, Message, Type
 
+_INT16: Final = struct.Struct(">h")
+_MISSING: Final = object()
+_WRONG_VALUES: Final = (KeyError, TypeError, ValueError, AttributeError, struct.error)
+
 
 def write_message(message: Message, values: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a message; tagged fields are written where ``values`` has them.
+    """Return the bytes of a message from values in JSON's forms, as ``read_message`` returns them.
 
-    Raises InvalidArgument for values that are missing, unknown or out of range.
+    Tagged fields are written where ``values`` has them. Raises InvalidArgument for values that are
+    missing, unknown or out of range.
     """
-    out = bytearray()
+    return b"".join(_write(writer_of(message, as_json=True), message, values))
+
+
+def write_values(message: Message, values: Mapping[str, Any]) -> list[Any]:
+    """Return the parts that make a message, from values as ``read_values`` returns them.
+
+    A field that ``values`` lacks gets its default, and one of another version is left out. A part
+    is bytes, or what was given as records, unchanged; it may be any object that has a length.
+    Raises InvalidArgument for values that are out of range.
+    """
+    return _write(writer_of(message), message, values)
+
+
+def _write(
+    function: Callable[[Mapping[str, Any], list[Any]], None],
+    message: Message,
+    values: Mapping[str, Any],
+) -> list[Any]:
+    parts: list[Any] = []
     try:
-        _Writer(out, message).struct(message.fields, values)
-    except (KeyError, TypeError, ValueError, AttributeError, struct.error) as error:
+        function(values, parts)
+    except _WRONG_VALUES as error:
         raise InvalidArgument(f"not the values of a message {message.name}: {error!r}") from error
-    return bytes(out)
+    return parts
 
 
 def with_version(version: int, message: bytes) -> bytes:
     """Return a key or value of a record: the int16 that ``split_version`` reads, and a message."""
-    return NUMBERS["int16"].pack(version) + message
+    return _INT16.pack(version) + message
 
 
-class _Writer:
-    def __init__(self, out: bytearray, message: Message) -> None:
-        self._out = out
-        self._message = message
+@cache
+def writer_of(
+    message: Message, *, as_json: bool = False
+) -> Callable[[Mapping[str, Any], list[Any]], None]:
+    """Return the function that appends the parts of such messages to a list."""
+    return _WriterText(message, as_json=as_json).function()
 
-    def struct(self, fields: tuple[Field, ...], values: Mapping[str, Any]) -> None:
-        unknown = values.keys() - {field.name for field in fields}
-        if unknown:
-            raise ValueError(f"no fields {sorted(unknown)}")
-        for field in fields:
-            if field.tag is None:
-                self._value(field.type, values[field.name])
-        if not self._message.is_flexible:
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    write_unsigned_varint(out, value)
+    return bytes(out)
+
+
+def _check_names(values: Mapping[str, Any], known: Collection[str]) -> None:
+    unknown = values.keys() - known
+    if unknown:
+        raise ValueError(f"no fields {sorted(unknown)}")
+
+
+def _null() -> ValueError:
+    return ValueError("a null where a value is needed")
+
+
+class _WriterText(FunctionText):
+    """Writes the function: ``values`` are written to the list ``out``."""
+
+    def __init__(self, message: Message, *, as_json: bool) -> None:
+        super().__init__(
+            message,
+            pack=struct.pack,
+            int16=_INT16.pack,
+            int32=struct.Struct(">i").pack,
+            varint=_varint,
+            SMALL=tuple(bytes([value]) for value in range(128)),
+            MISSING=_MISSING,
+            parse_uuid=parse_uuid,
+            base64=base64.b64decode,
+            check_names=_check_names,
+            null=_null,
+        )
+        self._as_json = as_json
+        self._out = "out"
+
+    def function(self) -> Any:  # noqa: ANN401 - as ``compiled``
+        self._struct(self.message.fields, "values")
+        return self.compiled("values, out")
+
+    def _append(self, part: str) -> None:
+        self.add(f"{self._out}.append({part})")
+
+    def _struct(self, fields: tuple[Field, ...], values: str) -> None:
+        if self._as_json:
+            self.add(f"check_names({values}, {self.named({field.name for field in fields})})")
+        for run in self.runs(fields):
+            if run[0].type.name in NUMBERS:
+                signs = "".join(NUMBERS[field.type.name] for field in run)
+                pack = self.named(struct.Struct(">" + signs).pack)
+                self._append(f"{pack}({', '.join(self._given(one, values) for one in run)})")
+            else:
+                value = self.new_name()
+                self.add(f"{value} = {self._given(run[0], values)}")
+                self._value(run[0].type, value)
+        if self.message.is_flexible:
+            self._tags(self.tagged(fields), values)
+
+    def _given(self, field: Field, values: str) -> str:
+        if self._as_json:
+            return f"{values}[{field.name!r}]"
+        return f"{values}.get({field.name!r}, {self.default_of(field)})"
+
+    def _tags(self, fields: list[Field], values: str) -> None:
+        if not fields:
+            self._append("SMALL[0]")
             return
-        tagged = sorted((f.tag, f) for f in fields if f.tag is not None and f.name in values)
-        write_unsigned_varint(self._out, len(tagged))
-        for tag, field in tagged:
-            part = bytearray()
-            _Writer(part, self._message).tagged(field.type, values[field.name])
-            write_unsigned_varint(self._out, tag)
-            write_unsigned_varint(self._out, len(part))
-            self._out += part
+        tags = self.new_name()
+        self.add(f"{tags} = []")
+        for field in fields:
+            value = self.new_name()
+            self.add(f"{value} = {values}.get({field.name!r}, MISSING)")
+            differs = "" if self._as_json else f" and {value} != {self.default_of(field)}"
+            with self.block(f"if {value} is not MISSING{differs}:"):
+                self._tagged(field, value, tags)
+        self._append(f"SMALL[len({tags})]")
+        self.add(f"{self._out} += {tags}")
 
-    def tagged(self, kind: Type, value: Any) -> None:  # noqa: ANN401 - JSON is any nesting
-        if kind.name == "struct" and kind.is_nullable:
-            write_unsigned_varint(self._out, int(value is not None))
-            if value is not None:
-                self.struct(kind.fields, value)
+    def _tagged(self, field: Field, value: str, tags: str) -> None:
+        """Add what writes a tagged field; a structure that may be null has a varint before it."""
+        outer, self._out = self._out, self.new_name()
+        self.add(f"{self._out} = []")
+        if field.type.name == "struct" and self.may_be_null(field.type):
+            self._append(f"SMALL[{value} is not None]")
+            with self.block(f"if {value} is not None:"):
+                self._struct(field.type.fields, value)
         else:
-            self._value(kind, value)
+            self._value(field.type, value)
+        data = self.new_name()
+        self.add(f"{data} = b''.join({self._out})")
+        self.add(f"{tags}.append(varint({field.tag}) + varint(len({data})) + {data})")
+        self._out = outer
 
-    def _value(self, kind: Type, value: Any) -> None:  # noqa: ANN401 - JSON is any nesting
+    def _value(self, kind: Type, value: str) -> None:
         if kind.name in NUMBERS:
-            self._out += NUMBERS[kind.name].pack(value)
+            self._append(f"pack('>{NUMBERS[kind.name]}', {value})")
         elif kind.name == "uuid":
-            self._out += parse_uuid(value).bytes
+            self._append(f"parse_uuid({value}).bytes" if self._as_json else f"{value}.bytes")
         elif kind.name == "struct":
-            if kind.is_nullable:
-                self._out += b"\xff" if value is None else b"\x01"
-            if value is not None:
-                self.struct(kind.fields, value)
-        elif value is None:
-            if not kind.is_nullable:
-                raise ValueError("a null where a value is needed")
-            self._size(kind, -1)
-        elif kind.element is not None:
-            self._size(kind, len(value))
-            for one in value:
-                self._value(kind.element, one)
+            self._struct_or_null(kind, value)
         else:
-            data = base64.b64decode(value) if kind.name == "bytes" else value.encode()
-            self._size(kind, len(data))
-            self._out += data
+            with self.block(f"if {value} is None:"):
+                self._null(kind)
+            with self.block("else:"):
+                self._sized(kind, value)
 
-    def _size(self, kind: Type, size: int) -> None:
-        """Write the length of text, bytes or an array; -1 for null."""
-        if self._message.is_flexible:
-            write_unsigned_varint(self._out, size + 1)
+    def _struct_or_null(self, kind: Type, value: str) -> None:
+        """Add what writes a structure; one that may be null has a byte before it, -1 for null."""
+        if not self.may_be_null(kind):
+            self._struct(kind.fields, value)
+            return
+        self._append(f"b'\\xff' if {value} is None else SMALL[1]")
+        with self.block(f"if {value} is not None:"):
+            self._struct(kind.fields, value)
+
+    def _null(self, kind: Type) -> None:
+        if not self.may_be_null(kind):
+            self.add("raise null()")
+        elif self.message.is_flexible:
+            self._append("SMALL[0]")
         else:
-            self._value(SIZE_OF_TEXT if kind.name == "string" else SIZE, size)
+            self._append("int16(-1)" if kind.name == "string" else "int32(-1)")
+
+    def _sized(self, kind: Type, value: str) -> None:
+        """Add what writes text, bytes or an array."""
+        if kind.name == "string":
+            self.add(f"{value} = {value}.encode()")
+        elif kind.name == "bytes" and self._as_json:
+            self.add(f"{value} = base64({value})")
+        size = self.new_name()
+        self.add(f"{size} = len({value})")
+        if self.message.is_flexible:
+            self._append(f"SMALL[{size} + 1] if {size} < 127 else varint({size} + 1)")
+        else:
+            self._append(f"{'int16' if kind.name == 'string' else 'int32'}({size})")
+        if kind.element is None:
+            self._append(value)
+        elif kind.element.name in NUMBERS:
+            self._append(f"pack(f'>{{{size}}}{NUMBERS[kind.element.name]}', *{value})")
+        else:
+            one = self.new_name()
+            with self.block(f"for {one} in {value}:"):
+                self._value(kind.element, one)

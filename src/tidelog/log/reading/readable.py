@@ -259,17 +259,33 @@ class ReadableLog(OfOneProcess):
         Those of committed transactions and of none, also after the first record of an open one,
         where a reader of committed records stops.
         """
-        end = self.high_watermark
         opened = [
             AbortedTransaction(one.producer_id, one.txn_first_offset)
             for one in self.active_producers().values()
             if one.txn_first_offset is not None
         ]
+        yield from self._records_without(opened, start_offset)
+
+    def undecided_records(self) -> Iterator[Record]:
+        """Yield the records of open transactions, below the high watermark."""
+        start = self.first_unstable_offset
+        if start is None:
+            return
+        settled = {record.offset for record in self.settled_records(start)}
+        for record in self._records_without([], start):
+            if record.offset not in settled:
+                yield record
+
+    def _records_without(
+        self, left_out: list[AbortedTransaction], start_offset: int
+    ) -> Iterator[Record]:
+        """Yield records to the high watermark without aborted ones, nor those ``left_out``."""
+        end = self.high_watermark
 
         def read(offset: int) -> FetchData:
             ended = self.collect_aborted_transactions(offset, end)
             aborted = [AbortedTransaction(txn.producer_id, txn.first_offset) for txn in ended]
-            return replace(self.read(offset), aborted=(*aborted, *opened))
+            return replace(self.read(offset), aborted=(*aborted, *left_out))
 
         for columns in iterate(read, start_offset):
             for record in columns.records():

@@ -1,0 +1,92 @@
+"""A broker without sockets: all handlers over the logs of one process. Kafka: ``KafkaApis``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.data.arrivals import Arrivals
+from tidelog.broker.data.fetch import Fetch
+from tidelog.broker.data.flushes import Flushes
+from tidelog.broker.data.list_offsets import ListOffsets, OffsetForLeaderEpoch
+from tidelog.broker.data.produce import Produce
+from tidelog.broker.coordinators import Coordinators
+from tidelog.broker.dispatch import Dispatcher
+from tidelog.broker.groups.committed_offsets import CommittedOffsets
+from tidelog.broker.groups.group_admin import GroupAdmin
+from tidelog.broker.groups.group_coordinator import GroupCoordinator
+from tidelog.broker.node import node_of
+from tidelog.broker.topics.cluster import Cluster
+from tidelog.broker.topics.topic_names import TopicNames
+from tidelog.broker.transactions.verification import Verification
+from tidelog.env.event_loop import LoopTimers, in_thread
+
+if TYPE_CHECKING:
+    from tidelog.broker.request import Handler
+    from tidelog.config.serve_config import ServeConfig
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.embedded.logs import Logs
+
+
+class Broker:
+    """Answers requests. Only the event loop that made it uses it."""
+
+    def __init__(self, logs: Logs, config: ServeConfig) -> None:
+        manager = logs.manager
+        self._logs = logs
+        self._config = config
+        self._node = node_of(manager)
+        self._names = TopicNames(manager)
+        self._arrivals = Arrivals()
+        self._flushes = Flushes(config.flush_policy)
+        self._coordinator = GroupCoordinator(manager, logs.groups, LoopTimers(), config)
+        handlers = {**self._data(), **self._topics(), **self._groups()}
+        self.dispatcher = Dispatcher(handlers)
+
+    def _data(self) -> dict[str, Handler]:
+        manager = self._logs.manager
+        fetch = Fetch(manager, self._names, self._arrivals, self._config.fetch_max_bytes)
+        produce = Produce(manager, self._flushes, Verification())
+        return {
+            "Produce": produce.handle,
+            "Fetch": fetch.handle,
+            "ListOffsets": ListOffsets(manager).handle,
+            "OffsetForLeaderEpoch": OffsetForLeaderEpoch(manager).handle,
+        }
+
+    def _topics(self) -> dict[str, Handler]:
+        create = self._create if self._config.auto_create_topics_enable else None
+        cluster = Cluster(self._logs.manager, self._node, self._names, create)
+        return {
+            "Metadata": cluster.metadata,
+            "DescribeCluster": cluster.describe_cluster,
+        }
+
+    def _groups(self) -> dict[str, Handler]:
+        manager, groups, coordinator = self._logs.manager, self._logs.groups, self._coordinator
+        offsets = CommittedOffsets(manager, groups, coordinator, self._flushes, self._config)
+        admin = GroupAdmin(coordinator, groups, offsets)
+        return {
+            "FindCoordinator": Coordinators(manager, self._node).find,
+            "JoinGroup": coordinator.join,
+            "SyncGroup": coordinator.sync,
+            "Heartbeat": coordinator.heartbeat,
+            "LeaveGroup": coordinator.leave,
+            "OffsetCommit": offsets.commit,
+            "OffsetFetch": offsets.fetch,
+            "OffsetDelete": offsets.delete,
+            "ListGroups": admin.list_groups,
+            "DescribeGroups": admin.describe,
+            "DeleteGroups": admin.delete,
+        }
+
+    def _create(self, name: str) -> Topic:
+        return self._logs.manager.create_topic(name, self._config.num_partitions)
+
+    async def start(self) -> None:
+        """Take up the groups that were written down; until then their members try again."""
+        stored = await in_thread(self._coordinator.stored)
+        self._coordinator.load(stored)
+
+    async def close(self) -> None:
+        """Answer who waits, and stop the timers."""
+        self._coordinator.close()

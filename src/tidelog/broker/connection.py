@@ -1,0 +1,338 @@
+"""One connection of a client: requests in, responses out in the same order.
+
+Kafka: ``Selector``, ``NetworkReceive`` and ``SocketServer.Processor``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import struct
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.broker.dispatch import Pending
+from tidelog.broker.request import Address, Peer
+from tidelog.errors import TidelogError
+from tidelog.records.file_records import FileSlice
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer  # type: ignore[attr-defined]  # Python 3.12 and later
+    from collections.abc import Coroutine
+
+    from tidelog.broker.dispatch import Dispatcher
+    from tidelog.broker.room import Room
+
+_SIZE: Final = struct.Struct(">i")
+_BUFFER_BYTES: Final = 64 << 10
+"""The size of a connection's buffer; a larger request gets one of its own."""
+_SENDFILE_BYTES: Final = 32 << 10
+"""Slices below this are copied: that takes less time than a call for them alone."""
+_COPY_BYTES: Final = 256 << 10
+"""How much of a slice is copied where the socket takes no more."""
+_MOST_PENDING: Final = 64
+"""Responses that may be pending before no more requests are taken."""
+
+_log = logging.getLogger(__name__)
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Reads requests, and writes their responses in order. All on the event loop.
+
+    ``room`` limits what all connections hold together; ``advertised`` is where clients of this
+    listener are told to connect to, None: the address at which they have come.
+    """
+
+    def __init__(
+        self, dispatcher: Dispatcher, room: Room, advertised: Address | None = None
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._room = room
+        self._advertised = advertised
+        self._transport: Any = None
+        self._peer = Peer("", Address("", 0))
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._start = self._filled = 0
+        self._held_bytes = 0
+        self._waits_for_room = False
+        self._is_held = False
+        """Whether no request is taken: the one before must be answered first."""
+        self._is_reading = True
+        self._slots: deque[_Slot] = deque()
+        self._out: deque[bytes | FileSlice] = deque()
+        self._is_blocked = False
+        """Whether the socket takes no more at present."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.last_used = 0.0
+
+    # Coming and going
+
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - asyncio's or uvloop's
+        """Begin; as asyncio requires."""
+        self._transport = transport
+        self.last_used = asyncio.get_running_loop().time()
+        remote, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        is_ip = isinstance(local, tuple)
+        own = Address(local[0], local[1]) if is_ip else Address("localhost", 0)
+        self._peer = Peer(remote[0] if is_ip and remote else "", self._advertised or own)
+        transport.set_write_buffer_limits(high=0)  # ``resume_writing`` comes when all is sent
+        if not self._room.enter(self):
+            _log.warning("connection-refused host=%s reason=max.connections", self._peer.host)
+            transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - as asyncio calls it
+        """Release what the connection holds; as asyncio requires."""
+        self._room.leave(self)
+        self._give_back_room()
+        self._transport = None
+        for task in tuple(self._tasks):
+            task.cancel()
+        for slot in self._slots:
+            _release(slot.parts or ())
+        _release(self._out)
+        self._slots.clear()
+        self._out.clear()
+
+    def close(self) -> None:
+        """Close the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def eof_received(self) -> bool:
+        """Close the connection: a client that has stopped writing does not read either."""
+        return False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        return not self._slots and not self._out
+
+    # Requests
+
+    def get_buffer(self, sizehint: int) -> Buffer:  # noqa: ARG002 - as asyncio calls it
+        """Return where to read to; as asyncio requires."""
+        return self._buffer[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take the requests that are there; as asyncio requires."""
+        self._filled += nbytes
+        self._take_requests()
+
+    def _take_requests(self) -> None:
+        try:
+            while not self._is_held and self._transport is not None:
+                frame = self._next_frame()
+                if frame is None:
+                    break
+                self._take(frame)
+        except TidelogError as error:
+            text = "connection-closed host=%s reason=%s"
+            _log.warning(text, self._peer.host, error)
+            self.close()
+        except Exception:
+            _log.exception("connection-closed host=%s", self._peer.host)
+            self.close()
+        self._read_or_pause()
+
+    def _next_frame(self) -> memoryview | None:
+        """Return the next request, without its size; None: it is not there in full."""
+        there = self._filled - self._start
+        if there < _SIZE.size:
+            self._compact(_SIZE.size)
+            return None
+        (size,) = _SIZE.unpack_from(self._buffer, self._start)
+        self._room.check(size)
+        if there < _SIZE.size + size:
+            self._compact(_SIZE.size + size)
+            return None
+        start = self._start + _SIZE.size
+        self._start = start + size
+        return self._buffer[start : self._start]
+
+    def _compact(self, needed: int) -> None:
+        """Make room in the buffer for a request of ``needed`` bytes, its size included."""
+        if self._start + needed <= len(self._buffer):
+            return
+        if needed > _BUFFER_BYTES and len(self._buffer) < needed and not self._get_room(needed):
+            return
+        there = self._filled - self._start
+        target = self._buffer
+        if needed > len(target):
+            target = memoryview(bytearray(needed))
+        # Of the same buffer, a slice is moved as memmove does.
+        target[:there] = self._buffer[self._start : self._filled]
+        self._buffer, self._start, self._filled = target, 0, there
+
+    def _get_room(self, needed: int) -> bool:
+        """Reserve the bytes of a large request; without room for it nothing more is read."""
+        if self._held_bytes:
+            self._give_back_room()
+        if self._room.take(needed, self._room_is_free):
+            self._held_bytes = needed
+            return True
+        self._waits_for_room = True
+        return False
+
+    def _room_is_free(self) -> None:
+        self._waits_for_room = False
+        if self._transport is not None:
+            self._take_requests()
+
+    def _give_back_room(self) -> None:
+        self._room.give_back(self._held_bytes)
+        self._held_bytes = 0
+
+    def _drop_large_buffer(self) -> None:
+        """Return to a buffer of the usual size where nothing is left in a large one."""
+        if self._held_bytes and self._start == self._filled:
+            self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+            self._start = self._filled = 0
+            self._give_back_room()
+
+    def _detach_buffer(self) -> None:
+        """Leave the buffer to the request that is being answered, and continue with another."""
+        rest = self._buffer[self._start : self._filled]
+        self._buffer = memoryview(bytearray(max(_BUFFER_BYTES, len(rest))))
+        self._buffer[: len(rest)] = rest
+        self._start, self._filled = 0, len(rest)
+        self._give_back_room()
+
+    def _read_or_pause(self) -> None:
+        if self._transport is None:
+            return
+        if self._start == self._filled:
+            self._start = self._filled = 0
+        wants = self._filled < len(self._buffer) and not self._waits_for_room
+        if wants != self._is_reading:
+            self._is_reading = wants
+            (self._transport.resume_reading if wants else self._transport.pause_reading)()
+
+    def _take(self, frame: memoryview) -> None:
+        loop = asyncio.get_running_loop()
+        self.last_used = loop.time()
+        answer = self._dispatcher.handle(frame, self._peer)
+        if isinstance(answer, Pending):
+            slot = _Slot(holds_others=answer.holds_others)
+            self._slots.append(slot)
+            self._detach_buffer()
+            self._is_held = answer.holds_others or len(self._slots) >= _MOST_PENDING
+            task = loop.create_task(self._finish(slot, answer.parts))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            return
+        self._drop_large_buffer()
+        if answer is None:
+            return
+        if self._slots:
+            self._slots.append(_Slot(parts=answer, is_done=True))
+        else:
+            self._send(answer)
+
+    async def _finish(self, slot: _Slot, parts: Coroutine[Any, Any, list[Any] | None]) -> None:
+        try:
+            slot.parts = await parts
+        except Exception:
+            _log.exception("request-failed host=%s", self._peer.host)
+            self.close()
+            return
+        if self._transport is None:
+            _release(slot.parts or ())
+            return
+        slot.is_done = True
+        while self._slots and self._slots[0].is_done:
+            done = self._slots.popleft()
+            if done.parts is not None:
+                self._send(done.parts)
+        holds = any(one.holds_others for one in self._slots)
+        if self._is_held and not holds and len(self._slots) < _MOST_PENDING:
+            self._is_held = False
+            self._take_requests()
+
+    # Responses
+
+    def _send(self, parts: list[Any]) -> None:
+        size = sum(map(len, parts))
+        small: list[bytes] = [_SIZE.pack(size)]
+        for part in parts:
+            if not isinstance(part, FileSlice):
+                small.append(part)
+            elif part.size < _SENDFILE_BYTES:
+                with part:
+                    small.append(_whole(part))
+            else:
+                self._out += (b"".join(small), part)
+                small = []
+        if small:
+            self._out.append(b"".join(small))
+        self._pump()
+
+    def _pump(self) -> None:
+        """Send as much as the socket takes; the rest follows when it takes more."""
+        out = self._out
+        try:
+            while out and not self._is_blocked:
+                part = out[0]
+                if not isinstance(part, FileSlice):
+                    out.popleft()
+                    self._transport.write(part)
+                elif self._send_file(part):
+                    out.popleft()
+                    part.close()
+        except (OSError, TidelogError) as error:
+            # The client waits for as many bytes as the response has said: there is no way back.
+            _log.warning("connection-closed host=%s reason=%s", self._peer.host, error)
+            self.close()
+
+    def _send_file(self, part: FileSlice) -> bool:
+        """Send of a slice what the socket takes; return whether that was all of it."""
+        socket = self._transport.get_extra_info("socket")
+        sent = 0
+        with suppress(BlockingIOError):
+            sent = os.sendfile(socket.fileno(), part.fileno(), part.position, part.size)
+            if not sent:
+                raise TidelogError(f"{part.file.path} has become shorter")
+        part.skip(sent)
+        if part.size and not self._is_blocked:
+            data = part.file.pread(min(part.size, _COPY_BYTES), part.position)
+            if not data:
+                raise TidelogError(f"{part.file.path} has become shorter")
+            part.skip(len(data))
+            self._transport.write(data)
+        return not part.size
+
+    def pause_writing(self) -> None:
+        """Stop sending; as asyncio requires."""
+        self._is_blocked = True
+
+    def resume_writing(self) -> None:
+        """Continue to send; as asyncio requires."""
+        self._is_blocked = False
+        self._pump()
+
+
+class _Slot:
+    """A response that is to be sent after those before it."""
+
+    __slots__ = ("holds_others", "is_done", "parts")
+
+    def __init__(
+        self, parts: list[Any] | None = None, *, is_done: bool = False, holds_others: bool = False
+    ) -> None:
+        self.parts = parts
+        self.is_done = is_done
+        self.holds_others = holds_others
+
+
+def _whole(part: FileSlice) -> bytes:
+    data = part.read()
+    if len(data) < part.size:
+        raise TidelogError(f"{part.file.path} has become shorter")
+    return data
+
+
+def _release(parts: Any) -> None:  # noqa: ANN401 - any parts of responses
+    for part in parts:
+        if isinstance(part, FileSlice):
+            part.close()

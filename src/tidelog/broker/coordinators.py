@@ -1,0 +1,50 @@
+"""FindCoordinator: this broker coordinates all groups and transactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.broker.request import Refusal
+from tidelog.embedded.group_home import offsets_topic
+from tidelog.env.event_loop import in_thread
+from tidelog.error_codes import ErrorCode
+from tidelog.readonly.group_positions import OFFSETS_TOPIC
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+    from tidelog.broker.request import Answer, Request
+    from tidelog.manager.log_manager import LogManager
+
+_GROUP: Final = 0
+_TRANSACTION: Final = 1
+_MANY_VERSION: Final = 4
+
+
+class Coordinators:
+    """Names this broker to whoever asks for a coordinator."""
+
+    def __init__(self, manager: LogManager, node: Node) -> None:
+        self._manager = manager
+        self._node = node
+
+    def find(self, request: Request) -> Answer:
+        """Answer at once, unless the topic is to be created that the coordinator writes to."""
+        kind = request.values["keyType"]
+        if kind not in {_GROUP, _TRANSACTION}:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"{kind} is no kind of coordinator")
+        if kind == _GROUP and OFFSETS_TOPIC not in self._manager.topics():
+            return self._find_later(request)
+        return self._answer(request)
+
+    async def _find_later(self, request: Request) -> dict[str, Any]:
+        # Here, and not by the first commit: a topic takes a few flushes of directories.
+        await in_thread(lambda: offsets_topic(self._manager))
+        return self._answer(request)
+
+    def _answer(self, request: Request) -> dict[str, Any]:
+        host, port = request.peer.advertised
+        found = {"nodeId": self._node.node_id, "host": host, "port": port}
+        if request.version < _MANY_VERSION:
+            return found
+        keys = request.values["coordinatorKeys"]
+        return {"coordinators": [{**found, "key": key} for key in keys]}

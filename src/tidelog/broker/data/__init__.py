@@ -1,0 +1,1 @@
+"""Records in and out: Produce, Fetch and ListOffsets."""

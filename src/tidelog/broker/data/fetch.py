@@ -1,0 +1,190 @@
+"""Fetch: slices of logs, as they lie in the files. Kafka: ``ReplicaManager.fetchMessages``."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tidelog.broker.request import Refusal
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import KafkaError
+from tidelog.records.isolation import Isolation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tidelog.broker.data.arrivals import Arrivals
+    from tidelog.broker.request import Answer, Request
+    from tidelog.broker.topics.topic_names import TopicNames
+    from tidelog.log.reading.log_reads import FetchData
+    from tidelog.manager.log_manager import LogManager
+    from tidelog.manager.partition import Partition
+
+ISOLATIONS: Final = (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED)
+"""By their numbers in requests."""
+_ID_VERSION: Final = 13
+_MS_PER_S: Final = 1000
+_NO_OFFSET: Final = -1
+
+
+class Fetch:
+    """Reads for clients; at most ``max_bytes`` an answer, but for a batch that is larger."""
+
+    def __init__(
+        self, manager: LogManager, names: TopicNames, arrivals: Arrivals, max_bytes: int
+    ) -> None:
+        self._manager = manager
+        self._names = names
+        self._arrivals = arrivals
+        self._max_bytes = max_bytes
+
+    def handle(self, request: Request) -> Answer:
+        """Answer at once if there is enough, else when there is, or the time is over."""
+        wanted = self._wanted(request)
+        found = self._read(request, wanted)
+        if found.is_enough or request.values["maxWaitMs"] <= 0 or not wanted:
+            return found.answer
+        found.close()
+        return self._wait(request, wanted)
+
+    async def _wait(self, request: Request, wanted: Sequence[_Wanted]) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + request.values["maxWaitMs"] / _MS_PER_S
+        partitions = {one.partition for one in wanted if one.partition is not None}
+        with self._arrivals.watching(partitions) as watch:
+            while True:
+                found = self._read(request, wanted)
+                left_ms = (end - loop.time()) * _MS_PER_S
+                if found.is_enough or left_ms <= 0:
+                    return found.answer
+                found.close()
+                await watch.wait(left_ms)
+
+    def _wanted(self, request: Request) -> list[_Wanted]:
+        """Return the partitions in the order of the request, which is kept in the answer."""
+        by_id = request.version >= _ID_VERSION
+        found = []
+        for topic in request.values["topics"]:
+            name = self._names.of_id(topic["topicId"]) if by_id else topic["topic"]
+            key = {"topicId": topic["topicId"]} if by_id else {"topic": name}
+            for given in topic["partitions"]:
+                found.append(self._partition(key, name, given))
+        return found
+
+    def _partition(self, key: dict[str, Any], name: str | None, given: dict[str, Any]) -> _Wanted:
+        if name is None:
+            error: KafkaError = Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
+            return _Wanted(key, given, None, error)
+        try:
+            return _Wanted(key, given, self._manager.partition(name, given["partition"]))
+        except KafkaError as caught:
+            return _Wanted(key, given, None, caught)
+
+    def _read(self, request: Request, wanted: Iterable[_Wanted]) -> _Found:
+        values = request.values
+        isolation = ISOLATIONS[values["isolationLevel"] == 1]
+        found = _Found(values["minBytes"], min(values["maxBytes"], self._max_bytes))
+        for one in wanted:
+            if one.partition is None:
+                assert one.error is not None
+                found.fail(one, one.error)
+                continue
+            try:
+                found.add(one, one.partition, isolation)
+            except KafkaError as error:
+                found.fail(one, error)
+        return found
+
+
+class _Wanted(NamedTuple):
+    """A partition of a request, or why there is none; ``key`` names its topic in the answer."""
+
+    key: dict[str, Any]
+    given: dict[str, Any]
+    partition: Partition | None
+    error: KafkaError | None = None
+
+
+class _Found:
+    """An answer while it is put together."""
+
+    def __init__(self, min_bytes: int, max_bytes: int) -> None:
+        self._topics: list[dict[str, Any]] = []
+        self._fetched: list[FetchData] = []
+        self._left = max_bytes
+        self._size = 0
+        self._min_bytes = min_bytes
+        self._has_failed = False
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the client need not wait for more."""
+        return self._has_failed or self._size >= self._min_bytes
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """The fields of the response; there are no sessions."""
+        return {"sessionId": 0, "responses": self._topics}
+
+    def close(self) -> None:
+        """Release the files of an answer that is not given."""
+        for one in self._fetched:
+            one.close()
+
+    def fail(self, wanted: _Wanted, error: KafkaError) -> None:
+        """Answer a partition with an error."""
+        self._has_failed = True
+        self._append(
+            wanted,
+            {
+                "partitionIndex": wanted.given["partition"],
+                "errorCode": int(error.code),
+                "highWatermark": _NO_OFFSET,
+                "records": b"",
+            },
+        )
+
+    def add(self, wanted: _Wanted, partition: Partition, isolation: Isolation) -> None:
+        """Read a partition; the first records are given whole, whatever their size."""
+        given, log = wanted.given, partition.log
+        check_epoch(partition, given["currentLeaderEpoch"])
+        data = log.read(
+            given["fetchOffset"],
+            max(min(given["partitionMaxBytes"], self._left), 0),
+            isolation=isolation,
+            min_one_batch=not self._size,
+        )
+        self._fetched.append(data)
+        self._size += data.size_bytes
+        self._left -= data.size_bytes
+        answer = {
+            "partitionIndex": given["partition"],
+            "highWatermark": log.high_watermark,
+            "lastStableOffset": log.last_stable_offset,
+            "logStartOffset": log.log_start_offset,
+            "records": b"" if data.slice is None else data.slice,
+            "abortedTransactions": None,
+        }
+        if data.aborted is not None:
+            answer["abortedTransactions"] = [
+                {"producerId": one.producer_id, "firstOffset": one.first_offset}
+                for one in data.aborted
+            ]
+        self._append(wanted, answer)
+
+    def _append(self, wanted: _Wanted, answer: dict[str, Any]) -> None:
+        topics = self._topics
+        if not topics or topics[-1]["key"] is not wanted.key:
+            topics.append({**wanted.key, "key": wanted.key, "partitions": []})
+        topics[-1]["partitions"].append(answer)
+
+
+def check_epoch(partition: Partition, given: int) -> None:
+    """Refuse a client that knows another leader epoch; -1: it knows none."""
+    if given < 0:
+        return
+    current = partition.leader_epoch
+    if given < current:
+        raise Refusal(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {current}")
+    if given > current:
+        raise Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is {current}")

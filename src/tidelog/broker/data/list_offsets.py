@@ -1,0 +1,123 @@
+"""ListOffsets and OffsetForLeaderEpoch. Kafka: ``ReplicaManager.fetchOffset``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.broker.data.fetch import ISOLATIONS, check_epoch
+from tidelog.embedded.whole_log import offset_at
+from tidelog.env.event_loop import in_thread
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import KafkaError
+from tidelog.log.reading.offset_lookup import OffsetTarget, TimestampedOffset
+from tidelog.records.isolation import Isolation
+
+if TYPE_CHECKING:
+    from tidelog.broker.request import Answer, Request
+    from tidelog.log.log import Log
+    from tidelog.manager.log_manager import LogManager
+
+_UNKNOWN: Final = -1
+
+
+class ListOffsets:
+    """Finds offsets for times and for the ends of logs."""
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+
+    def handle(self, request: Request) -> Answer:
+        """Answer at once, or on a thread where a time is looked up in the files."""
+        times = [
+            one["timestamp"] for topic in request.values["topics"] for one in topic["partitions"]
+        ]
+        if all(time in {OffsetTarget.LATEST, OffsetTarget.EARLIEST} for time in times):
+            return self._find(request)
+        return self._find_on_thread(request)
+
+    async def _find_on_thread(self, request: Request) -> dict[str, Any]:
+        return await in_thread(lambda: self._find(request))
+
+    def _find(self, request: Request) -> dict[str, Any]:
+        isolation = ISOLATIONS[request.values["isolationLevel"] == 1]
+        return {
+            "topics": [
+                {
+                    "name": topic["name"],
+                    "partitions": [
+                        self._partition(topic["name"], one, isolation)
+                        for one in topic["partitions"]
+                    ],
+                }
+                for topic in request.values["topics"]
+            ]
+        }
+
+    def _partition(self, topic: str, given: dict[str, Any], isolation: Isolation) -> dict[str, Any]:
+        number = given["partitionIndex"]
+        try:
+            partition = self._manager.partition(topic, number)
+            check_epoch(partition, given["currentLeaderEpoch"])
+            found = self._offset(partition.log, given["timestamp"], isolation)
+        except KafkaError as error:
+            return {"partitionIndex": number, "errorCode": int(error.code)}
+        if found is None:
+            return {"partitionIndex": number}
+        epoch = found.leader_epoch
+        return {
+            "partitionIndex": number,
+            "timestamp": found.timestamp,
+            "offset": found.offset,
+            "leaderEpoch": _UNKNOWN if epoch is None else epoch,
+        }
+
+    def _offset(self, log: Log, target: int, isolation: Isolation) -> TimestampedOffset | None:
+        is_committed = isolation is Isolation.READ_COMMITTED
+        end = log.last_stable_offset if is_committed else log.high_watermark
+        epoch = log.latest_epoch
+        if target == OffsetTarget.LATEST:
+            return TimestampedOffset(_UNKNOWN, end, epoch)
+        if target == OffsetTarget.EARLIEST:
+            return TimestampedOffset(_UNKNOWN, log.log_start_offset, None)
+        if target == OffsetTarget.LATEST_TIERED:
+            last = log.archived_end - 1 if log.archived is not None else _UNKNOWN
+            return TimestampedOffset(_UNKNOWN, last, None)
+        if target < 0:
+            found = log.fetch_offset_by_timestamp(target)
+        else:
+            found = offset_at(log, target, self._manager.machine.fs)
+        # What lies above the end that this reader sees is not there yet.
+        return found if found is None or found.offset < end or target < _UNKNOWN else None
+
+
+class OffsetForLeaderEpoch:
+    """Finds where leader epochs end, for clients that look for a truncation."""
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+
+    def handle(self, request: Request) -> Answer:
+        """Answer at once."""
+        return {
+            "topics": [
+                {
+                    "topic": topic["topic"],
+                    "partitions": [
+                        self._partition(topic["topic"], one) for one in topic["partitions"]
+                    ],
+                }
+                for topic in request.values["topics"]
+            ]
+        }
+
+    def _partition(self, topic: str, given: dict[str, Any]) -> dict[str, Any]:
+        answer = {"partition": given["partition"], "errorCode": int(ErrorCode.NONE)}
+        try:
+            partition = self._manager.partition(topic, given["partition"])
+            check_epoch(partition, given["currentLeaderEpoch"])
+            found = partition.log.end_offset_for_epoch(given["leaderEpoch"])
+        except KafkaError as error:
+            return answer | {"errorCode": int(error.code)}
+        if found is None:
+            return answer
+        return answer | {"leaderEpoch": found.leader_epoch, "endOffset": found.offset}

@@ -1,0 +1,147 @@
+"""Produce: batches of clients, appended as they come. Kafka: ``ReplicaManager.appendRecords``."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.broker.request import Later, Refusal
+from tidelog.codec.compression import Codec
+from tidelog.config.serve_config import FlushPolicy
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import InvalidRecord, InvalidTimestamp, KafkaError
+from tidelog.datadir.catalogue import INTERNAL_SETTINGS
+
+if TYPE_CHECKING:
+    from tidelog.broker.data.flushes import Flushes
+    from tidelog.broker.request import Answer, Request
+    from tidelog.broker.transactions.verification import Verification
+    from tidelog.codec.layout import Buffer
+    from tidelog.manager.log_manager import LogManager
+    from tidelog.manager.partition import Partition
+
+_log = logging.getLogger(__name__)
+
+FIRST_SERVED_VERSION: Final = 3
+"""Lower ones are only offered: their records are of formats that Kafka 4 does not take either, but
+a client that does not see version 0 in the offer thinks the broker too old to compress for."""
+_ZSTD_VERSION: Final = 7
+_ATTRIBUTES_BYTE: Final = 22
+_CODEC_BITS: Final = 7
+ALL_REPLICAS: Final = -1
+
+
+class Produce:
+    """Appends what clients send. ``verification`` says which transactions may write where."""
+
+    def __init__(self, manager: LogManager, flushes: Flushes, verification: Verification) -> None:
+        self._manager = manager
+        self._flushes = flushes
+        self._verification = verification
+
+    def handle(self, request: Request) -> Answer:
+        """Append the batches of all partitions; each succeeds or fails by itself."""
+        if request.version < FIRST_SERVED_VERSION:
+            raise InvalidRecord(f"version {request.version} of Produce is not served")
+        values = request.values
+        acks = values["acks"]
+        appended: list[tuple[Partition, int, dict[str, Any]]] = []
+        responses = [
+            {
+                "name": topic["name"],
+                "partitionResponses": [
+                    self._append(request, topic["name"], one, appended)
+                    for one in topic["partitionData"]
+                ],
+            }
+            for topic in values["topicData"]
+        ]
+        if acks == 0:
+            _check_all_taken(responses)
+            return None
+        if self._waits(acks) and appended:
+            return Later(self._flushed({"responses": responses}, appended))
+        return {"responses": responses}
+
+    def _waits(self, acks: int) -> bool:
+        policy = self._flushes.policy
+        return policy is FlushPolicy.EACH or (policy is FlushPolicy.GROUP and acks == ALL_REPLICAS)
+
+    async def _flushed(
+        self, answer: dict[str, Any], appended: list[tuple[Partition, int, dict[str, Any]]]
+    ) -> dict[str, Any]:
+        for partition, end, one in appended:
+            try:
+                await self._flushes.wait(partition, end)
+            except KafkaError as error:
+                one.update(_failed(one["index"], error))
+        return answer
+
+    def _append(
+        self,
+        request: Request,
+        topic: str,
+        given: dict[str, Any],
+        appended: list[tuple[Partition, int, dict[str, Any]]],
+    ) -> dict[str, Any]:
+        number = given["index"]
+        try:
+            _check(request, topic, given["records"])
+            partition = self._manager.partition(topic, number)
+            records = given["records"]
+            guard = self._verification.guard(request, partition, records)
+            info = partition.append(records, verification_guard=guard)
+        except KafkaError as error:
+            return _failed(number, error)
+        except Exception:
+            _log.exception("append-failed topic=%s partition=%d", topic, number)
+            return {"index": number, "errorCode": int(ErrorCode.UNKNOWN_SERVER_ERROR)}
+        answer = {
+            "index": number,
+            "baseOffset": info.first_offset,
+            "logAppendTimeMs": info.log_append_time,
+            "logStartOffset": info.log_start_offset,
+        }
+        appended.append((partition, info.last_offset + 1, answer))
+        return answer
+
+
+def _check_all_taken(responses: list[dict[str, Any]]) -> None:
+    """Have the connection closed where something failed: a client without acks hears nothing else.
+
+    Source: Kafka KafkaApis.handleProduceRequest.
+    """
+    for topic in responses:
+        for one in topic["partitionResponses"]:
+            if one.get("errorCode", 0):
+                reason = one.get("errorMessage") or "see the service's log"
+                raise InvalidRecord(f"{topic['name']}-{one['index']} took no records: {reason}")
+
+
+def _check(request: Request, topic: str, records: Buffer | None) -> None:
+    if request.values["acks"] not in {ALL_REPLICAS, 0, 1}:
+        raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
+    if topic in INTERNAL_SETTINGS:
+        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by brokers alone")
+    if not records:
+        raise InvalidRecord("there are no records")
+    if request.version < _ZSTD_VERSION and len(records) > _ATTRIBUTES_BYTE:
+        codec = memoryview(records)[_ATTRIBUTES_BYTE] & _CODEC_BITS
+        if codec == Codec.ZSTD:
+            raise Refusal(
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+                f"zstd needs version {_ZSTD_VERSION} of Produce",
+            )
+
+
+def _failed(number: int, error: KafkaError) -> dict[str, Any]:
+    records = error.record_errors if isinstance(error, (InvalidRecord, InvalidTimestamp)) else ()
+    return {
+        "index": number,
+        "errorCode": int(error.code),
+        "baseOffset": -1,
+        "recordErrors": [
+            {"batchIndex": index, "batchIndexErrorMessage": reason} for index, reason in records
+        ],
+        "errorMessage": str(error),
+    }

@@ -1,0 +1,119 @@
+"""From the bytes of a request to those of its response, without sockets.
+
+Kafka: ``KafkaApis`` and ``RequestContext``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tidelog.broker.request import Later, Request
+from tidelog.codec.protocol.apis import API_VERSIONS, apis, read_request_header
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import InvalidRecord, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping
+
+    from tidelog.broker.request import Handler, Peer
+    from tidelog.codec.protocol.apis import Api, RequestHeader
+    from tidelog.codec.varint import Bytes
+
+_log = logging.getLogger(__name__)
+
+
+class Pending(NamedTuple):
+    """A response that is still to come; ``holds_others``: no later request is taken before."""
+
+    parts: Coroutine[Any, Any, list[Any] | None]
+    holds_others: bool
+
+
+class Dispatcher:
+    """Hands each request to its handler; ``handlers`` are by the names of requests.
+
+    Requests without a handler are not offered.
+    """
+
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        self._handlers: Final = {
+            api.number: handlers[api.name] for api in apis().values() if api.name in handlers
+        }
+        self._handlers[API_VERSIONS] = lambda _: self._offer()
+
+    def handle(self, data: Bytes, peer: Peer) -> list[Any] | Pending | None:
+        """Return the parts of the response, without its size; None: there is no response.
+
+        A part is bytes or a slice of a file. Raises InvalidRecord for what is no request that is
+        offered, after which nothing that follows on the connection can be read.
+        """
+        header = read_request_header(data)
+        api, version = header.api, header.version
+        handler = self._handlers.get(header.number)
+        if api is None or handler is None:
+            raise InvalidRecord(f"request {header.number} is not offered")
+        if not api.is_offered(version):
+            if header.number == API_VERSIONS:
+                return self._unknown_version(api, header)
+            raise InvalidRecord(f"version {version} of {api.name} is not offered")
+        values = api.read_request(version, data, header.body)
+        request = Request(api, version, values, header.client_id or "", peer)
+        try:
+            answer = handler(request)
+        except KafkaError as error:
+            answer = _refused(error)
+        if answer is None:
+            return None
+        if isinstance(answer, dict):
+            return _response(header, answer)
+        if isinstance(answer, Later):
+            return Pending(_awaited(header, answer.answer), holds_others=False)
+        assert inspect.iscoroutine(answer)
+        return Pending(_awaited(header, answer), holds_others=True)
+
+    def _offer(self) -> dict[str, Any]:
+        offered = [apis()[number] for number in sorted(self._handlers)]
+        return {
+            "apiKeys": [
+                {"apiKey": api.number, "minVersion": first, "maxVersion": api.last_version}
+                for api in offered
+                for first in (api.first_version,)
+            ],
+            # A client that knows features takes an epoch of -1 for a broker that is not ready.
+            "finalizedFeaturesEpoch": 0,
+        }
+
+    def _unknown_version(self, api: Api, header: RequestHeader) -> list[Any]:
+        """Answer in version 0, which every client can read, and name the versions that are known.
+
+        Source: KIP-511.
+        """
+        values = self._offer() | {"errorCode": int(ErrorCode.UNSUPPORTED_VERSION)}
+        return [api.response_header(0, header.correlation_id), *api.write_response(0, values)]
+
+
+def _response(header: RequestHeader, values: Mapping[str, Any]) -> list[Any]:
+    api = header.api
+    assert api is not None
+    head = api.response_header(header.version, header.correlation_id)
+    return [head, *api.write_response(header.version, values)]
+
+
+async def _awaited(
+    header: RequestHeader, answer: Coroutine[Any, Any, dict[str, Any] | None]
+) -> list[Any] | None:
+    try:
+        values = await answer
+    except KafkaError as error:
+        values = _refused(error)
+    return None if values is None else _response(header, values)
+
+
+def _refused(error: KafkaError) -> dict[str, Any]:
+    """Return the fields of a response that refuses the whole request.
+
+    A handler whose response has no such fields refuses each part by itself.
+    """
+    return {"errorCode": int(error.code), "errorMessage": str(error)}

@@ -1,0 +1,1 @@
+"""Consumer groups of clients: Kafka's classic protocol."""

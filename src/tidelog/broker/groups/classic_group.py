@@ -1,0 +1,403 @@
+"""One group of clients: members, generations, and who waits for whom.
+
+All on the event loop, without files. A rebalance has two halves: all members join, then the leader
+syncs what it has assigned. Kafka: ``ClassicGroup`` and ``GroupMetadataManager``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tidelog.broker.request import Refusal
+from tidelog.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from tidelog.broker.groups.group_member import GroupMember
+    from tidelog.broker.groups.group_member import Protocol as Assignor
+    from tidelog.env.scheduler import Handle
+
+_log = logging.getLogger(__name__)
+
+NO_GENERATION: Final = -1
+
+
+class Timers(Protocol):
+    """Runs tasks later, on the event loop."""
+
+    def schedule(self, name: str, task: Callable[[], object], *, delay_ms: int = 0) -> Handle:
+        """Run ``task`` once after ``delay_ms``."""
+
+
+class GroupState(StrEnum):
+    """What a group does; the values are those that tools show. Source: Kafka ClassicGroupState."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    """Members join; those that do not in time are removed."""
+    COMPLETING = "CompletingRebalance"
+    """The leader assigns."""
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class ClassicGroup:
+    """A group. Each method that takes a member's request returns its answer, or a future of it.
+
+    Args:
+        group_id: its name.
+        timers: the loop's.
+        initial_delay_ms: how long an empty group waits for more members than the first.
+        on_stable: called before the members get their assignments, and once the last member is
+            gone: it writes the group down. Raises KafkaError if that fails.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        timers: Timers,
+        initial_delay_ms: int,
+        on_stable: Callable[[ClassicGroup], None],
+    ) -> None:
+        self.group_id: Final = group_id
+        self.state = GroupState.EMPTY
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, GroupMember] = {}
+        self.pending: dict[str, Handle] = {}
+        """Ids that were given out and not used yet."""
+        self._timers = timers
+        self._initial_delay_ms = initial_delay_ms
+        self._on_stable = on_stable
+        self._deadline: Handle | None = None
+        """Of the half of the rebalance that is under way."""
+        self._is_delayed = False
+
+    # Members
+
+    def static_member(self, instance_id: str | None) -> GroupMember | None:
+        """Return the member of an instance; None if there is none."""
+        if instance_id is None:
+            return None
+        found = (one for one in self.members.values() if one.instance_id == instance_id)
+        return next(found, None)
+
+    def checked_member(
+        self, member_id: str, instance_id: str | None, generation: int | None = None
+    ) -> GroupMember:
+        """Return a member; refuse one that is unknown, fenced, or of another generation."""
+        if instance_id is not None:
+            found = self.static_member(instance_id)
+            if found is None:
+                raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+            if found.member_id != member_id:
+                raise Refusal(ErrorCode.FENCED_INSTANCE_ID)
+        member = self.members.get(member_id)
+        if member is None or self.state is GroupState.DEAD:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        if generation is not None and generation != self.generation:
+            raise Refusal(ErrorCode.ILLEGAL_GENERATION)
+        return member
+
+    def supports(self, protocol_type: str, protocols: Iterable[Assignor]) -> bool:
+        """Whether a member of these protocols can join those that are there."""
+        names = {one.name for one in protocols}
+        if not names or not protocol_type:
+            return False
+        if not self.members:
+            return True
+        return protocol_type == self.protocol_type and bool(names & self._common_protocols())
+
+    def _common_protocols(self) -> set[str]:
+        counts = Counter(one.name for member in self.members.values() for one in member.protocols)
+        return {name for name, count in counts.items() if count == len(self.members)}
+
+    def give_out_id(self, member_id: str, timeout_ms: int) -> None:
+        """Expect that a member joins with the id that it is given; a rebalance waits for it."""
+
+        def expire() -> None:
+            if self.pending.pop(member_id, None) is not None:
+                self._complete_join_if_all()
+
+        self.pending[member_id] = self._timers.schedule("id-expiry", expire, delay_ms=timeout_ms)
+
+    def take_id(self, member_id: str) -> bool:
+        """Return whether an id was given out and not used yet; it is used now."""
+        timer = self.pending.pop(member_id, None)
+        if timer is not None:
+            timer.cancel()
+        return timer is not None
+
+    # Joining
+
+    def add(self, member: GroupMember, protocol_type: str) -> asyncio.Future[dict[str, Any]]:
+        """Add a member that joins, and begin a rebalance."""
+        if not self.members:
+            self.protocol_type = protocol_type
+        self.members[member.member_id] = member
+        if self.leader is None:
+            self.leader = member.member_id
+        return self._join(member)
+
+    def rejoin(
+        self, member: GroupMember, protocols: tuple[Assignor, ...], timeouts_ms: tuple[int, int]
+    ) -> dict[str, Any] | asyncio.Future[dict[str, Any]]:
+        """Answer a member that joins again."""
+        is_same = member.protocols == protocols
+        is_leader = member.member_id == self.leader
+        if self.state is GroupState.COMPLETING and is_same:
+            return self._join_answer(member)  # it has not got the answer to its last join
+        if self.state is GroupState.STABLE and is_same and not is_leader:
+            self.alive(member)
+            return self._join_answer(member)
+        if self.state in {GroupState.EMPTY, GroupState.DEAD}:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        member.protocols = protocols
+        member.session_timeout_ms, member.rebalance_timeout_ms = timeouts_ms
+        return self._join(member)
+
+    def replace_static(
+        self, old: GroupMember, new: GroupMember, *, can_skip: bool
+    ) -> dict[str, Any] | asyncio.Future[dict[str, Any]]:
+        """Put a restarted instance in its old place; a stable group need not rebalance for it.
+
+        ``can_skip``: the new one understands that it leads without having to assign.
+        Source: Kafka GroupMetadataManager.classicGroupJoinExistingMember, KIP-345 and KIP-814.
+        """
+        protocol = self.protocol
+        fenced = {"errorCode": int(ErrorCode.FENCED_INSTANCE_ID)}
+        old.answer_join(fenced)
+        old.answer_sync(fenced)
+        old.stop_expiry()
+        self.members = {
+            (new if one is old else one).member_id: (new if one is old else one)
+            for one in self.members.values()
+        }
+        was_leader = self.leader == old.member_id
+        if was_leader:
+            self.leader = new.member_id
+        new.assignment = old.assignment
+        if self.state is not GroupState.STABLE or self._elected() != protocol:
+            return self._join(new)
+        try:
+            self._on_stable(self)
+        except Exception:
+            self.members = {
+                (old if one is new else one).member_id: (old if one is new else one)
+                for one in self.members.values()
+            }
+            self.leader = old.member_id if was_leader else self.leader
+            raise
+        self.alive(new)
+        answer = self._join_answer(new)
+        if was_leader and can_skip:
+            return answer | {"skipAssignment": True}
+        if was_leader:  # one that took itself for the leader would assign, and sync in vain
+            return answer | {"leader": old.member_id, "members": []}
+        return answer
+
+    def _join(self, member: GroupMember) -> asyncio.Future[dict[str, Any]]:
+        member.answer_join({"errorCode": int(ErrorCode.REBALANCE_IN_PROGRESS)})
+        waiting = member.joining = asyncio.get_running_loop().create_future()
+        member.stop_expiry()
+        if self.state is GroupState.PREPARING:
+            self._complete_join_if_all()
+        else:
+            self._prepare()
+        return waiting
+
+    def _prepare(self) -> None:
+        """Begin a rebalance: all members have to join again."""
+        was_empty = self.state is GroupState.EMPTY
+        if self.state is GroupState.COMPLETING:
+            for member in self.members.values():
+                member.assignment = b""
+                member.answer_sync({"errorCode": int(ErrorCode.REBALANCE_IN_PROGRESS)})
+                self.alive(member)
+        self.state = GroupState.PREPARING
+        self._is_delayed = was_empty and self._initial_delay_ms > 0
+        if self._is_delayed:
+            self._set_deadline(self._initial_delay_ms, self._end_delay)
+            return
+        timeout_ms = max((one.rebalance_timeout_ms for one in self.members.values()), default=0)
+        self._set_deadline(timeout_ms, self._complete_join)
+        self._complete_join_if_all()
+
+    def _end_delay(self) -> None:
+        self._is_delayed = False
+        self._complete_join()
+
+    def _complete_join_if_all(self) -> None:
+        if self.state is not GroupState.PREPARING or self._is_delayed or self.pending:
+            return
+        if all(one.joining is not None for one in self.members.values()):
+            self._complete_join()
+
+    def _complete_join(self) -> None:
+        """Begin a generation of those who have joined; a static member keeps its place."""
+        self._clear_deadline()
+        for member in [one for one in self.members.values() if one.joining is None]:
+            if member.instance_id is None:
+                self._forget(member)
+        self.generation += 1
+        if not self.members:
+            self._become_empty()
+            return
+        joined = [one.member_id for one in self.members.values() if one.joining is not None]
+        if self.leader not in joined:
+            if not joined:
+                # Only static members, all away: they are waited for again, and expire by themselves.
+                self._set_deadline(self._longest_rebalance(), self._complete_join)
+                return
+            self.leader = joined[0]
+        self.protocol = self._elected()
+        self.state = GroupState.COMPLETING
+        self._set_deadline(self._longest_rebalance(), self._expire_unsynced)
+        for member in tuple(self.members.values()):
+            member.answer_join(self._join_answer(member))
+            self.alive(member)
+
+    def _longest_rebalance(self) -> int:
+        return max(one.rebalance_timeout_ms for one in self.members.values())
+
+    def _elected(self) -> str | None:
+        """Return the protocol that most members prefer, of those that all support."""
+        candidates = self._common_protocols()
+        votes = Counter(one.vote(candidates) for one in self.members.values())
+        return votes.most_common(1)[0][0] if votes else None
+
+    def _join_answer(self, member: GroupMember) -> dict[str, Any]:
+        answer: dict[str, Any] = {
+            "generationId": self.generation,
+            "protocolType": self.protocol_type,
+            "protocolName": self.protocol,
+            "leader": self.leader or "",
+            "memberId": member.member_id,
+        }
+        if member.member_id == self.leader:
+            answer["members"] = [
+                {
+                    "memberId": one.member_id,
+                    "groupInstanceId": one.instance_id,
+                    "metadata": one.metadata_for(self.protocol),
+                }
+                for one in self.members.values()
+            ]
+        return answer
+
+    # Syncing
+
+    def sync(
+        self, member: GroupMember, assignments: Mapping[str, bytes]
+    ) -> dict[str, Any] | asyncio.Future[dict[str, Any]]:
+        """Answer a member that asks what it was assigned; the leader brings that for all."""
+        if self.state is GroupState.PREPARING:
+            raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
+        if self.state is GroupState.STABLE:
+            self.alive(member)
+            return self._sync_answer(member)
+        if self.state is not GroupState.COMPLETING:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        member.answer_sync({"errorCode": int(ErrorCode.REBALANCE_IN_PROGRESS)})
+        waiting = member.syncing = asyncio.get_running_loop().create_future()
+        member.stop_expiry()
+        if member.member_id == self.leader:
+            self._assign(assignments)
+        return waiting
+
+    def _assign(self, assignments: Mapping[str, bytes]) -> None:
+        for member in self.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+        try:
+            self._on_stable(self)
+        except Exception as error:  # noqa: BLE001 - each member hears of it
+            _log.error("group-not-written topic=%s reason=%s", self.group_id, error)  # noqa: TRY400 - one line
+            for member in self.members.values():
+                member.answer_sync({"errorCode": int(ErrorCode.COORDINATOR_NOT_AVAILABLE)})
+            self._prepare()
+            return
+        self._clear_deadline()
+        self.state = GroupState.STABLE
+        for member in self.members.values():
+            member.answer_sync(self._sync_answer(member))
+            self.alive(member)
+
+    def _sync_answer(self, member: GroupMember) -> dict[str, Any]:
+        return {
+            "protocolType": self.protocol_type,
+            "protocolName": self.protocol,
+            "assignment": member.assignment,
+        }
+
+    def _expire_unsynced(self) -> None:
+        """Remove the members that have not synced in time: the others wait for them."""
+        for member in [one for one in self.members.values() if one.syncing is None]:
+            self._forget(member)
+        self._prepare()
+
+    # Staying and leaving
+
+    def alive(self, member: GroupMember) -> None:
+        """Begin the session of a member again."""
+        member.stop_expiry()
+        member.expiry = self._timers.schedule(
+            "session", lambda: self._expire(member), delay_ms=member.session_timeout_ms
+        )
+
+    def _expire(self, member: GroupMember) -> None:
+        if member.is_waiting or self.members.get(member.member_id) is not member:
+            return
+        _log.info("member-expired topic=%s member=%s", self.group_id, member.member_id)
+        self.remove(member)
+
+    def remove(self, member: GroupMember) -> None:
+        """Remove a member; the others rebalance."""
+        unknown = {"errorCode": int(ErrorCode.UNKNOWN_MEMBER_ID)}
+        member.answer_join(unknown)
+        member.answer_sync(unknown)
+        self._forget(member)
+        if self.state in {GroupState.STABLE, GroupState.COMPLETING}:
+            self._prepare()
+        elif self.state is GroupState.PREPARING:
+            self._complete_join_if_all()
+
+    def _forget(self, member: GroupMember) -> None:
+        member.stop_expiry()
+        self.members.pop(member.member_id, None)
+        if self.leader == member.member_id:
+            self.leader = next(iter(self.members), None)
+
+    def _become_empty(self) -> None:
+        self.state, self.protocol, self.leader = GroupState.EMPTY, None, None
+        try:
+            self._on_stable(self)
+        except Exception as error:  # noqa: BLE001 - the members are gone all the same
+            _log.error("group-not-written topic=%s reason=%s", self.group_id, error)  # noqa: TRY400 - one line
+
+    def end(self, code: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
+        """Answer all who wait with an error, and stop all timers: the group is used no more."""
+        self.state = GroupState.DEAD
+        self._clear_deadline()
+        for timer in self.pending.values():
+            timer.cancel()
+        self.pending.clear()
+        for member in self.members.values():
+            member.stop_expiry()
+            member.answer_join({"errorCode": int(code)})
+            member.answer_sync({"errorCode": int(code)})
+
+    def _set_deadline(self, timeout_ms: int, task: Callable[[], None]) -> None:
+        self._clear_deadline()
+        self._deadline = self._timers.schedule("rebalance", task, delay_ms=timeout_ms)
+
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None

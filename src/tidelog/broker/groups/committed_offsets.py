@@ -1,0 +1,267 @@
+"""The positions of groups: OffsetCommit, OffsetFetch and OffsetDelete.
+
+Kafka: ``OffsetMetadataManager``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.broker.groups.classic_group import NO_GENERATION, GroupState
+from tidelog.broker.groups.group_member import NO_MEMBER
+from tidelog.broker.request import Later, Refusal
+from tidelog.config.serve_config import FlushPolicy
+from tidelog.embedded.group_home import home_of_group
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import KafkaError, UnknownTopicOrPartition
+from tidelog.readonly.group_positions import Position, position_key, position_records
+from tidelog.segment.filenames import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tidelog.broker.data.flushes import Flushes
+    from tidelog.broker.groups.group_coordinator import GroupCoordinator
+    from tidelog.broker.request import Answer, Request
+    from tidelog.config.serve_config import ServeConfig
+    from tidelog.manager.consumer_groups import Groups
+    from tidelog.manager.log_manager import LogManager
+    from tidelog.manager.partition import Partition
+
+_GROUPS_VERSION: Final = 8
+"""Of OffsetFetch: one request asks for several groups."""
+_TOP_ERROR_VERSION: Final = 2
+_NO_OFFSET: Final = -1
+
+
+class CommittedOffsets:
+    """Commits and returns positions. Only the event loop uses it."""
+
+    def __init__(
+        self,
+        manager: LogManager,
+        groups: Groups,
+        coordinator: GroupCoordinator,
+        flushes: Flushes,
+        config: ServeConfig,
+    ) -> None:
+        self._manager = manager
+        self._groups = groups
+        self._coordinator = coordinator
+        self._flushes = flushes
+        self._most_metadata_bytes = config.offset_metadata_max_bytes
+
+    # OffsetCommit
+
+    def commit(self, request: Request) -> Answer:
+        """OffsetCommit; the answer waits until the positions are durable."""
+        values = request.values
+        try:
+            self._coordinator.check_loaded()
+            self.check_member(values)
+        except KafkaError as error:
+            return {"topics": each_partition(values["topics"], error.code)}
+        positions, answer = self.accepted(values["topics"])
+        if not positions:
+            return answer
+        group = values["groupId"]
+        try:
+            home = home_of_group(self._manager, group)
+            info = home.append_records(position_records(group, positions))
+        except KafkaError as error:
+            return {"topics": each_partition(values["topics"], _of_append(error))}
+        if self._flushes.policy is FlushPolicy.NONE:
+            return answer
+        return Later(self._flushed(home, info.last_offset + 1, values["topics"], answer))
+
+    async def _flushed(
+        self, home: Partition, end: int, topics: list[dict[str, Any]], answer: dict[str, Any]
+    ) -> dict[str, Any]:
+        try:
+            await self._flushes.wait(home, end)
+        except KafkaError as error:
+            return {"topics": each_partition(topics, _of_append(error))}
+        return answer
+
+    def check_member(self, values: dict[str, Any]) -> None:
+        """Refuse positions of a group that another reader or generation has.
+
+        Source: Kafka ClassicGroup.validateOffsetCommit.
+        """
+        group_id, generation = values["groupId"], values["generationId"]
+        group = self._coordinator.groups.get(group_id)
+        if self._groups.has_reader(group_id):
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "a reader of the broker's program has it")
+        if group is None or not group.members:
+            if generation != NO_GENERATION:
+                raise Refusal(ErrorCode.ILLEGAL_GENERATION)
+            return
+        if generation < 0 and values["memberId"] == NO_MEMBER:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        member = group.checked_member(values["memberId"], values["groupInstanceId"], generation)
+        if group.state is GroupState.COMPLETING:
+            raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
+        group.alive(member)
+
+    def accepted(
+        self, topics: Iterable[dict[str, Any]]
+    ) -> tuple[dict[TopicPartition, Position], dict[str, Any]]:
+        """Return the positions that can be committed, and the answer about all of them."""
+        now_ms = self._manager.machine.clock.now_ms()
+        known = self._manager.topics()
+        positions: dict[TopicPartition, Position] = {}
+        answers = []
+        for topic in topics:
+            name, found = topic["name"], known.get(topic["name"])
+            partitions = []
+            for one in topic["partitions"]:
+                number, code = one["partitionIndex"], ErrorCode.NONE
+                metadata = one["committedMetadata"] or ""
+                if found is None or number not in found.partitions:
+                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif len(metadata.encode()) > self._most_metadata_bytes:
+                    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                else:
+                    positions[TopicPartition(name, number)] = Position(
+                        *(one["committedOffset"], one["committedLeaderEpoch"], metadata, now_ms),
+                        found.topic_id,
+                    )
+                partitions.append({"partitionIndex": number, "errorCode": int(code)})
+            answers.append({"name": name, "partitions": partitions})
+        return positions, {"topics": answers}
+
+    # OffsetFetch
+
+    def fetch(self, request: Request) -> Answer:
+        """OffsetFetch."""
+        values = request.values
+        stable = values["requireStable"]
+        if request.version >= _GROUPS_VERSION:
+            return {"groups": [self._fetch(one, stable=stable) for one in values["groups"]]}
+        answer = self._fetch(values, stable=stable)
+        if request.version < _TOP_ERROR_VERSION and answer.get("errorCode"):
+            code = ErrorCode(answer["errorCode"])
+            return {"topics": _unknown(values["topics"] or [], code)}
+        return answer
+
+    def _fetch(self, wanted: dict[str, Any], *, stable: bool) -> dict[str, Any]:
+        group = wanted["groupId"]
+        try:
+            self._coordinator.check_loaded()
+            found = {key: one.position for key, one in self._groups.committed(group).items()}
+            unstable = self._groups.undecided(group) if stable else frozenset()
+        except KafkaError as error:
+            return {"groupId": group, "errorCode": int(_of_append(error)), "topics": []}
+        topics = wanted["topics"]
+        if topics is None:
+            keys: dict[str, list[int]] = defaultdict(list)
+            for key in sorted(found.keys() | unstable):
+                keys[key.topic].append(key.partition)
+            topics = [{"name": name, "partitionIndexes": some} for name, some in keys.items()]
+        return {
+            "groupId": group,
+            "topics": [
+                {
+                    "name": topic["name"],
+                    "partitions": [
+                        _position(key, found.get(key), is_stable=key not in unstable)
+                        for number in topic["partitionIndexes"]
+                        for key in (TopicPartition(topic["name"], number),)
+                    ],
+                }
+                for topic in topics
+            ],
+        }
+
+    # OffsetDelete
+
+    def delete(self, request: Request) -> Answer:
+        """OffsetDelete; a topic that a member reads keeps its positions."""
+        values = request.values
+        self._coordinator.check_loaded()
+        group_id = values["groupId"]
+        known = self._groups.committed(group_id)
+        if not known and group_id not in self._coordinator.groups:
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
+        group = self._coordinator.groups.get(group_id)
+        if self._groups.has_reader(group_id) or (group is not None and group.members):
+            # Which topics a member reads is said in the words of its protocol, which may be any.
+            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            return {"topics": each_partition(values["topics"], code)}
+        keys = [
+            TopicPartition(topic["name"], one["partitionIndex"])
+            for topic in values["topics"]
+            for one in topic["partitions"]
+        ]
+        self.take_back(group_id, [key for key in keys if key in known])
+        return {"topics": each_partition(values["topics"], ErrorCode.NONE)}
+
+    def take_back(self, group: str, keys: Iterable[TopicPartition]) -> None:
+        """Delete positions of a group."""
+        now_ms = self._manager.machine.clock.now_ms()
+        records = [(now_ms, position_key(group, key), None, ()) for key in sorted(keys)]
+        if records:
+            home_of_group(self._manager, group).append_records(records)
+
+
+def each_partition(topics: Iterable[dict[str, Any]], code: ErrorCode) -> list[dict[str, Any]]:
+    """Return the answer that says the same of all partitions of a request."""
+    return [
+        {
+            "name": topic["name"],
+            "partitions": [
+                {"partitionIndex": one["partitionIndex"], "errorCode": int(code)}
+                for one in topic["partitions"]
+            ],
+        }
+        for topic in topics
+    ]
+
+
+def _unknown(topics: Iterable[dict[str, Any]], code: ErrorCode) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": topic["name"],
+            "partitions": [
+                {
+                    "partitionIndex": number,
+                    "committedOffset": _NO_OFFSET,
+                    "metadata": "",
+                    "errorCode": int(code),
+                }
+                for number in topic["partitionIndexes"]
+            ],
+        }
+        for topic in topics
+    ]
+
+
+def _position(key: TopicPartition, found: Position | None, *, is_stable: bool) -> dict[str, Any]:
+    if not is_stable:
+        return {
+            "partitionIndex": key.partition,
+            "committedOffset": _NO_OFFSET,
+            "metadata": "",
+            "errorCode": int(ErrorCode.UNSTABLE_OFFSET_COMMIT),
+        }
+    if found is None:
+        return {"partitionIndex": key.partition, "committedOffset": _NO_OFFSET, "metadata": ""}
+    return {
+        "partitionIndex": key.partition,
+        "committedOffset": found.offset,
+        "committedLeaderEpoch": found.leader_epoch,
+        "metadata": found.metadata,
+    }
+
+
+def _of_append(error: KafkaError) -> ErrorCode:
+    """Return what a client of a group is told: it retries, or looks for the coordinator again.
+
+    Source: Kafka CoordinatorOperationExceptionHelper.
+    """
+    if isinstance(error, UnknownTopicOrPartition):
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+        return ErrorCode.NOT_COORDINATOR
+    return error.code

@@ -1,0 +1,112 @@
+"""What tools ask of groups: ListGroups, DescribeGroups and DeleteGroups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.broker.groups.classic_group import GroupState
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import KafkaError, NonEmptyGroup
+
+if TYPE_CHECKING:
+    from tidelog.broker.groups.classic_group import ClassicGroup
+    from tidelog.broker.groups.committed_offsets import CommittedOffsets
+    from tidelog.broker.groups.group_coordinator import GroupCoordinator
+    from tidelog.broker.request import Answer, Request
+    from tidelog.manager.consumer_groups import Groups
+
+_CLASSIC: Final = "classic"
+
+
+class GroupAdmin:
+    """Answers tools. A group is what has members or positions."""
+
+    def __init__(
+        self, coordinator: GroupCoordinator, groups: Groups, offsets: CommittedOffsets
+    ) -> None:
+        self._coordinator = coordinator
+        self._groups = groups
+        self._offsets = offsets
+
+    def list_groups(self, request: Request) -> Answer:
+        """ListGroups."""
+        self._coordinator.check_loaded()
+        states = {state.lower() for state in request.values["statesFilter"]}
+        types = {kind.lower() for kind in request.values["typesFilter"]}
+        if types and _CLASSIC not in types:
+            return {"groups": []}
+        known = self._coordinator.groups
+        found = []
+        for group_id in sorted(known.keys() | self._groups.positions().keys()):
+            group = known.get(group_id)
+            state = self._state(group_id, group)
+            if not states or state.lower() in states:
+                found.append(
+                    {
+                        "groupId": group_id,
+                        "protocolType": (group and group.protocol_type) or "",
+                        "groupState": state,
+                        "groupType": _CLASSIC,
+                    }
+                )
+        return {"groups": found}
+
+    def describe(self, request: Request) -> Answer:
+        """DescribeGroups."""
+        self._coordinator.check_loaded()
+        return {"groups": [self._describe(one) for one in request.values["groups"]]}
+
+    def _describe(self, group_id: str) -> dict[str, Any]:
+        group = self._coordinator.groups.get(group_id)
+        if group is None:
+            is_known = group_id in self._groups.positions()
+            state = self._state(group_id, None) if is_known else GroupState.DEAD
+            return {"groupId": group_id, "groupState": str(state)}
+        is_stable = group.state is GroupState.STABLE
+        return {
+            "groupId": group_id,
+            "groupState": self._state(group_id, group),
+            "protocolType": group.protocol_type or "",
+            "protocolData": (group.protocol if is_stable else None) or "",
+            "members": [
+                {
+                    "memberId": member.member_id,
+                    "groupInstanceId": member.instance_id,
+                    "clientId": member.client_id,
+                    "clientHost": member.client_host,
+                    "memberMetadata": member.metadata_for(group.protocol) if is_stable else b"",
+                    "memberAssignment": member.assignment if is_stable else b"",
+                }
+                for member in group.members.values()
+            ],
+        }
+
+    def _state(self, group_id: str, group: ClassicGroup | None) -> str:
+        if group is not None:
+            return str(group.state)
+        # A reader of this program has it, whose members no protocol describes.
+        has_reader = self._groups.has_reader(group_id)
+        return str(GroupState.STABLE if has_reader else GroupState.EMPTY)
+
+    def delete(self, request: Request) -> Answer:
+        """DeleteGroups; only groups without members are deleted, with all their positions."""
+        self._coordinator.check_loaded()
+        return {
+            "results": [
+                {"groupId": one, "errorCode": int(self._delete(one))}
+                for one in dict.fromkeys(request.values["groupsNames"])
+            ]
+        }
+
+    def _delete(self, group_id: str) -> ErrorCode:
+        positions = self._groups.positions().get(group_id, {})
+        if not positions and group_id not in self._coordinator.groups:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        try:
+            if self._groups.has_reader(group_id):
+                raise NonEmptyGroup(group_id)
+            self._coordinator.delete(group_id)
+            self._offsets.take_back(group_id, positions)
+        except KafkaError as error:
+            return error.code
+        return ErrorCode.NONE

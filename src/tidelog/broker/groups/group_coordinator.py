@@ -1,0 +1,322 @@
+"""The groups of clients, and their members' requests. Kafka: ``GroupCoordinatorService``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from tidelog.broker.groups.classic_group import ClassicGroup, GroupState
+from tidelog.broker.groups.group_member import NO_MEMBER, GroupMember, Protocol
+from tidelog.broker.groups.group_records import (
+    group_record,
+    group_tombstone,
+    read_group,
+    restore_group,
+)
+from tidelog.broker.request import Refusal
+from tidelog.embedded.group_home import home_of_group
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import InvalidRecord, KafkaError, NonEmptyGroup
+from tidelog.readonly.group_positions import OFFSETS_TOPIC
+
+if TYPE_CHECKING:
+    from tidelog.broker.groups.classic_group import Timers
+    from tidelog.broker.request import Answer, Request
+    from tidelog.config.serve_config import ServeConfig
+    from tidelog.manager.consumer_groups import Groups
+    from tidelog.manager.log_manager import LogManager
+
+_log = logging.getLogger(__name__)
+
+_ID_REQUIRED_VERSION: Final = 4
+"""Of JoinGroup: a new member gets its id before it joins."""
+_SKIP_VERSION: Final = 9
+_MANY_LEAVE_VERSION: Final = 3
+_OLD_REBALANCE_TIMEOUT: Final = -1
+
+
+class GroupCoordinator:
+    """All groups with members. Only the event loop uses it, but for ``load``.
+
+    Which positions a group has, and whether a reader of this program holds it, ``groups`` knows.
+    """
+
+    def __init__(
+        self,
+        manager: LogManager,
+        groups: Groups,
+        timers: Timers,
+        config: ServeConfig,
+    ) -> None:
+        self._manager = manager
+        self._positions = groups
+        self._timers = timers
+        self._config = config
+        self.groups: dict[str, ClassicGroup] = {}
+        self._is_loaded = False
+
+    # Life
+
+    def stored(self) -> dict[str, dict[str, Any]]:
+        """Return the groups that were written down, on any thread; see ``load``."""
+        found: dict[str, dict[str, Any]] = {}
+        if OFFSETS_TOPIC not in self._manager.topics():
+            return found
+        for partition in self._manager.partitions(OFFSETS_TOPIC):
+            log = partition.log
+            for record in log.settled_records(log.local_log_start_offset):
+                try:
+                    stored = read_group(record)
+                except InvalidRecord as error:
+                    text = "group-unreadable directory=%s offset=%d reason=%s"
+                    _log.warning(text, log.directory, record.offset, error)
+                    continue
+                if stored is None:
+                    continue
+                found.pop(stored.group_id, None)
+                if stored.values is not None:
+                    found[stored.group_id] = stored.values
+        return found
+
+    def load(self, stored: dict[str, dict[str, Any]]) -> None:
+        """Take up the groups of ``stored``: their members continue where they are."""
+        for group_id, values in stored.items():
+            if values["members"] and not self._held_by_reader(group_id):
+                restore_group(self._new_group(group_id), values)
+                self._positions.enter_clients(group_id)
+        self._is_loaded = True
+
+    def close(self) -> None:
+        """End all groups; their members find the next coordinator, or this one again."""
+        for group in self.groups.values():
+            group.end()
+            self._positions.leave_clients(group.group_id)
+        self.groups.clear()
+
+    def check_loaded(self) -> None:
+        """Refuse what needs all groups before they are loaded."""
+        if not self._is_loaded:
+            raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def _new_group(self, group_id: str) -> ClassicGroup:
+        delay_ms = self._config.group_initial_rebalance_delay_ms
+        group = ClassicGroup(group_id, self._timers, delay_ms, self._write)
+        self.groups[group_id] = group
+        return group
+
+    def _write(self, group: ClassicGroup) -> None:
+        now_ms = self._manager.machine.clock.now_ms()
+        # Not flushed: members of a group that is lost join again, and lose nothing.
+        home_of_group(self._manager, group.group_id).append_records([group_record(group, now_ms)])
+        if group.state is GroupState.EMPTY:
+            self._positions.leave_clients(group.group_id)
+
+    def _held_by_reader(self, group_id: str) -> bool:
+        return self._positions.has_reader(group_id)
+
+    def delete(self, group_id: str) -> None:
+        """Forget an empty group, and take back what was written of it; its positions stay."""
+        group = self.groups.get(group_id)
+        if group is not None:
+            if group.members or group.pending:
+                raise NonEmptyGroup(group_id)
+            group.end()
+            del self.groups[group_id]
+        now_ms = self._manager.machine.clock.now_ms()
+        home_of_group(self._manager, group_id).append_records([group_tombstone(group_id, now_ms)])
+
+    # Requests of members
+
+    def join(self, request: Request) -> Answer:
+        """JoinGroup."""
+        values = request.values
+        self._check_group(values["groupId"])
+        self._check_session(values["sessionTimeoutMs"])
+        try:
+            answer = self._join(request)
+        except Refusal as error:
+            return {"errorCode": int(error.code), "memberId": values["memberId"]}
+        return answer if isinstance(answer, dict) else _answered(answer)
+
+    def _join(self, request: Request) -> dict[str, Any] | asyncio.Future[dict[str, Any]]:
+        values = request.values
+        group = self._joined_group(values)
+        protocols = tuple(Protocol(**one) for one in values["protocols"])
+        member_id, instance_id = values["memberId"], values["groupInstanceId"]
+        others = self._without(group, member_id)
+        if not others.supports(values["protocolType"], protocols):
+            raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if member_id == NO_MEMBER:
+            return self._join_new(request, group, protocols)
+        if instance_id is None and group.take_id(member_id):
+            return self._add(request, group, member_id, protocols)
+        member = group.checked_member(member_id, instance_id)
+        return group.rejoin(member, protocols, self._timeouts(values))
+
+    def _without(self, group: ClassicGroup, member_id: str) -> ClassicGroup:
+        """Return a group as one of its members finds it: alone, it may change what it supports."""
+        if set(group.members) == {member_id}:
+            return ClassicGroup(group.group_id, self._timers, 0, lambda _: None)
+        return group
+
+    def _joined_group(self, values: dict[str, Any]) -> ClassicGroup:
+        group_id = values["groupId"]
+        group = self.groups.get(group_id)
+        if group is None and values["memberId"] != NO_MEMBER:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        if not (group and group.members):
+            try:
+                self._positions.enter_clients(group_id)
+            except NonEmptyGroup as error:
+                # A reader of this program has the group; the client asks again until it has left.
+                _log.info("join-put-off topic=%s reason=%s", group_id, error)
+                raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from None
+        if group is None:
+            group = self._new_group(group_id)
+        size = len(group.members) + len(group.pending)
+        if values["memberId"] == NO_MEMBER and size >= self._config.group_max_size:
+            raise Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        return group
+
+    def _join_new(
+        self, request: Request, group: ClassicGroup, protocols: tuple[Protocol, ...]
+    ) -> dict[str, Any] | asyncio.Future[dict[str, Any]]:
+        values = request.values
+        instance_id = values["groupInstanceId"]
+        old = group.static_member(instance_id)
+        name = instance_id if instance_id is not None else request.client_id
+        member_id = f"{name}-{UUID(int=self._manager.machine.rng.getrandbits(128), version=4)}"
+        if old is not None:
+            new = self._member(request, member_id, protocols)
+            return group.replace_static(old, new, can_skip=request.version >= _SKIP_VERSION)
+        if instance_id is None and request.version >= _ID_REQUIRED_VERSION:
+            group.give_out_id(member_id, values["sessionTimeoutMs"])
+            return {"errorCode": int(ErrorCode.MEMBER_ID_REQUIRED), "memberId": member_id}
+        return self._add(request, group, member_id, protocols)
+
+    def _add(
+        self,
+        request: Request,
+        group: ClassicGroup,
+        member_id: str,
+        protocols: tuple[Protocol, ...],
+    ) -> asyncio.Future[dict[str, Any]]:
+        member = self._member(request, member_id, protocols)
+        return group.add(member, request.values["protocolType"])
+
+    def _member(
+        self, request: Request, member_id: str, protocols: tuple[Protocol, ...]
+    ) -> GroupMember:
+        values = request.values
+        session_ms, rebalance_ms = self._timeouts(values)
+        return GroupMember(
+            *(member_id, values["groupInstanceId"], request.client_id, f"/{request.peer.host}"),
+            session_ms,
+            rebalance_ms,
+            protocols,
+        )
+
+    @staticmethod
+    def _timeouts(values: dict[str, Any]) -> tuple[int, int]:
+        session_ms, rebalance_ms = values["sessionTimeoutMs"], values["rebalanceTimeoutMs"]
+        return session_ms, session_ms if rebalance_ms == _OLD_REBALANCE_TIMEOUT else rebalance_ms
+
+    def _check_group(self, group_id: str) -> None:
+        if not group_id:
+            raise Refusal(ErrorCode.INVALID_GROUP_ID, "the name of a group is empty")
+        self.check_loaded()
+
+    def _check_session(self, timeout_ms: int) -> None:
+        low, high = (
+            self._config.group_min_session_timeout_ms,
+            self._config.group_max_session_timeout_ms,
+        )
+        if not low <= timeout_ms <= high:
+            raise Refusal(
+                ErrorCode.INVALID_SESSION_TIMEOUT,
+                f"a session timeout of {timeout_ms} ms is not one of {low} to {high}",
+            )
+
+    def known_group(self, group_id: str) -> ClassicGroup:
+        """Return a group that has, or had, members; refuse those of another."""
+        self._check_group(group_id)
+        group = self.groups.get(group_id)
+        if group is None:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        return group
+
+    def sync(self, request: Request) -> Answer:
+        """SyncGroup."""
+        values = request.values
+        group = self.known_group(values["groupId"])
+        member = group.checked_member(
+            values["memberId"], values["groupInstanceId"], values["generationId"]
+        )
+        for given, here in (
+            (values["protocolType"], group.protocol_type),
+            (values["protocolName"], group.protocol),
+        ):
+            if given is not None and given != here:
+                raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        assignments = {one["memberId"]: one["assignment"] for one in values["assignments"]}
+        answer = group.sync(member, assignments)
+        return answer if isinstance(answer, dict) else _answered(answer)
+
+    def heartbeat(self, request: Request) -> Answer:
+        """Heartbeat."""
+        values = request.values
+        group = self.known_group(values["groupId"])
+        member = group.checked_member(
+            values["memberId"], values["groupInstanceId"], values["generationId"]
+        )
+        group.alive(member)
+        if group.state is GroupState.PREPARING:
+            raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
+        return {}
+
+    def leave(self, request: Request) -> Answer:
+        """LeaveGroup."""
+        values = request.values
+        if request.version < _MANY_LEAVE_VERSION:
+            leaving = [{"memberId": values["memberId"], "groupInstanceId": None}]
+        else:
+            leaving = values["members"]
+        self._check_group(values["groupId"])
+        group = self.groups.get(values["groupId"])
+        answers = [
+            {
+                "memberId": one["memberId"],
+                "groupInstanceId": one["groupInstanceId"],
+                "errorCode": int(self._leave(group, one)),
+            }
+            for one in leaving
+        ]
+        if request.version < _MANY_LEAVE_VERSION:
+            return {"errorCode": answers[0]["errorCode"]}
+        return {"members": answers}
+
+    def _leave(self, group: ClassicGroup | None, leaving: dict[str, Any]) -> ErrorCode:
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        member_id, instance_id = leaving["memberId"], leaving["groupInstanceId"]
+        if instance_id is None and group.take_id(member_id):
+            if not group.members:
+                self._positions.leave_clients(group.group_id)
+            return ErrorCode.NONE
+        found = group.static_member(instance_id)
+        try:
+            if found is not None and member_id == NO_MEMBER:  # an operator removes the instance
+                member = found
+            else:
+                member = group.checked_member(member_id, instance_id)
+        except KafkaError as error:
+            return error.code
+        group.remove(member)
+        return ErrorCode.NONE
+
+
+async def _answered(future: asyncio.Future[dict[str, Any]]) -> dict[str, Any]:
+    # A connection that closes leaves the member as it is: its session decides.
+    return await asyncio.shield(future)

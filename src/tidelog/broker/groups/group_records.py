@@ -1,0 +1,106 @@
+"""Groups as records of ``__consumer_offsets``. Kafka: ``GroupCoordinatorRecordHelpers``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tidelog.broker.groups.classic_group import GroupState
+from tidelog.broker.groups.group_member import GroupMember, Protocol
+from tidelog.codec.messages.message_reader import read_values, split_version
+from tidelog.codec.messages.message_table import KEY, messages_of
+from tidelog.codec.messages.message_writer import with_version, write_values
+from tidelog.errors import InvalidRecord
+
+if TYPE_CHECKING:
+    from tidelog.broker.groups.classic_group import ClassicGroup
+    from tidelog.records.builder import RecordFields
+    from tidelog.records.record import Record
+
+_NUMBER: Final = 2
+"""Of the message GroupMetadata among those of the topic."""
+_WRITTEN_VERSION: Final = 3
+
+
+class StoredGroup(NamedTuple):
+    """A group as it was written down; ``values`` None: it was deleted."""
+
+    group_id: str
+    values: dict[str, Any] | None
+
+
+def group_key(group_id: str) -> bytes:
+    """Return the key of the record of a group."""
+    message = messages_of("group")[_NUMBER, KEY]
+    return with_version(_NUMBER, b"".join(write_values(message, {"group": group_id})))
+
+
+def group_record(group: ClassicGroup, now_ms: int) -> RecordFields:
+    """Return the record of a group as it is now."""
+    values = {
+        "protocolType": group.protocol_type or "",
+        "generation": group.generation,
+        "protocol": group.protocol,
+        "leader": group.leader,
+        "currentStateTimestamp": now_ms,
+        "members": [
+            {
+                "memberId": member.member_id,
+                "groupInstanceId": member.instance_id,
+                "clientId": member.client_id,
+                "clientHost": member.client_host,
+                "rebalanceTimeout": member.rebalance_timeout_ms,
+                "sessionTimeout": member.session_timeout_ms,
+                "subscription": member.metadata_for(group.protocol),
+                "assignment": member.assignment,
+            }
+            for member in group.members.values()
+        ],
+    }
+    message = messages_of("group")[_NUMBER, _WRITTEN_VERSION]
+    value = with_version(_WRITTEN_VERSION, b"".join(write_values(message, values)))
+    return (now_ms, group_key(group.group_id), value, ())
+
+
+def group_tombstone(group_id: str, now_ms: int) -> RecordFields:
+    """Return the record that takes a group back."""
+    return (now_ms, group_key(group_id), None, ())
+
+
+def read_group(record: Record) -> StoredGroup | None:
+    """Return the group that a record holds; None for a record of another kind.
+
+    Raises InvalidRecord for one that is malformed, or of a version that is not known.
+    """
+    if record.key is None:
+        raise InvalidRecord(f"the record at offset {record.offset} has no key")
+    number, data = split_version(record.key)
+    if number != _NUMBER:
+        return None
+    group_id = read_values(messages_of("group")[_NUMBER, KEY], data)[0]["group"]
+    if record.value is None:
+        return StoredGroup(group_id, None)
+    version, data = split_version(record.value)
+    message = messages_of("group").get((_NUMBER, version))
+    if message is None:
+        raise InvalidRecord(f"a group has version {version}, which is not known")
+    return StoredGroup(group_id, read_values(message, data)[0])
+
+
+def restore_group(group: ClassicGroup, values: dict[str, Any]) -> None:
+    """Put a new group into the state that was written down; its sessions begin again."""
+    group.generation = values["generation"]
+    group.protocol_type = values["protocolType"] or None
+    group.protocol, group.leader = values["protocol"], values["leader"]
+    for one in values["members"]:
+        rebalance_ms = one.get("rebalanceTimeout", one["sessionTimeout"])
+        member = GroupMember(
+            *(one["memberId"], one.get("groupInstanceId"), one["clientId"], one["clientHost"]),
+            one["sessionTimeout"],
+            rebalance_ms,
+            (Protocol(values["protocol"] or "", one["subscription"]),),
+            one["assignment"],
+        )
+        group.members[member.member_id] = member
+        group.alive(member)
+    if group.members:
+        group.state = GroupState.STABLE

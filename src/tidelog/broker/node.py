@@ -1,0 +1,36 @@
+"""The one broker of this cluster: its id, and the cluster's. Kafka: ``BrokerServer``."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.codec.uuid_text import format_uuid
+from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
+
+if TYPE_CHECKING:
+    from tidelog.manager.log_manager import LogManager
+
+DEFAULT_NODE_ID = 1
+
+
+class Node(NamedTuple):
+    """Who answers."""
+
+    node_id: int
+    cluster_id: str
+
+
+def node_of(manager: LogManager) -> Node:
+    """Return the identity in the ``meta.properties`` of the directories.
+
+    Where they name none, as those of tidelog alone, the cluster has the id of the first directory.
+    """
+    fs, paths = manager.machine.fs, manager.live_dirs
+    found = [read_meta_properties(fs, os.path.join(path, META_PROPERTIES_FILE)) for path in paths]
+    node_ids = [one.node_id for one in found if one is not None and one.node_id is not None]
+    cluster_ids = [one.cluster_id for one in found if one is not None and one.cluster_id]
+    return Node(
+        node_ids[0] if node_ids else DEFAULT_NODE_ID,
+        cluster_ids[0] if cluster_ids else format_uuid(manager.directory_id(paths[0])),
+    )

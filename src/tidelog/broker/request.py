@@ -1,0 +1,65 @@
+"""A request of a client, as handlers get it, and how one is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from tidelog.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from tidelog.codec.protocol.apis import Api
+    from tidelog.error_codes import ErrorCode
+
+
+class Address(NamedTuple):
+    """Where a broker is reached."""
+
+    host: str
+    port: int
+
+
+class Peer(NamedTuple):
+    """The other end of a connection; ``advertised`` is where clients of it find this broker."""
+
+    host: str
+    advertised: Address
+
+
+class Request(NamedTuple):
+    """A request whose fields were read; ``client_id`` is as the client gave it."""
+
+    api: Api
+    version: int
+    values: dict[str, Any]
+    client_id: str
+    peer: Peer
+
+
+class Later:
+    """An answer that is still to come, while the next requests of the connection are taken.
+
+    A handler that returns a coroutine instead has the connection wait for it.
+    """
+
+    def __init__(self, answer: Coroutine[Any, Any, dict[str, Any]]) -> None:
+        self.answer = answer
+
+
+Answer: TypeAlias = "dict[str, Any] | Later | Coroutine[Any, Any, dict[str, Any] | None] | None"
+"""The fields of a response; None: the client expects none."""
+
+Handler: TypeAlias = "Callable[[Request], Answer]"
+
+
+class Refusal(KafkaError):
+    """A request, or a part of it, that is refused with a code of the protocol."""
+
+    def __init__(self, code: ErrorCode, reason: str = "") -> None:
+        super().__init__(code, reason)
+        self.code = code
+        self.reason = reason
+
+    def _text(self) -> str:
+        return self.reason or self.code.name.lower().replace("_", " ")

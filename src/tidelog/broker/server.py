@@ -1,0 +1,137 @@
+"""Listens for clients, on a thread of its own. Kafka: ``SocketServer``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.connection import Connection
+from tidelog.broker.request import Address
+from tidelog.broker.room import Room
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.config.serve_config import Endpoint, ServeConfig
+    from tidelog.embedded.logs import Logs
+
+_log = logging.getLogger(__name__)
+
+_BACKLOG: Final = 511
+_IDLE_LOOKS: Final = 10
+"""How often, in the time after which a connection is idle, they are looked at."""
+_MS_PER_S: Final = 1000
+
+
+class BrokerServer:
+    """Serves the logs that a program has open to Kafka's clients, until it is closed.
+
+    It listens from the start on, and answers between ``start`` and ``close``. The owner of the
+    logs closes it before them.
+
+    Raises:
+        OSError: an address is in use, or may not be used.
+    """
+
+    def __init__(self, logs: Logs, config: ServeConfig) -> None:
+        self._logs = logs
+        self._config = config
+        self._sockets = _listen(config.endpoints)
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_ready = threading.Event()
+        self._stop: Callable[[], None] = lambda: None
+        self._error: BaseException | None = None
+
+    @property
+    def addresses(self) -> list[Address]:
+        """Where it listens, in the order of the settings."""
+        return [Address(*one.getsockname()[:2]) for one in self._sockets]
+
+    def start(self) -> None:
+        """Begin to answer; return once it does."""
+        self._thread = threading.Thread(target=self._run, name="broker", daemon=True)
+        self._thread.start()
+        self._is_ready.wait()
+        if self._error is not None:
+            self.close()
+            raise self._error
+
+    def close(self) -> None:
+        """Close all connections and listeners, and wait for the thread; twice is no error."""
+        self._stop()
+        if self._thread is not None:
+            self._thread.join()
+        for one in self._sockets:
+            one.close()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:  # noqa: BLE001 - raised by ``start``, or logged
+            self._error = error
+            if self._is_ready.is_set():
+                _log.exception("broker-failed topic=-")
+        finally:
+            self._is_ready.set()
+
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        broker = Broker(self._logs, self._config)
+        room = Room(self._config)
+        servers = []
+        for listener, told in zip(self._sockets, self._config.advertised, strict=True):
+            address = None if told is None else Address(*told)
+            servers.append(
+                await loop.create_server(
+                    lambda address=address: Connection(broker.dispatcher, room, address),
+                    sock=listener,
+                    backlog=_BACKLOG,
+                )
+            )
+
+        def stop() -> None:
+            with suppress(RuntimeError):  # the loop was closed
+                loop.call_soon_threadsafe(ended.set)
+
+        self._stop = stop
+        self._is_ready.set()
+        await broker.start()
+        sweep = loop.create_task(self._close_idle(room))
+        await ended.wait()
+        sweep.cancel()
+        for server in servers:
+            server.close()
+        for connection in tuple(room.connections):
+            connection.close()
+        await broker.close()
+
+    async def _close_idle(self, room: Room) -> None:
+        idle_s = self._config.connections_max_idle_ms / _MS_PER_S
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(idle_s / _IDLE_LOOKS)
+            for connection in tuple(room.connections):
+                if connection.is_idle and loop.time() - connection.last_used > idle_s:
+                    connection.close()
+
+
+def _listen(endpoints: list[Endpoint]) -> list[socket.socket]:
+    found: list[socket.socket] = []
+    try:
+        for host, port in endpoints:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            found.append(
+                socket.create_server((host, port), family=family, backlog=_BACKLOG)
+            )
+    except BaseException:
+        for one in found:
+            one.close()
+        raise
+    return found

@@ -1,0 +1,1 @@
+"""What clients ask of topics and their settings."""

@@ -1,0 +1,1 @@
+"""Transactions of clients, and the ids of their producers."""

@@ -1,0 +1,1 @@
+"""The messages that Kafka's clients and brokers exchange."""

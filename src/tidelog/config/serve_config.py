@@ -1,0 +1,208 @@
+"""The settings of the listeners of a service. Kafka: ``SocketServerConfigs``, ``GroupConfig``..."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.config.log_config import MINUTE_MS, SECOND_MS
+from tidelog.config.option import (
+    INT32_MAX,
+    Check,
+    Int32,
+    any_value,
+    at_least,
+    check_options,
+    one_of,
+    option,
+    options_of,
+    parse_options,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_MIB: Final = 1 << 20
+_LISTENER: Final = re.compile(r"(?:(\w+)://)?(\[[0-9a-fA-F:.]+\]|[^:/\[\]]*):([0-9]{1,5})")
+_PORTS: Final = 1 << 16
+LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+"""Hosts that no other machine can connect to."""
+
+
+class FlushPolicy(StrEnum):
+    """What an acknowledged produce request has waited for."""
+
+    GROUP = "group"
+    """acks=all: a flush, shared by all requests that wait for one."""
+    NONE = "none"
+    """Nothing, as with one replica of Kafka's."""
+    EACH = "each"
+    """acks=1, too: such a flush."""
+
+
+class Endpoint(NamedTuple):
+    """Where to listen, or where clients connect to; a ``port`` of 0 is any that is free."""
+
+    host: str
+    port: int
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """Parse ``HOST:PORT`` or ``PLAINTEXT://HOST:PORT``; raise ValueError.
+
+    An empty host is every address of the machine, as in Kafka.
+    """
+    found = _LISTENER.fullmatch(text)
+    if found is None or int(found[3]) >= _PORTS:
+        raise ValueError(f"{text!r} is not PLAINTEXT://HOST:PORT")
+    protocol, host, port = found.groups()
+    if protocol not in {None, "PLAINTEXT"}:
+        raise ValueError(f"{text!r}: only PLAINTEXT is there yet, not {protocol}")
+    return Endpoint(host.strip("[]"), int(port))
+
+
+def _are_endpoints(texts: tuple[str, ...]) -> bool:
+    try:
+        return bool([parse_endpoint(text) for text in texts])
+    except ValueError:
+        return False
+
+
+_endpoints: Final = Check("a list of PLAINTEXT://HOST:PORT", _are_endpoints)
+_no_or_some_endpoints: Final = Check(
+    _endpoints.valid, lambda texts: not texts or _are_endpoints(texts)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeConfig:
+    """Settings of what clients connect to."""
+
+    listeners: tuple[str, ...] = option(
+        "listeners",
+        ("PLAINTEXT://127.0.0.1:9092",),
+        _endpoints,
+        "Where clients connect to; port 0 is any that is free.",
+        kafka_default=("PLAINTEXT://:9092",),
+    )
+    advertised_listeners: tuple[str, ...] = option(
+        "advertised.listeners",
+        (),
+        _no_or_some_endpoints,
+        "Where clients are told to connect to, one for each of the listeners; empty: the address at"
+        " which they have come.",
+    )
+    auto_create_topics_enable: bool = option(
+        "auto.create.topics.enable",
+        True,
+        any_value,
+        "Whether topics are created that clients ask for.",
+    )
+    num_partitions: Int32 = option(
+        "num.partitions", 1, at_least(1), "Partitions of topics that are created without a number."
+    )
+    max_connections: Int32 = option(
+        "max.connections",
+        10_000,
+        at_least(1),
+        "Connections that are open at the same time.",
+        kafka_default=INT32_MAX,
+    )
+    connections_max_idle_ms: int = option(
+        "connections.max.idle.ms",
+        10 * MINUTE_MS,
+        at_least(1),
+        "Time in ms without a request after which a connection is closed.",
+    )
+    socket_request_max_bytes: Int32 = option(
+        "socket.request.max.bytes",
+        100 * _MIB,
+        at_least(1),
+        "Largest request in bytes; a connection with a larger one is closed.",
+    )
+    queued_max_request_bytes: int = option(
+        "queued.max.request.bytes",
+        256 * _MIB,
+        at_least(1),
+        "Bytes of large requests that are held at the same time; others wait to be read.",
+        kafka_default=-1,
+    )
+    fetch_max_bytes: Int32 = option(
+        "fetch.max.bytes",
+        55 * _MIB,
+        at_least(1024),
+        "Largest answer in bytes to a fetch, but for a batch that is larger.",
+    )
+    group_initial_rebalance_delay_ms: Int32 = option(
+        "group.initial.rebalance.delay.ms",
+        0,
+        at_least(0),
+        "Time in ms that a new group waits for more members before its first assignment.",
+        kafka_default=3 * SECOND_MS,
+    )
+    group_min_session_timeout_ms: Int32 = option(
+        "group.min.session.timeout.ms",
+        6 * SECOND_MS,
+        at_least(1),
+        "Smallest session timeout in ms that a member of a group may have.",
+    )
+    group_max_session_timeout_ms: Int32 = option(
+        "group.max.session.timeout.ms",
+        30 * MINUTE_MS,
+        at_least(1),
+        "Largest session timeout in ms that a member of a group may have.",
+    )
+    group_max_size: Int32 = option(
+        "group.max.size", INT32_MAX, at_least(1), "Largest number of members of a group."
+    )
+    offset_metadata_max_bytes: Int32 = option(
+        "offset.metadata.max.bytes",
+        4096,
+        at_least(0),
+        "Largest metadata in bytes of a committed position.",
+    )
+    tidelog_flush_policy: str = option(
+        "tidelog.flush.policy",
+        FlushPolicy.GROUP.value,
+        one_of(*FlushPolicy),
+        "What an acknowledgement waits for: group, a flush where a producer has acks=all, shared by"
+        " all that wait; none, nothing, as in Kafka; each, such a flush also with acks=1.",
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self, self._conflicts())
+
+    @classmethod
+    def parse(cls, properties: Mapping[str, str]) -> ServeConfig:
+        """Parse Kafka-style properties; raise one InvalidConfig that names every bad key."""
+        return parse_options(cls, properties)
+
+    @property
+    def flush_policy(self) -> FlushPolicy:
+        """What acknowledgements wait for."""
+        return FlushPolicy(self.tidelog_flush_policy)
+
+    @property
+    def endpoints(self) -> list[Endpoint]:
+        """Where to listen."""
+        return [parse_endpoint(text) for text in self.listeners]
+
+    @property
+    def advertised(self) -> list[Endpoint | None]:
+        """Where clients of each listener are told to connect to; None: where they have come."""
+        if not self.advertised_listeners:
+            return [None] * len(self.listeners)
+        return [parse_endpoint(text) for text in self.advertised_listeners]
+
+    def _conflicts(self) -> Iterator[str]:
+        told = len(self.advertised_listeners)
+        if told and told != len(self.listeners):
+            yield f"advertised.listeners: {told} for {len(self.listeners)} listeners"
+        if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
+            yield "group.min.session.timeout.ms: above group.max.session.timeout.ms"
+
+
+SERVE_NAMES: Final = frozenset(known.name for known in options_of(ServeConfig))
+"""The names of the settings."""
