@@ -91,7 +91,7 @@ def test_the_table_of_loggers_is_the_one_that_the_service_takes(page: str) -> No
     assert {kafkas: tuple(ours) for kafkas, *ours in cells} == LOGGERS
 
 
-PLACES = re.compile("(directory|path|topic|log|to)=%|: %s")
+PLACES = re.compile("(directory|path|topic|log|to|host|group)=%|: %s")
 PLACELESS = {
     "cleaner-not-started": "of all logs",
     "cleaner-pass-failed": "of a thread",

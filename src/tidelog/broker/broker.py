@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.coordinators import Coordinators
 from tidelog.broker.data.arrivals import Arrivals
 from tidelog.broker.data.fetch import Fetch
 from tidelog.broker.data.flushes import Flushes
 from tidelog.broker.data.list_offsets import ListOffsets, OffsetForLeaderEpoch
 from tidelog.broker.data.produce import Produce
-from tidelog.broker.coordinators import Coordinators
 from tidelog.broker.dispatch import Dispatcher
 from tidelog.broker.groups.committed_offsets import CommittedOffsets
 from tidelog.broker.groups.group_admin import GroupAdmin
 from tidelog.broker.groups.group_coordinator import GroupCoordinator
 from tidelog.broker.node import node_of
 from tidelog.broker.topics.cluster import Cluster
+from tidelog.broker.topics.config_admin import ConfigAdmin
+from tidelog.broker.topics.placement_admin import PlacementAdmin
+from tidelog.broker.topics.topic_admin import TopicAdmin
 from tidelog.broker.topics.topic_names import TopicNames
+from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
+from tidelog.broker.transactions.transaction_requests import TransactionRequests
 from tidelog.broker.transactions.verification import Verification
 from tidelog.env.event_loop import LoopTimers, in_thread
 
 if TYPE_CHECKING:
-    from tidelog.broker.request import Handler
+    from tidelog.broker.client_request import Handler
     from tidelog.config.serve_config import ServeConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.embedded.logs import Logs
@@ -38,14 +43,25 @@ class Broker:
         self._names = TopicNames(manager)
         self._arrivals = Arrivals()
         self._flushes = Flushes(config.flush_policy)
-        self._coordinator = GroupCoordinator(manager, logs.groups, LoopTimers(), config)
-        handlers = {**self._data(), **self._topics(), **self._groups()}
+        self._timers = LoopTimers()
+        self._coordinator = GroupCoordinator(manager, logs.groups, self._timers, config)
+        self._transactions = TransactionCoordinator(manager, self._flushes, self._timers)
+        self._verification = Verification(self._transactions)
+        self._offsets = CommittedOffsets(
+            manager, logs.groups, self._coordinator, self._flushes, config
+        )
+        handlers = {
+            **self._data(),
+            **self._topics(),
+            **self._groups(),
+            **self._producers(),
+        }
         self.dispatcher = Dispatcher(handlers)
 
     def _data(self) -> dict[str, Handler]:
         manager = self._logs.manager
         fetch = Fetch(manager, self._names, self._arrivals, self._config.fetch_max_bytes)
-        produce = Produce(manager, self._flushes, Verification())
+        produce = Produce(manager, self._flushes, self._verification)
         return {
             "Produce": produce.handle,
             "Fetch": fetch.handle,
@@ -56,17 +72,33 @@ class Broker:
     def _topics(self) -> dict[str, Handler]:
         create = self._create if self._config.auto_create_topics_enable else None
         cluster = Cluster(self._logs.manager, self._node, self._names, create)
+        manager, node = self._logs.manager, self._node
+        topics = TopicAdmin(manager, node, self._names, self._config.num_partitions)
+        configs = ConfigAdmin(manager, node, self._config)
+        placement = PlacementAdmin(manager)
         return {
             "Metadata": cluster.metadata,
             "DescribeCluster": cluster.describe_cluster,
+            "CreateTopics": topics.create,
+            "DeleteTopics": topics.delete,
+            "CreatePartitions": topics.add_partitions,
+            "DeleteRecords": topics.delete_records,
+            "DescribeConfigs": configs.describe,
+            "AlterConfigs": configs.alter,
+            "IncrementalAlterConfigs": configs.alter_some,
+            "DescribeLogDirs": placement.describe_log_dirs,
+            "AlterReplicaLogDirs": placement.alter,
+            "ElectLeaders": placement.elect,
+            "ListPartitionReassignments": placement.reassignments,
         }
 
     def _groups(self) -> dict[str, Handler]:
-        manager, groups, coordinator = self._logs.manager, self._logs.groups, self._coordinator
-        offsets = CommittedOffsets(manager, groups, coordinator, self._flushes, self._config)
-        admin = GroupAdmin(coordinator, groups, offsets)
+        coordinator, offsets = self._coordinator, self._offsets
+        admin = GroupAdmin(coordinator, self._logs.groups, offsets)
         return {
-            "FindCoordinator": Coordinators(manager, self._node).find,
+            "FindCoordinator": Coordinators(
+                self._logs.manager, self._node, self._transactions
+            ).find,
             "JoinGroup": coordinator.join,
             "SyncGroup": coordinator.sync,
             "Heartbeat": coordinator.heartbeat,
@@ -79,6 +111,26 @@ class Broker:
             "DeleteGroups": admin.delete,
         }
 
+    def _producers(self) -> dict[str, Handler]:
+        requests = TransactionRequests(
+            self._logs.manager,
+            self._transactions,
+            self._verification,
+            groups=self._coordinator,
+            offsets=self._offsets,
+            flushes=self._flushes,
+        )
+        return {
+            "InitProducerId": requests.init_producer_id,
+            "AddPartitionsToTxn": requests.add_partitions,
+            "AddOffsetsToTxn": requests.add_offsets,
+            "EndTxn": requests.end,
+            "TxnOffsetCommit": requests.commit_offsets,
+            "DescribeTransactions": requests.describe,
+            "ListTransactions": requests.list_all,
+            "DescribeProducers": requests.describe_producers,
+        }
+
     def _create(self, name: str) -> Topic:
         return self._logs.manager.create_topic(name, self._config.num_partitions)
 
@@ -86,7 +138,9 @@ class Broker:
         """Take up the groups that were written down; until then their members try again."""
         stored = await in_thread(self._coordinator.stored)
         self._coordinator.load(stored)
+        await self._transactions.load(await in_thread(self._transactions.stored))
 
     async def close(self) -> None:
         """Answer who waits, and stop the timers."""
         self._coordinator.close()
+        self._transactions.close()

@@ -8,24 +8,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import struct
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.broker.client_request import Address, Peer
 from tidelog.broker.dispatch import Pending
-from tidelog.broker.request import Address, Peer
+from tidelog.codec.protocol.apis import SIZE_BYTES, frame_size, size_of_frame
 from tidelog.errors import TidelogError
 from tidelog.records.file_records import FileSlice
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer  # type: ignore[attr-defined]  # Python 3.12 and later
     from collections.abc import Coroutine
 
     from tidelog.broker.dispatch import Dispatcher
     from tidelog.broker.room import Room
 
-_SIZE: Final = struct.Struct(">i")
 _BUFFER_BYTES: Final = 64 << 10
 """The size of a connection's buffer; a larger request gets one of its own."""
 _SENDFILE_BYTES: Final = 32 << 10
@@ -41,8 +39,8 @@ _log = logging.getLogger(__name__)
 class Connection(asyncio.BufferedProtocol):
     """Reads requests, and writes their responses in order. All on the event loop.
 
-    ``room`` limits what all connections hold together; ``advertised`` is where clients of this
-    listener are told to connect to, None: the address at which they have come.
+    ``room`` limits what all connections hold together; ``advertised`` is the address that this
+    listener names to clients, None: the one to which they have connected.
     """
 
     def __init__(
@@ -101,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def eof_received(self) -> bool:
-        """Close the connection: a client that has stopped writing does not read either."""
+        """Close the connection: a client that has stopped writing waits for nothing."""
         return False
 
     @property
@@ -111,7 +109,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # Requests
 
-    def get_buffer(self, sizehint: int) -> Buffer:  # noqa: ARG002 - as asyncio calls it
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - as asyncio calls it
         """Return where to read to; as asyncio requires."""
         return self._buffer[self._filled :]
 
@@ -131,7 +129,7 @@ class Connection(asyncio.BufferedProtocol):
             text = "connection-closed host=%s reason=%s"
             _log.warning(text, self._peer.host, error)
             self.close()
-        except Exception:
+        except Exception:  # noqa: BLE001 - a fault met by one client must not stop the others
             _log.exception("connection-closed host=%s", self._peer.host)
             self.close()
         self._read_or_pause()
@@ -139,15 +137,15 @@ class Connection(asyncio.BufferedProtocol):
     def _next_frame(self) -> memoryview | None:
         """Return the next request, without its size; None: it is not there in full."""
         there = self._filled - self._start
-        if there < _SIZE.size:
-            self._compact(_SIZE.size)
+        if there < SIZE_BYTES:
+            self._compact(SIZE_BYTES)
             return None
-        (size,) = _SIZE.unpack_from(self._buffer, self._start)
+        size = frame_size(self._buffer, self._start)
         self._room.check(size)
-        if there < _SIZE.size + size:
-            self._compact(_SIZE.size + size)
+        if there < SIZE_BYTES + size:
+            self._compact(SIZE_BYTES + size)
             return None
-        start = self._start + _SIZE.size
+        start = self._start + SIZE_BYTES
         self._start = start + size
         return self._buffer[start : self._start]
 
@@ -233,7 +231,7 @@ class Connection(asyncio.BufferedProtocol):
     async def _finish(self, slot: _Slot, parts: Coroutine[Any, Any, list[Any] | None]) -> None:
         try:
             slot.parts = await parts
-        except Exception:
+        except Exception:  # noqa: BLE001 - as above
             _log.exception("request-failed host=%s", self._peer.host)
             self.close()
             return
@@ -253,8 +251,7 @@ class Connection(asyncio.BufferedProtocol):
     # Responses
 
     def _send(self, parts: list[Any]) -> None:
-        size = sum(map(len, parts))
-        small: list[bytes] = [_SIZE.pack(size)]
+        small: list[bytes] = [size_of_frame(parts)]
         for part in parts:
             if not isinstance(part, FileSlice):
                 small.append(part)

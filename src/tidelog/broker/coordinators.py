@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.broker.request import Refusal
+from tidelog.broker.client_request import Refusal
 from tidelog.embedded.group_home import offsets_topic
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
+from tidelog.manager.producer_ids import TRANSACTIONS_TOPIC
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
+    from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.node import Node
-    from tidelog.broker.request import Answer, Request
+    from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
     from tidelog.manager.log_manager import LogManager
 
 _GROUP: Final = 0
@@ -21,24 +23,31 @@ _MANY_VERSION: Final = 4
 
 
 class Coordinators:
-    """Names this broker to whoever asks for a coordinator."""
+    """Names this broker to those who ask for a coordinator."""
 
-    def __init__(self, manager: LogManager, node: Node) -> None:
+    def __init__(
+        self, manager: LogManager, node: Node, transactions: TransactionCoordinator
+    ) -> None:
         self._manager = manager
         self._node = node
+        self._transactions = transactions
 
     def find(self, request: Request) -> Answer:
         """Answer at once, unless the topic is to be created that the coordinator writes to."""
         kind = request.values["keyType"]
         if kind not in {_GROUP, _TRANSACTION}:
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"{kind} is no kind of coordinator")
-        if kind == _GROUP and OFFSETS_TOPIC not in self._manager.topics():
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"{kind} is not a kind of coordinator")
+        topic = OFFSETS_TOPIC if kind == _GROUP else TRANSACTIONS_TOPIC
+        if topic not in self._manager.topics():
             return self._find_later(request)
         return self._answer(request)
 
     async def _find_later(self, request: Request) -> dict[str, Any]:
-        # Here, and not by the first commit: a topic takes a few flushes of directories.
-        await in_thread(lambda: offsets_topic(self._manager))
+        # Here, and not by the first write: a topic takes a few flushes of directories.
+        if request.values["keyType"] == _GROUP:
+            await in_thread(lambda: offsets_topic(self._manager))
+        else:
+            await in_thread(self._transactions.create_topic)
         return self._answer(request)
 
     def _answer(self, request: Request) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import inspect
 import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tidelog.broker.request import Later, Request
+from tidelog.broker.client_request import Later, Request
 from tidelog.codec.protocol.apis import API_VERSIONS, apis, read_request_header
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidRecord, KafkaError
@@ -17,7 +17,7 @@ from tidelog.errors import InvalidRecord, KafkaError
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
 
-    from tidelog.broker.request import Handler, Peer
+    from tidelog.broker.client_request import Handler, Peer
     from tidelog.codec.protocol.apis import Api, RequestHeader
     from tidelog.codec.varint import Bytes
 
@@ -46,8 +46,8 @@ class Dispatcher:
     def handle(self, data: Bytes, peer: Peer) -> list[Any] | Pending | None:
         """Return the parts of the response, without its size; None: there is no response.
 
-        A part is bytes or a slice of a file. Raises InvalidRecord for what is no request that is
-        offered, after which nothing that follows on the connection can be read.
+        A part is bytes or a slice of a file. Raises InvalidRecord for what is not an offered
+        request; then nothing that follows on the connection can be read.
         """
         header = read_request_header(data)
         api, version = header.api, header.version

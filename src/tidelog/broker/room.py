@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.errors import InvalidRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidelog.broker.connection import Connection
     from tidelog.config.serve_config import ServeConfig
+
+
+class Visitor(Protocol):
+    """A connection."""
+
+    last_used: float
+    """When it last brought a request, in the loop's seconds."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered."""
+
+    def close(self) -> None:
+        """Close the connection at once."""
 
 
 class Room:
@@ -22,16 +35,16 @@ class Room:
         self._largest: Final = config.socket_request_max_bytes
         self._free = max(config.queued_max_request_bytes, self._largest + 4)
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
-        self.connections: set[Connection] = set()
+        self.connections: set[Visitor] = set()
 
-    def enter(self, connection: Connection) -> bool:
+    def enter(self, connection: Visitor) -> bool:
         """Count a connection; return False, and do not, where there are too many."""
         if len(self.connections) >= self._most_connections:
             return False
         self.connections.add(connection)
         return True
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: Visitor) -> None:
         """Forget a connection; nothing if it is not counted."""
         self.connections.discard(connection)
 

@@ -7,11 +7,12 @@ import logging
 import socket
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.client_request import Address
 from tidelog.broker.connection import Connection
-from tidelog.broker.request import Address
 from tidelog.broker.room import Room
 
 if TYPE_CHECKING:
@@ -29,17 +30,16 @@ _MS_PER_S: Final = 1000
 
 
 class BrokerServer:
-    """Serves the logs that a program has open to Kafka's clients, until it is closed.
+    """Serves the logs that a program has open to Kafka's clients.
 
     It listens from the start on, and answers between ``start`` and ``close``. The owner of the
     logs closes it before them.
 
     Raises:
-        OSError: an address is in use, or may not be used.
+        OSError: an address is in use, or may not be used; the error names it.
     """
 
-    def __init__(self, logs: Logs, config: ServeConfig) -> None:
-        self._logs = logs
+    def __init__(self, config: ServeConfig) -> None:
         self._config = config
         self._sockets = _listen(config.endpoints)
         self._thread: threading.Thread | None = None
@@ -53,44 +53,49 @@ class BrokerServer:
         """Where it listens, in the order of the settings."""
         return [Address(*one.getsockname()[:2]) for one in self._sockets]
 
-    def start(self) -> None:
-        """Begin to answer; return once it does."""
-        self._thread = threading.Thread(target=self._run, name="broker", daemon=True)
+    def start(self, logs: Logs) -> None:
+        """Begin to answer from ``logs``; return once it does."""
+        self._thread = threading.Thread(target=self._run, args=(logs,), name="broker", daemon=True)
         self._thread.start()
         self._is_ready.wait()
         if self._error is not None:
             self.close()
             raise self._error
+        for host, port in self.addresses:
+            _log.info("listening to=%s:%d", host, port)
 
     def close(self) -> None:
-        """Close all connections and listeners, and wait for the thread; twice is no error."""
+        """Close all connections and listeners, and wait for the thread.
+
+        A second call does nothing.
+        """
         self._stop()
         if self._thread is not None:
             self._thread.join()
         for one in self._sockets:
             one.close()
 
-    def _run(self) -> None:
+    def _run(self, logs: Logs) -> None:
         try:
-            asyncio.run(self._serve())
+            asyncio.run(self._serve(logs))
         except BaseException as error:  # noqa: BLE001 - raised by ``start``, or logged
             self._error = error
             if self._is_ready.is_set():
-                _log.exception("broker-failed topic=-")
+                _log.exception("The broker has failed.")
         finally:
             self._is_ready.set()
 
-    async def _serve(self) -> None:
+    async def _serve(self, logs: Logs) -> None:
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
-        broker = Broker(self._logs, self._config)
+        broker = Broker(logs, self._config)
         room = Room(self._config)
         servers = []
         for listener, told in zip(self._sockets, self._config.advertised, strict=True):
             address = None if told is None else Address(*told)
             servers.append(
                 await loop.create_server(
-                    lambda address=address: Connection(broker.dispatcher, room, address),
+                    partial(Connection, broker.dispatcher, room, address),
                     sock=listener,
                     backlog=_BACKLOG,
                 )
@@ -127,9 +132,12 @@ def _listen(endpoints: list[Endpoint]) -> list[socket.socket]:
     try:
         for host, port in endpoints:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            found.append(
-                socket.create_server((host, port), family=family, backlog=_BACKLOG)
-            )
+            try:
+                server = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+            except OSError as error:
+                error.filename = f"{host}:{port}"
+                raise
+            found.append(server)
     except BaseException:
         for one in found:
             one.close()

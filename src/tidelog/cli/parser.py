@@ -53,6 +53,7 @@ COMMAND_MODULES: Final = {
     "from-kafka": "topics.from_kafka_command",
     "plan": "inspection.plan_command",
     "run": "upkeep.run_command",
+    "serve": "upkeep.serve_command",
     "metrics": "upkeep.metrics_command",
     "spark": "spark_command",
     "warm": "warm_command",

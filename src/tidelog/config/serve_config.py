@@ -91,8 +91,8 @@ class ServeConfig:
         "advertised.listeners",
         (),
         _no_or_some_endpoints,
-        "Where clients are told to connect to, one for each of the listeners; empty: the address at"
-        " which they have come.",
+        "The addresses that clients get to connect to, one for each of the listeners; empty: the"
+        " address to which they have connected.",
     )
     auto_create_topics_enable: bool = option(
         "auto.create.topics.enable",
@@ -133,7 +133,7 @@ class ServeConfig:
         "fetch.max.bytes",
         55 * _MIB,
         at_least(1024),
-        "Largest answer in bytes to a fetch, but for a batch that is larger.",
+        "Largest answer in bytes to a fetch; a single batch may be larger.",
     )
     group_initial_rebalance_delay_ms: Int32 = option(
         "group.initial.rebalance.delay.ms",
@@ -191,15 +191,15 @@ class ServeConfig:
 
     @property
     def advertised(self) -> list[Endpoint | None]:
-        """Where clients of each listener are told to connect to; None: where they have come."""
+        """The address that each listener names to clients; None: where they have connected."""
         if not self.advertised_listeners:
             return [None] * len(self.listeners)
         return [parse_endpoint(text) for text in self.advertised_listeners]
 
     def _conflicts(self) -> Iterator[str]:
-        told = len(self.advertised_listeners)
-        if told and told != len(self.listeners):
-            yield f"advertised.listeners: {told} for {len(self.listeners)} listeners"
+        count = len(self.advertised_listeners)
+        if count and count != len(self.listeners):
+            yield f"advertised.listeners: {count} for {len(self.listeners)} listeners"
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             yield "group.min.session.timeout.ms: above group.max.session.timeout.ms"
 

@@ -1,4 +1,4 @@
-"""The partition of ``__consumer_offsets`` that holds a group, for whoever writes to it."""
+"""The partition of ``__consumer_offsets`` that holds a group, for those who write to it."""
 
 from __future__ import annotations
 

@@ -241,7 +241,10 @@ class Groups(OfOneProcess):
             return bool(self._members.get(group))
 
     def enter_clients(self, group: str) -> None:
-        """Leave a group to clients, until ``leave_clients``; raise NonEmptyGroup if a reader has it."""
+        """Leave a group to clients, until ``leave_clients``.
+
+        Raises NonEmptyGroup if a reader of this program has it.
+        """
         with self._lock:
             if self._members.get(group):
                 raise NonEmptyGroup(group)

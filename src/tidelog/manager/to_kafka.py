@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.checkpoint_file import replace_file
 from tidelog.codec.java_properties import format_properties, parse_properties
-from tidelog.codec.messages.message_reader import read_message, split_version
-from tidelog.codec.messages.message_table import messages_of
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.birth import birth_values
 from tidelog.datadir.catalogue import METADATA_TOPIC
@@ -32,6 +30,7 @@ from tidelog.datadir.known_setting import ConfigSource
 from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
 from tidelog.datadir.partition_directories import PartitionLinks, random_id, survey
 from tidelog.errors import CommitPending, KafkaStorageError
+from tidelog.manager.producer_ids import next_block
 from tidelog.readonly.cluster_metadata import (
     find_broker_settings,
     read_bootstrap_types,
@@ -42,7 +41,7 @@ from tidelog.staging.journal_names import list_journals
 from tidelog.staging.ready import waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
@@ -53,13 +52,6 @@ if TYPE_CHECKING:
 
 PROPERTIES_FILE: Final = "tidelog.server.properties"
 """Settings of a broker that fit the directories, in the first of them."""
-
-_TRANSACTIONS: Final = "__transaction_state"
-_BLOCK: Final = 1000
-"""Producer ids are assigned in blocks of this size. Source: Kafka ProducerIdsBlock."""
-_GREATEST_COUNTED_ID: Final = 1 << 62
-"""No cluster has assigned an id above it: the next one would soon be out of range."""
-
 
 _PROPERTIES: Final = """\
 # One node, broker and controller, for data directories of tidelog. Change what you need to.
@@ -133,7 +125,7 @@ def plan_hand_over(manager: LogManager, *, is_local_only: bool = False) -> HandO
         first.node_id,
         tuple(metas),
         topics,
-        _next_producer_id(manager, topics),
+        next_block(manager),
         known is not None,
         {},
     )
@@ -239,38 +231,6 @@ def _registered(manager: LogManager, topic: Topic) -> TopicToRegister:
 
 def _log_of(manager: LogManager, topic: str, number: int) -> Log:
     return manager.partition(topic, number).log
-
-
-def _next_producer_id(manager: LogManager, topics: Sequence[TopicToRegister]) -> int:
-    """Return the first id of the block after all producers in the logs; 0 without producers.
-
-    A broker that assigns the id of a producer in a log refuses the records of the new one.
-    """
-    greatest = -1
-    for topic in topics:
-        for partition in topic.partitions:
-            log = _log_of(manager, topic.name, partition.number)
-            ids = set(log.active_producers())
-            if topic.name == _TRANSACTIONS:
-                ids |= _transactional_ids(log)
-            greatest = max([greatest, *(one for one in ids if one < _GREATEST_COUNTED_ID)])
-    return (greatest // _BLOCK + 1) * _BLOCK
-
-
-def _transactional_ids(log: Log) -> set[int]:
-    """Return the producer ids that a partition of the transaction coordinator's topic names."""
-    found: set[int] = set()
-    for record in log.records():
-        if record.key is None or record.value is None:
-            continue
-        version, data = split_version(record.value)
-        message = messages_of("transaction").get((0, version))
-        if message is None:
-            continue
-        fields = read_message(message, data)
-        names = ("producerId", "previousProducerId", "nextProducerId")
-        found.update(fields[name] for name in names if name in fields)
-    return found
 
 
 def _identities(manager: LogManager) -> dict[str, MetaProperties]:

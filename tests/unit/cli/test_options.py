@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Cli = Any
 
 WITHOUT_DIRECTORY = {"dump", "restore", "warm", "schema", "completion"}
-SEVERAL_DIRECTORIES = {"join", "run"}
+SEVERAL_DIRECTORIES = {"join", "run", "serve"}
 WHOLE_TOPICS = {
     *("create", "delete", "alter"),
     *("mirror", "spark mirror", "restore"),  # a mirror has the partitions of its source

@@ -67,14 +67,14 @@ class Watch:
 
 
 class _News(LogListener):
-    """Tells those who wait that a partition has news; called on any thread."""
+    """Wakes those who wait for a partition; called on any thread."""
 
     def __init__(self) -> None:
         self.watches: set[Watch] = set()
         self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
 
-    def on_high_watermark_updated(self, high_watermark: int) -> None:  # noqa: ARG002 - any is news
+    def on_high_watermark_updated(self, high_watermark: int) -> None:  # noqa: ARG002 - any new one counts
         """Wake those who wait."""
         self._ring()
 

@@ -1,11 +1,11 @@
-"""Fetch: slices of logs, as they lie in the files. Kafka: ``ReplicaManager.fetchMessages``."""
+"""Fetch: slices of the files of logs, unchanged. Kafka: ``ReplicaManager.fetchMessages``."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tidelog.broker.request import Refusal
+from tidelog.broker.client_request import Refusal
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
 from tidelog.records.isolation import Isolation
@@ -13,8 +13,8 @@ from tidelog.records.isolation import Isolation
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.data.arrivals import Arrivals
-    from tidelog.broker.request import Answer, Request
     from tidelog.broker.topics.topic_names import TopicNames
     from tidelog.log.reading.log_reads import FetchData
     from tidelog.manager.log_manager import LogManager
@@ -28,7 +28,7 @@ _NO_OFFSET: Final = -1
 
 
 class Fetch:
-    """Reads for clients; at most ``max_bytes`` an answer, but for a batch that is larger."""
+    """Reads for clients; an answer has at most ``max_bytes``, or one batch that is larger."""
 
     def __init__(
         self, manager: LogManager, names: TopicNames, arrivals: Arrivals, max_bytes: int
@@ -67,8 +67,7 @@ class Fetch:
         for topic in request.values["topics"]:
             name = self._names.of_id(topic["topicId"]) if by_id else topic["topic"]
             key = {"topicId": topic["topicId"]} if by_id else {"topic": name}
-            for given in topic["partitions"]:
-                found.append(self._partition(key, name, given))
+            found += [self._partition(key, name, given) for given in topic["partitions"]]
         return found
 
     def _partition(self, key: dict[str, Any], name: str | None, given: dict[str, Any]) -> _Wanted:
@@ -145,7 +144,7 @@ class _Found:
         )
 
     def add(self, wanted: _Wanted, partition: Partition, isolation: Isolation) -> None:
-        """Read a partition; the first records are given whole, whatever their size."""
+        """Read a partition; the first batch is given whole, even if it is larger than allowed."""
         given, log = wanted.given, partition.log
         check_epoch(partition, given["currentLeaderEpoch"])
         data = log.read(

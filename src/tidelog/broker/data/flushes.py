@@ -51,12 +51,15 @@ class _LogFlushes:
         self.waiting: list[tuple[int, asyncio.Future[None]]] = []
         self.task: asyncio.Task[None] | None = None
 
+    def _flush_now(self) -> None:
+        self.partition.log.flush_records()
+
     async def flush(self) -> None:
         """Flush once; those who came meanwhile wait for the next flush."""
         served, self.waiting = self.waiting, []
         error: BaseException | None = None
         try:
-            await in_thread(lambda: self.partition.log.flush_records())
+            await in_thread(self._flush_now)
         except Exception as caught:  # noqa: BLE001 - raised where it is waited for
             error = caught
         for _, waiter in served:

@@ -13,7 +13,7 @@ from tidelog.log.reading.offset_lookup import OffsetTarget, TimestampedOffset
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
-    from tidelog.broker.request import Answer, Request
+    from tidelog.broker.client_request import Answer, Request
     from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
 

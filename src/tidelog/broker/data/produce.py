@@ -5,18 +5,19 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.broker.request import Later, Refusal
+from tidelog.broker.client_request import Later, Refusal
 from tidelog.codec.compression import Codec
 from tidelog.config.serve_config import FlushPolicy
+from tidelog.datadir.catalogue import INTERNAL_SETTINGS
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidRecord, InvalidTimestamp, KafkaError
-from tidelog.datadir.catalogue import INTERNAL_SETTINGS
+from tidelog.records.batch import BATCH_HEADER, BatchFlags
 
 if TYPE_CHECKING:
+    from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.data.flushes import Flushes
-    from tidelog.broker.request import Answer, Request
     from tidelog.broker.transactions.verification import Verification
-    from tidelog.codec.layout import Buffer
+    from tidelog.codec.varint import Bytes
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
 
@@ -26,8 +27,6 @@ FIRST_SERVED_VERSION: Final = 3
 """Lower ones are only offered: their records are of formats that Kafka 4 does not take either, but
 a client that does not see version 0 in the offer thinks the broker too old to compress for."""
 _ZSTD_VERSION: Final = 7
-_ATTRIBUTES_BYTE: Final = 22
-_CODEC_BITS: Final = 7
 ALL_REPLICAS: Final = -1
 
 
@@ -89,11 +88,11 @@ class Produce:
             _check(request, topic, given["records"])
             partition = self._manager.partition(topic, number)
             records = given["records"]
-            guard = self._verification.guard(request, partition, records)
+            guard = self._verification.guard(partition, records)
             info = partition.append(records, verification_guard=guard)
         except KafkaError as error:
             return _failed(number, error)
-        except Exception:
+        except Exception:  # noqa: BLE001 - the other partitions are not to blame
             _log.exception("append-failed topic=%s partition=%d", topic, number)
             return {"index": number, "errorCode": int(ErrorCode.UNKNOWN_SERVER_ERROR)}
         answer = {
@@ -118,16 +117,16 @@ def _check_all_taken(responses: list[dict[str, Any]]) -> None:
                 raise InvalidRecord(f"{topic['name']}-{one['index']} took no records: {reason}")
 
 
-def _check(request: Request, topic: str, records: Buffer | None) -> None:
+def _check(request: Request, topic: str, records: Bytes | None) -> None:
     if request.values["acks"] not in {ALL_REPLICAS, 0, 1}:
         raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
     if topic in INTERNAL_SETTINGS:
         raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by brokers alone")
     if not records:
         raise InvalidRecord("there are no records")
-    if request.version < _ZSTD_VERSION and len(records) > _ATTRIBUTES_BYTE:
-        codec = memoryview(records)[_ATTRIBUTES_BYTE] & _CODEC_BITS
-        if codec == Codec.ZSTD:
+    if request.version < _ZSTD_VERSION and len(records) >= BATCH_HEADER.size:
+        flags = BATCH_HEADER.unpack_field("attributes", records)
+        if int(flags & BatchFlags.CODEC) == int(Codec.ZSTD):
             raise Refusal(
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
                 f"zstd needs version {_ZSTD_VERSION} of Produce",

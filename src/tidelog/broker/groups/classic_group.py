@@ -12,7 +12,7 @@ from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tidelog.broker.request import Refusal
+from tidelog.broker.client_request import Refusal
 from tidelog.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ class ClassicGroup:
         joined = [one.member_id for one in self.members.values() if one.joining is not None]
         if self.leader not in joined:
             if not joined:
-                # Only static members, all away: they are waited for again, and expire by themselves.
+                # Only static members, all away: they are waited for again, until they expire.
                 self._set_deadline(self._longest_rebalance(), self._complete_join)
                 return
             self.leader = joined[0]
@@ -318,7 +318,7 @@ class ClassicGroup:
         try:
             self._on_stable(self)
         except Exception as error:  # noqa: BLE001 - each member hears of it
-            _log.error("group-not-written topic=%s reason=%s", self.group_id, error)  # noqa: TRY400 - one line
+            _log.error("group-not-written group=%s reason=%s", self.group_id, error)
             for member in self.members.values():
                 member.answer_sync({"errorCode": int(ErrorCode.COORDINATOR_NOT_AVAILABLE)})
             self._prepare()
@@ -354,7 +354,7 @@ class ClassicGroup:
     def _expire(self, member: GroupMember) -> None:
         if member.is_waiting or self.members.get(member.member_id) is not member:
             return
-        _log.info("member-expired topic=%s member=%s", self.group_id, member.member_id)
+        _log.info("member-expired group=%s member=%s", self.group_id, member.member_id)
         self.remove(member)
 
     def remove(self, member: GroupMember) -> None:
@@ -379,7 +379,7 @@ class ClassicGroup:
         try:
             self._on_stable(self)
         except Exception as error:  # noqa: BLE001 - the members are gone all the same
-            _log.error("group-not-written topic=%s reason=%s", self.group_id, error)  # noqa: TRY400 - one line
+            _log.error("group-not-written group=%s reason=%s", self.group_id, error)
 
     def end(self, code: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
         """Answer all who wait with an error, and stop all timers: the group is used no more."""

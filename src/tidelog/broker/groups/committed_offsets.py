@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.broker.client_request import Later, Refusal
 from tidelog.broker.groups.classic_group import NO_GENERATION, GroupState
 from tidelog.broker.groups.group_member import NO_MEMBER
-from tidelog.broker.request import Later, Refusal
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.embedded.group_home import home_of_group
 from tidelog.error_codes import ErrorCode
@@ -21,9 +21,9 @@ from tidelog.segment.filenames import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.data.flushes import Flushes
     from tidelog.broker.groups.group_coordinator import GroupCoordinator
-    from tidelog.broker.request import Answer, Request
     from tidelog.config.serve_config import ServeConfig
     from tidelog.manager.consumer_groups import Groups
     from tidelog.manager.log_manager import LogManager
@@ -256,7 +256,7 @@ def _position(key: TopicPartition, found: Position | None, *, is_stable: bool) -
 
 
 def _of_append(error: KafkaError) -> ErrorCode:
-    """Return what a client of a group is told: it retries, or looks for the coordinator again.
+    """Return the code for a client of a group: it retries, or looks for the coordinator again.
 
     Source: Kafka CoordinatorOperationExceptionHelper.
     """

@@ -9,10 +9,10 @@ from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, NonEmptyGroup
 
 if TYPE_CHECKING:
+    from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.groups.classic_group import ClassicGroup
     from tidelog.broker.groups.committed_offsets import CommittedOffsets
     from tidelog.broker.groups.group_coordinator import GroupCoordinator
-    from tidelog.broker.request import Answer, Request
     from tidelog.manager.consumer_groups import Groups
 
 _CLASSIC: Final = "classic"

@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+from tidelog.broker.client_request import Refusal
 from tidelog.broker.groups.classic_group import ClassicGroup, GroupState
 from tidelog.broker.groups.group_member import NO_MEMBER, GroupMember, Protocol
 from tidelog.broker.groups.group_records import (
@@ -15,15 +16,14 @@ from tidelog.broker.groups.group_records import (
     read_group,
     restore_group,
 )
-from tidelog.broker.request import Refusal
 from tidelog.embedded.group_home import home_of_group
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidRecord, KafkaError, NonEmptyGroup
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
+    from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.groups.classic_group import Timers
-    from tidelog.broker.request import Answer, Request
     from tidelog.config.serve_config import ServeConfig
     from tidelog.manager.consumer_groups import Groups
     from tidelog.manager.log_manager import LogManager
@@ -171,7 +171,7 @@ class GroupCoordinator:
                 self._positions.enter_clients(group_id)
             except NonEmptyGroup as error:
                 # A reader of this program has the group; the client asks again until it has left.
-                _log.info("join-put-off topic=%s reason=%s", group_id, error)
+                _log.info("join-put-off group=%s reason=%s", group_id, error)
                 raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from None
         if group is None:
             group = self._new_group(group_id)

@@ -15,7 +15,7 @@ NO_MEMBER: Final = ""
 
 
 class Protocol(NamedTuple):
-    """A way to assign partitions that a member supports, and what it says to whoever assigns."""
+    """A way to assign partitions that a member supports, and its metadata for that."""
 
     name: str
     metadata: bytes

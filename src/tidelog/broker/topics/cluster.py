@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.uuid_text import ZERO_ID
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from uuid import UUID
 
+    from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.node import Node
-    from tidelog.broker.request import Answer, Request
     from tidelog.broker.topics.topic_names import TopicNames
     from tidelog.datadir.catalogue import Topic
     from tidelog.manager.log_manager import LogManager
@@ -68,9 +69,7 @@ class Cluster:
             return None
         return [(topic["topicId"], topic["name"]) for topic in topics]
 
-    def _missing(
-        self, request: Request, wanted: list[tuple[UUID, str | None]] | None
-    ) -> list[str]:
+    def _missing(self, request: Request, wanted: list[tuple[UUID, str | None]] | None) -> list[str]:
         if wanted is None or not request.values["allowAutoTopicCreation"]:
             return []
         topics = self._manager.topics()
@@ -87,7 +86,7 @@ class Cluster:
         assert create is not None
         for name in missing:
             try:
-                await in_thread(lambda name=name: create(name))
+                await in_thread(partial(create, name))
             except TopicAlreadyExists:
                 pass  # another client was first
             except KafkaError as error:

@@ -14,6 +14,7 @@ from tidelog.cli.server_properties import NAMED_FILES, broker_properties
 from tidelog.config.broker_config import TIDELOG_DEFAULTS
 from tidelog.config.kafka_names import foreign_names
 from tidelog.config.log_config import LogConfig
+from tidelog.config.serve_config import SERVE_NAMES, ServeConfig
 from tidelog.config.sources import broker_config, from_environment, topic_settings_in
 from tidelog.datadir.broker_properties import read_properties
 from tidelog.env.paths import absolute_path
@@ -36,7 +37,9 @@ def given_settings(args: Namespace) -> ChainMap[str, str]:
     """
     environment = dict(os.environ)
     environment.pop(DIRECTORY_VARIABLE, None)
-    sources = dict(args.options), from_environment(environment), _in_file(args.config)
+    serves = getattr(args, "serves", False)
+    in_file = _in_file(args.config, SERVE_NAMES if serves else frozenset())
+    sources = dict(args.options), from_environment(environment), in_file
     for given, name in product(sources, ("log.dirs", "log.dir")):
         if args.directories or args.words:
             given.pop(name, None)
@@ -60,14 +63,27 @@ def service_config(args: Namespace, given: ChainMap[str, str]) -> BrokerConfig:
         raise InvalidArgument("the name of a data directory is empty")
     paths = tuple(dict.fromkeys(map(absolute_path, directories)))
     defaults = TIDELOG_DEFAULTS if args.config is None else LogConfig.of_kafka()
-    config = broker_config(given, paths, defaults)
+    config = broker_config(_of_storage(args, given), paths, defaults)
     has_retention = "retention.ms" in topic_settings_in(given.maps[-1])
     config = replace(config, is_retention_in_file=has_retention)
     return config.with_server_properties(broker_properties(args))
 
 
-def _in_file(path: str | None) -> dict[str, str]:
+def serve_config(given: ChainMap[str, str]) -> ServeConfig:
+    """Return the settings of a service's listeners; raise InvalidConfig."""
+    return ServeConfig.parse({name: given[name] for name in given.keys() & SERVE_NAMES})
+
+
+def _of_storage(args: Namespace, given: ChainMap[str, str]) -> dict[str, str]:
+    """Return the settings without those of listeners, which only a service that listens takes."""
+    left_out = SERVE_NAMES if getattr(args, "serves", False) else frozenset()
+    return {name: text for name, text in given.items() if name not in left_out}
+
+
+def _in_file(path: str | None, also: frozenset[str]) -> dict[str, str]:
     """Return the settings in a file without those of a broker's network, quorum or groups.
+
+    Those in ``also`` are kept.
 
     Those are logged: a ``server.properties`` of Kafka's has many of them. A name that Kafka does
     not know is not among them, so a misspelt setting is still an error.
@@ -75,7 +91,7 @@ def _in_file(path: str | None) -> dict[str, str]:
     if path is None:
         return {}
     properties = read_properties(SYSTEM_FILES, path, NAMED_FILES)
-    foreign = foreign_names(properties)
+    foreign = foreign_names(properties.keys() - also)
     if foreign:
         _log.warning("settings-not-of-storage path=%s settings=%s", path, ",".join(foreign))
     return {name: text for name, text in properties.items() if name not in foreign}

@@ -75,7 +75,9 @@ def reader_of(
     message: Message, *, as_json: bool = False
 ) -> Callable[[Bytes, int], tuple[dict[str, Any], int]]:
     """Return the function that reads such messages; it raises IndexError where they are cut."""
-    return _ReaderText(message, as_json=as_json).function()
+    function: Callable[[Bytes, int], tuple[dict[str, Any], int]]
+    function = _ReaderText(message, as_json=as_json).function()
+    return function
 
 
 class _ReaderText(FunctionText):

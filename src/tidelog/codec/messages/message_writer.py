@@ -64,7 +64,9 @@ def writer_of(
     message: Message, *, as_json: bool = False
 ) -> Callable[[Mapping[str, Any], list[Any]], None]:
     """Return the function that appends the parts of such messages to a list."""
-    return _WriterText(message, as_json=as_json).function()
+    function: Callable[[Mapping[str, Any], list[Any]], None]
+    function = _WriterText(message, as_json=as_json).function()
+    return function
 
 
 def _varint(value: int) -> bytes:

@@ -14,7 +14,7 @@ from tidelog.codec.protocol.api_table import TABLE
 from tidelog.errors import InvalidRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sized
 
     from tidelog.codec.messages.message_table import Field
     from tidelog.codec.varint import Bytes
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _ENTRY: Final = re.compile(r"(\w+) (\d+) (\d+)-(\d+)(?: flexible (\d+)\+)?\n *>(.*)\n *<(.*)")
 _REQUEST_HEAD: Final = struct.Struct(">hhih")
 _RESPONSE_HEAD: Final = struct.Struct(">i")
+_SIZE: Final = struct.Struct(">i")
+SIZE_BYTES: Final = _SIZE.size
+"""Bytes of the size before each request and response."""
 API_VERSIONS: Final = 18
 """The number of the request that a client begins with."""
 
@@ -60,12 +63,20 @@ class Api:
         return version >= self._flexible_from
 
     def read_request(self, version: int, data: Bytes, at: int) -> dict[str, Any]:
-        """Return the fields of a request that ends with ``data``; raise InvalidRecord."""
-        return self._whole(self._requests[version], data, at)
+        """Return the fields of a request; raise InvalidRecord.
+
+        Bytes after them are left alone, as by Kafka: librdkafka sends three with a Metadata request
+        for all topics.
+        """
+        return read_values(self._requests[version], data, at)[0]
 
     def read_response(self, version: int, data: Bytes, at: int) -> dict[str, Any]:
         """Return the fields of a response that ends with ``data``; raise InvalidRecord."""
-        return self._whole(self._responses[version], data, at)
+        message = self._responses[version]
+        found, end = read_values(message, data, at)
+        if end < len(data):
+            raise InvalidRecord(f"{message.name} is followed by {len(data) - end} other bytes")
+        return found
 
     def write_request(self, version: int, values: Mapping[str, Any]) -> list[Any]:
         """Return the parts of a request; see ``write_values``."""
@@ -74,12 +85,6 @@ class Api:
     def write_response(self, version: int, values: Mapping[str, Any]) -> list[Any]:
         """Return the parts of a response; see ``write_values``."""
         return write_values(self._responses[version], values)
-
-    def _whole(self, message: Message, data: Bytes, at: int) -> dict[str, Any]:
-        found, end = read_values(message, data, at)
-        if end < len(data):
-            raise InvalidRecord(f"{message.name} is followed by {len(data) - end} other bytes")
-        return found
 
     # Headers
 
@@ -121,6 +126,17 @@ def apis() -> dict[int, Api]:
 def api_named(name: str) -> Api:
     """Return an API by its name; KeyError if there is none."""
     return {api.name: api for api in apis().values()}[name]
+
+
+def frame_size(data: Bytes, at: int) -> int:
+    """Return the size that a request or response begins with; it does not count itself."""
+    size: int = _SIZE.unpack_from(data, at)[0]
+    return size
+
+
+def size_of_frame(parts: Iterable[Sized]) -> bytes:
+    """Return the size that belongs before the parts of a request or response."""
+    return _SIZE.pack(sum(map(len, parts)))
 
 
 def read_request_header(data: Bytes) -> RequestHeader:

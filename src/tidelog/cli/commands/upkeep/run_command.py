@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.cli.arguments import log_level, port_number
 from tidelog.cli.options import DIRECTORY_VARIABLE, SERVER_PROPERTIES, SETTINGS, Command, argument
@@ -26,55 +26,77 @@ if TYPE_CHECKING:
 _LOGGER: Final = "tidelog.run"
 
 
+ARGUMENTS: Final = (
+    argument("words", metavar="DIR", nargs="*", help="the same as -d DIR"),
+    argument(
+        "-d",
+        "--dir",
+        action="append",
+        default=[],
+        metavar="DIR",
+        dest="directories",
+        help=f"data directory; repeatable (default: log.dirs of the settings, else"
+        f" ${DIRECTORY_VARIABLE})",
+    ),
+    argument(
+        "--config", metavar="FILE", help="a properties file, such as Kafka's server.properties"
+    ),
+    SETTINGS,
+    SERVER_PROPERTIES,
+    argument(
+        "--http",
+        type=port_number,
+        metavar="PORT",
+        dest="http_port",
+        help="serve /metrics and /health on this port of 127.0.0.1; 0: on a free one",
+    ),
+    argument(
+        "--log-level",
+        action="append",
+        type=log_level,
+        default=[],
+        metavar="[LOGGER=]LEVEL",
+        dest="log_levels",
+        help="lowest level that is logged to standard error, of all loggers or of one: ALL,"
+        " TRACE, DEBUG, INFO, WARNING, ERROR, FATAL or OFF; repeatable; takes precedence over"
+        " the setting tidelog.log.levels (default INFO)",
+    ),
+)
+EPILOG: Final = (
+    "Settings come from -o, from variables TIDELOG_<KEY> and from the file, in this order.\nSIGTERM"
+    " and SIGINT stop the service; SIGHUP makes it reload its settings."
+)
 COMMAND: Final = Command(
     "run",
     "run the service, which keeps logs open and flushes, retains and compacts them",
-    (
-        argument("words", metavar="DIR", nargs="*", help="the same as -d DIR"),
-        argument(
-            "-d",
-            "--dir",
-            action="append",
-            default=[],
-            metavar="DIR",
-            dest="directories",
-            help=f"data directory; repeatable (default: log.dirs of the settings, else"
-            f" ${DIRECTORY_VARIABLE})",
-        ),
-        argument(
-            "--config", metavar="FILE", help="a properties file, such as Kafka's server.properties"
-        ),
-        SETTINGS,
-        SERVER_PROPERTIES,
-        argument(
-            "--http",
-            type=port_number,
-            metavar="PORT",
-            dest="http_port",
-            help="serve /metrics and /health on this port of 127.0.0.1; 0: on a free one",
-        ),
-        argument(
-            "--log-level",
-            action="append",
-            type=log_level,
-            default=[],
-            metavar="[LOGGER=]LEVEL",
-            dest="log_levels",
-            help="lowest level that is logged to standard error, of all loggers or of one: ALL,"
-            " TRACE, DEBUG, INFO, WARNING, ERROR, FATAL or OFF; repeatable; takes precedence over"
-            " the setting tidelog.log.levels (default INFO)",
-        ),
-    ),
-    epilog="Settings come from -o, from variables TIDELOG_<KEY> and from the file, in this"
-    " order.\nSIGTERM and SIGINT stop the service; SIGHUP makes it reload its settings.",
+    ARGUMENTS,
+    epilog=EPILOG,
     printed_events=None,
 )
 
 
+class Door(Protocol):
+    """Lets clients in, between ``start`` and ``close``."""
+
+    def start(self, logs: Logs) -> None:
+        """Let clients use the logs."""
+
+    def close(self) -> None:
+        """Let no more clients in, and end what they do; a second call does nothing."""
+
+
 def run(args: Namespace) -> int:
+    """Keep the logs open until a signal; see ``keep_running``."""
+    return keep_running(args)
+
+
+def keep_running(
+    args: Namespace, open_door: Callable[[ChainMap[str, str]], Door] | None = None
+) -> int:
     """Keep the logs open until SIGTERM or SIGINT, then close them; SIGHUP reloads the settings.
 
     A directory that a short-lived writer holds is waited for, as long as commands wait.
+    ``open_door`` returns, given the settings, what lets clients in meanwhile.
 
     A signal while logs are loaded ends that, with what was recovered kept. Returns 1 if the last
     directory has failed.
@@ -96,6 +118,10 @@ def run(args: Namespace) -> int:
             lost.append(True)
             signals.stop()
 
+        # Before the logs are loaded: an address in use need not wait for that.
+        door = None if open_door is None else open_door(given)
+        if door is not None:
+            stack.callback(door.close)
         stack.enter_context(suppress(StartAborted))
         status = ServiceStatus(args.http_port)
         stack.callback(status.close)
@@ -112,6 +138,9 @@ def run(args: Namespace) -> int:
         with _without_garbage_collection():
             logs = _lock_wait(should_stop).opened(start)
             stack.callback(_close, logs)
+        if door is not None:
+            door.start(logs)
+            stack.callback(door.close)
         status.ready()
         _log_ready(logs)
         while signals.wait():

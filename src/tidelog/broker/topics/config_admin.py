@@ -1,0 +1,181 @@
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs. Kafka: ``ConfigAdminManager``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import IntEnum
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.broker.client_request import Refusal
+from tidelog.broker.topics.shown_settings import shown_broker_settings, shown_settings
+from tidelog.config.log_config import LogConfig
+from tidelog.config.option import options_of
+from tidelog.env.event_loop import in_thread
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import KafkaError
+from tidelog.manager.topics.topic_checks import altered_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tidelog.broker.client_request import Answer, Request
+    from tidelog.broker.node import Node
+    from tidelog.config.serve_config import ServeConfig
+    from tidelog.manager.log_manager import LogManager
+
+_TOPIC: Final = 2
+_BROKER: Final = 4
+
+
+class _Step(IntEnum):
+    """What is done with a setting. Source: Kafka AlterConfigOp."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigAdmin:
+    """Shows and changes settings."""
+
+    def __init__(self, manager: LogManager, node: Node, serving: ServeConfig) -> None:
+        self._manager = manager
+        self._node = node
+        self._serving = serving
+
+    def describe(self, request: Request) -> Answer:
+        """DescribeConfigs."""
+        return {"results": [self._describe(request, one) for one in request.values["resources"]]}
+
+    def _describe(self, request: Request, given: dict[str, Any]) -> dict[str, Any]:
+        answer = {"resourceType": given["resourceType"], "resourceName": given["resourceName"]}
+        try:
+            shown = self._shown(given)
+        except KafkaError as error:
+            return answer | {"errorCode": int(error.code), "errorMessage": str(error)}
+        wanted = given["configurationKeys"]
+        values = request.values
+        left_out = {
+            *(() if values["includeSynonyms"] else ("synonyms",)),
+            *(() if values["includeDocumentation"] else ("documentation",)),
+        }
+        return answer | {
+            "configs": [
+                {key: value for key, value in one.items() if key not in left_out}
+                for one in shown
+                if wanted is None or one["name"] in wanted
+            ]
+        }
+
+    def _shown(self, given: dict[str, Any]) -> list[dict[str, Any]]:
+        if given["resourceType"] == _TOPIC:
+            return shown_settings(self._manager, given["resourceName"])
+        if given["resourceType"] == _BROKER:
+            if given["resourceName"] not in {"", str(self._node.node_id)}:
+                raise Refusal(
+                    ErrorCode.INVALID_REQUEST,
+                    f"the one broker is {self._node.node_id}, not {given['resourceName']!r}",
+                )
+            return shown_broker_settings(self._manager, self._serving)
+        raise _unknown_kind(given)
+
+    def alter(self, request: Request) -> Answer:
+        """AlterConfigs: what is given replaces all settings of a topic's own."""
+        return self._each(request, self._replacement)
+
+    def alter_some(self, request: Request) -> Answer:
+        """IncrementalAlterConfigs."""
+        return self._each(request, self._changes)
+
+    async def _each(
+        self, request: Request, changes: Callable[[dict[str, Any]], tuple[dict[str, str], set[str]]]
+    ) -> dict[str, Any]:
+        is_trial = request.values["validateOnly"]
+        responses = []
+        for given in request.values["resources"]:
+            answer = {"resourceType": given["resourceType"], "resourceName": given["resourceName"]}
+            try:
+                await in_thread(partial(self._change, given, changes, is_trial=is_trial))
+            except KafkaError as error:
+                answer |= {"errorCode": int(error.code), "errorMessage": str(error)}
+            responses.append(answer)
+        return {"responses": responses}
+
+    def _change(
+        self,
+        given: dict[str, Any],
+        changes: Callable[[dict[str, Any]], tuple[dict[str, str], set[str]]],
+        *,
+        is_trial: bool,
+    ) -> None:
+        if given["resourceType"] == _BROKER:
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "clients cannot change the settings of the service: change its file or arguments;"
+                " on SIGHUP it reads them again",
+            )
+        if given["resourceType"] != _TOPIC:
+            raise _unknown_kind(given)
+        name = given["resourceName"]
+        settings, unset = changes(given)
+        if is_trial:
+            defaults = self._manager.config.log_defaults
+            altered_config(self._manager.topic(name), settings, unset, defaults=defaults)
+        else:
+            self._manager.alter_topic(name, settings, unset)
+
+    def _replacement(self, given: dict[str, Any]) -> tuple[dict[str, str], set[str]]:
+        settings = {}
+        for one in given["configs"]:
+            if one["value"] is None:
+                raise Refusal(ErrorCode.INVALID_CONFIG, f"no value is given for {one['name']}")
+            settings[one["name"]] = one["value"]
+        return settings, set(self._own(given)) - settings.keys()
+
+    def _changes(self, given: dict[str, Any]) -> tuple[dict[str, str], set[str]]:
+        counts = Counter(one["name"] for one in given["configs"])
+        twice = sorted(name for name, count in counts.items() if count > 1)
+        if twice:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"named more than once: {', '.join(twice)}")
+        own = self._own(given)
+        settings: dict[str, str] = {}
+        unset: set[str] = set()
+        for one in given["configs"]:
+            name, value = one["name"], one["value"]
+            try:
+                step = _Step(one["configOperation"])
+            except ValueError as error:
+                raise Refusal(ErrorCode.INVALID_REQUEST, str(error)) from error
+            if step is _Step.DELETE:
+                unset |= {name} & own.keys()  # what is not set needs no change
+            elif value is None:
+                raise Refusal(ErrorCode.INVALID_CONFIG, f"no value is given for {name}")
+            elif step is _Step.SET:
+                settings[name] = value
+            else:
+                settings[name] = self._changed_list(given, name, value, step)
+        return settings, unset
+
+    def _own(self, given: dict[str, Any]) -> Mapping[str, str]:
+        return self._manager.topic(given["resourceName"]).config
+
+    def _changed_list(self, given: dict[str, Any], name: str, value: str, step: _Step) -> str:
+        known = {one.name: one for one in options_of(LogConfig)}.get(name)
+        if known is None or known.kind.name != "list":
+            raise Refusal(ErrorCode.INVALID_CONFIG, f"{name} is not a list")
+        there = list(getattr(self._manager.config_of(given["resourceName"]), known.field))
+        changed = [part.strip() for part in value.split(",")]
+        if step is _Step.APPEND:
+            there += [part for part in changed if part not in there]
+        else:
+            there = [part for part in there if part not in changed]
+        return ",".join(there)
+
+
+def _unknown_kind(given: dict[str, Any]) -> Refusal:
+    return Refusal(
+        ErrorCode.INVALID_REQUEST,
+        f"topics and the broker have settings, not resources of type {given['resourceType']}",
+    )

@@ -1,0 +1,117 @@
+"""Where partitions lie, and who leads them: log directories, moves, elections.
+
+Kafka: ``ReplicaManager.describeLogDirs`` and ``alterReplicaLogDirs``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tidelog.env.event_loop import in_thread
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import InvalidArgument, KafkaError
+
+if TYPE_CHECKING:
+    from tidelog.broker.client_request import Answer, Request
+    from tidelog.datadir.log_dir_description import LogDirDescription
+    from tidelog.manager.log_manager import LogManager
+
+
+class PlacementAdmin:
+    """Shows and changes where partitions lie. This broker leads all, so nothing else changes."""
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+
+    def describe_log_dirs(self, request: Request) -> Answer:
+        """DescribeLogDirs."""
+        return self._describe_log_dirs(request)
+
+    async def _describe_log_dirs(self, request: Request) -> dict[str, Any]:
+        found = await in_thread(self._manager.describe_log_dirs)
+        topics = request.values["topics"]
+        wanted = None
+        if topics is not None:
+            wanted = {(one["topic"], number) for one in topics for number in one["partitions"]}
+        return {"results": [_shown(one, wanted) for one in found.values()]}
+
+    def alter(self, request: Request) -> Answer:
+        """AlterReplicaLogDirs: moves begin, and continue after the answer."""
+        return self._alter(request)
+
+    async def _alter(self, request: Request) -> dict[str, Any]:
+        moves = {
+            (topic["name"], number): given["path"]
+            for given in request.values["dirs"]
+            for topic in given["topics"]
+            for number in topic["partitions"]
+        }
+        answers = defaultdict(list)
+        for (topic, number), path in moves.items():
+            code = await in_thread(partial(self._move, topic, number, path))
+            answers[topic].append({"partitionIndex": number, "errorCode": int(code)})
+        return {"results": [{"topicName": t, "partitions": found} for t, found in answers.items()]}
+
+    def _move(self, topic: str, number: int, path: str) -> ErrorCode:
+        try:
+            self._manager.move_partition(topic, number, path)
+        except InvalidArgument:
+            return ErrorCode.INVALID_REQUEST
+        except KafkaError as error:
+            return error.code
+        return ErrorCode.NONE
+
+    def elect(self, request: Request) -> Answer:
+        """ElectLeaders: every partition has its leader."""
+        known = self._manager.topics()
+        asked = request.values["topicPartitions"]
+        if asked is None:
+            return {"replicaElectionResults": []}
+        return {
+            "replicaElectionResults": [
+                {
+                    "topic": one["topic"],
+                    "partitionResult": [
+                        {
+                            "partitionId": number,
+                            "errorCode": int(
+                                ErrorCode.ELECTION_NOT_NEEDED
+                                if one["topic"] in known
+                                and number in known[one["topic"]].partitions
+                                else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                            ),
+                        }
+                        for number in one["partitions"]
+                    ],
+                }
+                for one in asked
+            ]
+        }
+
+    def reassignments(self, _request: Request) -> Answer:
+        """ListPartitionReassignments: there is no other broker to move to."""
+        return {"topics": []}
+
+
+def _shown(found: LogDirDescription, wanted: set[tuple[str, int]] | None) -> dict[str, Any]:
+    if found.error is not None:
+        return {"logDir": found.path, "errorCode": int(ErrorCode.KAFKA_STORAGE_ERROR)}
+    topics = defaultdict(list)
+    for one in found.replicas:
+        if wanted is None or (one.topic, one.partition) in wanted:
+            topics[one.topic].append(
+                {
+                    "partitionIndex": one.partition,
+                    "partitionSize": one.size_bytes,
+                    "offsetLag": -1 if one.offset_lag is None else one.offset_lag,
+                    "isFutureKey": one.is_future,
+                }
+            )
+    return {
+        "logDir": found.path,
+        "totalBytes": -1 if found.total_bytes is None else found.total_bytes,
+        "usableBytes": -1 if found.usable_bytes is None else found.usable_bytes,
+        "topics": [{"name": name, "partitions": some} for name, some in topics.items()],
+    }

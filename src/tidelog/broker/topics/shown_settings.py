@@ -1,0 +1,89 @@
+"""Settings as clients see them. Kafka: ``ConfigHelper``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.log_config import LogConfig
+from tidelog.config.option import options_of
+from tidelog.config.serve_config import ServeConfig
+from tidelog.datadir.known_setting import ConfigSource
+
+if TYPE_CHECKING:
+    from tidelog.config.option import Option
+    from tidelog.manager.log_manager import LogManager
+
+_TOPIC: Final = 1
+_STATIC: Final = 4
+_DEFAULT: Final = 5
+_SOURCES: Final = {
+    ConfigSource.TOPIC: _TOPIC,
+    ConfigSource.BROKER: 2,
+    ConfigSource.CLUSTER: 3,
+    ConfigSource.STATIC: _STATIC,
+    ConfigSource.DEFAULT: _DEFAULT,
+    # Kafka knows no such thing: what held when the topic was created was the broker's setting.
+    ConfigSource.BIRTH: _STATIC,
+}
+_TYPES: Final = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7}
+
+
+def shown_settings(manager: LogManager, name: str) -> list[dict[str, Any]]:
+    """Return the settings in force of a topic; those that are unknown have no value.
+
+    Raises UnknownTopicOrPartition.
+    """
+    topic, config = manager.topic(name), manager.config_of(name)
+    unknown, inherited = topic.unknown_settings, topic.inherited
+    found = []
+    for known in options_of(LogConfig):
+        source = _DEFAULT
+        if known.name in topic.config:
+            source = _TOPIC
+        elif known.name in inherited:
+            source = _SOURCES[inherited[known.name].source]
+        elif known.name in manager.config.given:
+            source = _STATIC
+        shown = _shown(known, getattr(config, known.field), source)
+        if known.name in unknown:
+            shown |= {"value": None, "synonyms": []}
+        found.append(shown)
+    return found
+
+
+def shown_broker_settings(manager: LogManager, serving: ServeConfig) -> list[dict[str, Any]]:
+    """Return the settings of the service, which clients cannot change."""
+    defaults = manager.config.log_defaults
+    found = [
+        _shown(known, getattr(config, known.field), None, is_fixed=True)
+        for config in (manager.config, serving)
+        for known in options_of(BrokerConfig if config is manager.config else ServeConfig)
+    ]
+    for known in options_of(LogConfig):
+        for synonym in known.synonyms[:1]:
+            shown = _shown(known, getattr(defaults, known.field), None, is_fixed=True)
+            found.append(shown | {"name": synonym.name})
+    return found
+
+
+def _shown(
+    known: Option, value: object, source: int | None, *, is_fixed: bool = False
+) -> dict[str, Any]:
+    if source is None:
+        source = _DEFAULT if value == known.default else _STATIC
+    text = None if value is None else known.kind.format(value)
+    synonyms = [{"name": known.name, "value": text, "source": source}]
+    if source != _DEFAULT and known.default is not None:
+        default = known.kind.format(known.default)
+        synonyms.append({"name": known.name, "value": default, "source": _DEFAULT})
+    return {
+        "name": known.name,
+        "value": text,
+        "readOnly": is_fixed,
+        "configSource": source,
+        "isSensitive": False,
+        "synonyms": synonyms,
+        "configType": _TYPES[known.kind.name],
+        "documentation": known.doc,
+    }

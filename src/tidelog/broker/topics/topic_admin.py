@@ -1,0 +1,233 @@
+"""CreateTopics, DeleteTopics, CreatePartitions and DeleteRecords.
+
+Kafka: ``ReplicationControlManager`` and ``ReplicaManager.deleteRecords``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.broker.client_request import Refusal
+from tidelog.broker.topics.shown_settings import shown_settings
+from tidelog.codec.uuid_text import ZERO_ID
+from tidelog.datadir.catalogue import INTERNAL_SETTINGS
+from tidelog.env.event_loop import in_thread
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import InvalidArgument, KafkaError, TopicAlreadyExists
+from tidelog.log.retention.retention_rules import deletion_end
+from tidelog.manager.topics.topic_checks import check_topic
+from tidelog.segment.filenames import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.broker.client_request import Answer, Request
+    from tidelog.broker.node import Node
+    from tidelog.broker.topics.topic_names import TopicNames
+    from tidelog.manager.log_manager import LogManager
+
+_log = logging.getLogger(__name__)
+
+_DEFAULT: Final = -1
+_UP_TO_HIGH_WATERMARK: Final = -1
+_IDS_VERSION: Final = 6
+"""Of DeleteTopics: topics are named or given by their ids."""
+_SETTING_FIELDS: Final = ("name", "value", "readOnly", "configSource", "isSensitive")
+
+
+class TopicAdmin:
+    """Changes topics, on a thread: each change is durable before it is answered."""
+
+    def __init__(
+        self, manager: LogManager, node: Node, names: TopicNames, num_partitions: int
+    ) -> None:
+        self._manager = manager
+        self._node = node
+        self._names = names
+        self._num_partitions = num_partitions
+
+    # CreateTopics
+
+    def create(self, request: Request) -> Answer:
+        """CreateTopics; each topic succeeds or fails by itself."""
+        return self._each(request, "topics", "topics", self._create)
+
+    def _create(self, request: Request, given: dict[str, Any]) -> dict[str, Any]:
+        name = given["name"]
+        if Counter(one["name"] for one in request.values["topics"])[name] > 1:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"{name} is named more than once")
+        count = self._partitions_of(given)
+        settings = _settings(given["configs"])
+        if request.values["validateOnly"]:
+            check_topic(name, count, settings, defaults=self._manager.config.log_defaults)
+            if name in self._manager.topics():
+                raise TopicAlreadyExists(f"topic {name} exists")
+            return {"numPartitions": count, "replicationFactor": 1}
+        topic = self._manager.create_topic(name, count, settings)
+        shown = shown_settings(self._manager, name)
+        return {
+            "topicId": topic.topic_id,
+            "numPartitions": count,
+            "replicationFactor": 1,
+            "configs": [{key: one[key] for key in _SETTING_FIELDS} for one in shown],
+        }
+
+    def _partitions_of(self, given: dict[str, Any]) -> int:
+        count, factor = given["numPartitions"], given["replicationFactor"]
+        assignments = given["assignments"]
+        if assignments:
+            if count != _DEFAULT or factor != _DEFAULT:
+                raise Refusal(
+                    ErrorCode.INVALID_REQUEST,
+                    "partitions are assigned to brokers, or counted, not both",
+                )
+            self._check_assigned(given["assignments"])
+            return len(assignments)
+        if factor not in {_DEFAULT, 1}:
+            raise Refusal(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"a replication factor of {factor} needs as many brokers; there is one",
+            )
+        return self._num_partitions if count == _DEFAULT else int(count)
+
+    def _check_assigned(self, assignments: list[dict[str, Any]]) -> None:
+        numbers = sorted(one["partitionIndex"] for one in assignments)
+        if numbers != list(range(len(numbers))):
+            raise Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "partitions are numbered from 0 on, each once",
+            )
+        for one in assignments:
+            self._check_brokers(one["brokerIds"])
+
+    def _check_brokers(self, ids: list[int]) -> None:
+        if ids != [self._node.node_id]:
+            raise Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"the one broker is {self._node.node_id}, not {ids}",
+            )
+
+    # DeleteTopics
+
+    def delete(self, request: Request) -> Answer:
+        """DeleteTopics; each topic succeeds or fails by itself."""
+        return self._delete(request)
+
+    async def _delete(self, request: Request) -> dict[str, Any]:
+        values = request.values
+        if request.version >= _IDS_VERSION:
+            wanted = [(one["name"], one["topicId"]) for one in values["topics"]]
+        else:
+            wanted = [(name, ZERO_ID) for name in values["topicNames"]]
+        responses = []
+        for name, topic_id in wanted:
+            answer: dict[str, Any] = {"name": name, "topicId": topic_id}
+            try:
+                found = self._names.of_id(topic_id) if name is None else name
+                if found is None:
+                    raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
+                _check_own(found)
+                answer |= {"name": found, "topicId": self._manager.topic(found).topic_id}
+                await in_thread(partial(self._manager.delete_topic, found))
+            except KafkaError as error:
+                answer |= {"errorCode": int(error.code), "errorMessage": str(error)}
+            responses.append(answer)
+        return {"responses": responses}
+
+    # CreatePartitions
+
+    def add_partitions(self, request: Request) -> Answer:
+        """CreatePartitions; each topic succeeds or fails by itself."""
+        return self._each(request, "topics", "results", self._add_partitions)
+
+    def _add_partitions(self, request: Request, given: dict[str, Any]) -> dict[str, Any]:
+        name, count = given["name"], given["count"]
+        _check_own(name)
+        present = len(self._manager.topic(name).partitions)
+        if count <= present:
+            raise Refusal(
+                ErrorCode.INVALID_PARTITIONS,
+                f"topic {name} has {present} partitions; {count} is not an increase",
+            )
+        if given["assignments"] is not None:
+            if len(given["assignments"]) != count - present:
+                raise Refusal(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                    f"{count - present} partitions are new, {len(given['assignments'])} assigned",
+                )
+            for one in given["assignments"]:
+                self._check_brokers(one["brokerIds"])
+        if request.values["validateOnly"]:
+            check_topic(name, count, {}, defaults=self._manager.config.log_defaults)
+        else:
+            self._manager.create_partitions(name, count)
+        return {}
+
+    # DeleteRecords
+
+    def delete_records(self, request: Request) -> Answer:
+        """DeleteRecords."""
+        return self._delete_records(request)
+
+    async def _delete_records(self, request: Request) -> dict[str, Any]:
+        return {
+            "topics": [
+                {
+                    "name": topic["name"],
+                    "partitions": [
+                        await in_thread(partial(self._delete_before, topic["name"], one))
+                        for one in topic["partitions"]
+                    ],
+                }
+                for topic in request.values["topics"]
+            ]
+        }
+
+    def _delete_before(self, topic: str, given: dict[str, Any]) -> dict[str, Any]:
+        number, offset = given["partitionIndex"], given["offset"]
+        try:
+            _check_own(topic)
+            before = "highWatermark" if offset == _UP_TO_HIGH_WATERMARK else offset
+            key = TopicPartition(topic, number)
+            done = self._manager.on_demand.delete_records(key, deletion_end(before))
+        except InvalidArgument:
+            code = ErrorCode.OFFSET_OUT_OF_RANGE
+        except KafkaError as error:
+            code = error.code
+        else:
+            return {"partitionIndex": number, "lowWatermark": done.log_start_offset}
+        return {"partitionIndex": number, "lowWatermark": -1, "errorCode": int(code)}
+
+    async def _each(
+        self,
+        request: Request,
+        asked: str,
+        answered: str,
+        work: Callable[[Request, dict[str, Any]], dict[str, Any]],
+    ) -> dict[str, Any]:
+        """Answer each topic of a request with what ``work`` returns, or with its error."""
+        answers = []
+        for given in request.values[asked]:
+            answer = {"name": given["name"]}
+            try:
+                answer |= await in_thread(partial(work, request, given))
+            except KafkaError as error:
+                answer |= {"errorCode": int(error.code), "errorMessage": str(error)}
+            answers.append(answer)
+        return {answered: answers}
+
+
+def _settings(configs: list[dict[str, Any]]) -> dict[str, str]:
+    nulls = sorted(one["name"] for one in configs if one["value"] is None)
+    if nulls:
+        raise Refusal(ErrorCode.INVALID_CONFIG, f"no value is given for {', '.join(nulls)}")
+    return {one["name"]: one["value"] for one in configs}
+
+
+def _check_own(topic: str) -> None:
+    """Refuse to change the topics that hold groups and transactions, which are in use."""
+    if topic in INTERNAL_SETTINGS:
+        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is the broker's own")

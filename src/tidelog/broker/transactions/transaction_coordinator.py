@@ -1,0 +1,493 @@
+"""The transactional ids of clients, and their transactions. Kafka: ``TransactionCoordinator``.
+
+A transaction is decided once its Prepare record is durable: markers follow, and are written again
+by the next start if a crash comes between. All on the event loop: what is appended to
+``__transaction_state`` and to the partitions is appended there, and only flushes are waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.broker.client_request import Refusal
+from tidelog.broker.transactions.transactional_id import (
+    DECIDED,
+    ENDED,
+    LAST_EPOCH,
+    State,
+    Transaction,
+    by_topic,
+    read_transaction,
+    transaction_record,
+    transaction_tombstone,
+)
+from tidelog.config.serve_config import FlushPolicy
+from tidelog.env.event_loop import in_thread
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import (
+    InvalidRecord,
+    KafkaError,
+    TopicAlreadyExists,
+    TransactionCoordinatorFenced,
+    UnknownTopicOrPartition,
+)
+from tidelog.manager.producer_ids import TRANSACTIONS_TOPIC, ProducerIds
+from tidelog.readonly.group_positions import partition_of_group
+from tidelog.records.batch import NO_PRODUCER_ID
+from tidelog.records.control import build_marker
+from tidelog.records.validation.append_origin import AppendOrigin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tidelog.broker.data.flushes import Flushes
+    from tidelog.broker.groups.classic_group import Timers
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.env.scheduler import Handle
+    from tidelog.manager.log_manager import LogManager
+    from tidelog.manager.partition import Partition
+    from tidelog.segment.filenames import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 << 20)}
+_MARKER_VERSION: Final = 0
+_RETRY_MS: Final = 1000
+_EXPIRY_LOOK_MS: Final = 3_600_000
+_NO_EPOCH: Final = -1
+
+
+class TransactionCoordinator:
+    """All transactional ids. Only the event loop uses it, but for ``stored``."""
+
+    def __init__(self, manager: LogManager, flushes: Flushes, timers: Timers) -> None:
+        self._manager = manager
+        self._flushes = flushes
+        self._timers = timers
+        self._producer_ids = ProducerIds(manager)
+        self.transactions: dict[str, Transaction] = {}
+        self._by_producer: dict[int, Transaction] = {}
+        self._timeouts: dict[str, Handle] = {}
+        self._busy: set[str] = set()
+        """Ids whose transaction is being ended, or whose producer is being changed."""
+        self._is_loaded = False
+        self._expiry: Handle | None = None
+        self._reserving = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # Life
+
+    def stored(self) -> dict[str, Transaction]:
+        """Return the transactional ids that were written down, on any thread."""
+        found: dict[str, Transaction] = {}
+        if TRANSACTIONS_TOPIC not in self._manager.topics():
+            return found
+        for partition in self._manager.partitions(TRANSACTIONS_TOPIC):
+            log = partition.log
+            for record in log.records():
+                try:
+                    stored = read_transaction(record)
+                except InvalidRecord as error:
+                    text = "transaction-unreadable directory=%s offset=%d reason=%s"
+                    _log.warning(text, log.directory, record.offset, error)
+                    continue
+                if stored is not None and stored.transaction is None:
+                    found.pop(stored.transactional_id, None)
+                elif stored is not None and stored.transaction is not None:
+                    found[stored.transactional_id] = stored.transaction
+        return found
+
+    async def load(self, stored: dict[str, Transaction]) -> None:
+        """Take up transactions: decided ones are ended, open ones wait for their time."""
+        for found in stored.values():
+            self._keep(found)
+            if found.state is State.ONGOING:
+                self._watch(found)
+        self._is_loaded = True
+        for found in stored.values():
+            if found.state in DECIDED:
+                self._write_markers(found)
+        self._look_for_expired()
+
+    def close(self) -> None:
+        """Stop all timers."""
+        for timer in (*self._timeouts.values(), *([self._expiry] if self._expiry else ())):
+            timer.cancel()
+        self._timeouts.clear()
+
+    def check_loaded(self) -> None:
+        """Refuse requests before all ids are loaded."""
+        if not self._is_loaded:
+            raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def _keep(self, found: Transaction) -> None:
+        old = self.transactions.get(found.transactional_id)
+        if old is not None:
+            self._by_producer.pop(old.producer_id, None)
+        self.transactions[found.transactional_id] = found
+        self._by_producer[found.producer_id] = found
+
+    def _look_for_expired(self) -> None:
+        """Forget ids that were not used for ``transactional.id.expiration.ms``, and come back."""
+        now_ms = self._manager.machine.clock.now_ms()
+        limit_ms = self._manager.config.transactional_id_expiration_ms
+        for name, found in tuple(self.transactions.items()):
+            if found.state in ENDED and found.updated_ms + limit_ms < now_ms:
+                try:
+                    home = self._home(name)
+                    home.append_records([transaction_tombstone(name, now_ms)])
+                except KafkaError as error:
+                    text = "id-not-forgotten topic=%s id=%r reason=%s"
+                    _log.warning(text, TRANSACTIONS_TOPIC, name, error)
+                    break
+                del self.transactions[name]
+                self._by_producer.pop(found.producer_id, None)
+        self._expiry = self._timers.schedule(
+            "id-expiry", self._look_for_expired, delay_ms=_EXPIRY_LOOK_MS
+        )
+
+    # The topic
+
+    def create_topic(self) -> Topic:
+        """Create ``__transaction_state``, of one partition, unless it exists; on any thread."""
+        found = self._manager.topics().get(TRANSACTIONS_TOPIC)
+        if found is not None:
+            return found
+        try:
+            return self._manager.create_topic(TRANSACTIONS_TOPIC, config=_CONFIG)
+        except TopicAlreadyExists:
+            return self._manager.topic(TRANSACTIONS_TOPIC)
+
+    def _home(self, transactional_id: str) -> Partition:
+        topic = self._manager.topic(TRANSACTIONS_TOPIC)
+        # Kafka spreads ids over its partitions as it does groups.
+        number = partition_of_group(transactional_id, len(topic.partitions))
+        return self._manager.partition(TRANSACTIONS_TOPIC, number)
+
+    def _write(self, changed: Transaction) -> tuple[Partition, int]:
+        """Append a transactional id as it is to be; return where that ends."""
+        now_ms = self._manager.machine.clock.now_ms()
+        changed.updated_ms = now_ms
+        home = self._home(changed.transactional_id)
+        info = home.append_records([transaction_record(changed, now_ms)])
+        self._keep(changed)
+        return home, info.last_offset + 1
+
+    async def _write_durably(self, changed: Transaction) -> None:
+        place = self._write(changed)
+        if self._flushes.policy is not FlushPolicy.NONE:
+            await self._flushes.wait(*place)
+
+    # Producers
+
+    async def new_producer(self) -> tuple[int, int]:
+        """Return the id and epoch of a producer without transactions."""
+        return await self._new_id(), 0
+
+    async def _new_id(self) -> int:
+        if self._producer_ids.has_next:
+            return self._producer_ids.next()
+        async with self._reserving:  # else two threads would use it at once
+            return await in_thread(self._producer_ids.next)
+
+    async def init_producer(
+        self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int
+    ) -> tuple[int, int]:
+        """Return the id and epoch of the next producer of an id; the ones before are fenced.
+
+        ``producer_id`` and ``epoch`` are those that the producer has, -1 for a new one.
+        Source: Kafka TransactionCoordinator.handleInitProducerId.
+        """
+        self.check_loaded()
+        if not transactional_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+        limit_ms = self._manager.config.transaction_max_timeout_ms
+        if not 0 < timeout_ms <= limit_ms:
+            raise Refusal(
+                ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+                f"a timeout of {timeout_ms} ms is not one of 1 to {limit_ms}",
+            )
+        if TRANSACTIONS_TOPIC not in self._manager.topics():
+            await in_thread(self.create_topic)
+        with self._alone(transactional_id):
+            known = self.transactions.get(transactional_id)
+            if known is None:
+                if producer_id != NO_PRODUCER_ID:
+                    raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+                new = Transaction(transactional_id, await self._new_id(), 0, timeout_ms)
+            else:
+                is_repeat = _is_repeat(known, producer_id, epoch)
+                if known.state in DECIDED:
+                    raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+                if is_repeat and known.state is not State.ONGOING:
+                    return known.producer_id, known.epoch
+                if known.state is State.ONGOING:
+                    known = await self._abort_for_next(known)
+                new = await self._next_of(known, timeout_ms)
+            await self._write_durably(new)
+            return new.producer_id, new.epoch
+
+    async def _next_of(self, known: Transaction, timeout_ms: int) -> Transaction:
+        """Return a transactional id with the next epoch, or a new producer after the last one."""
+        new = replace(
+            known,
+            timeout_ms=timeout_ms,
+            state=State.EMPTY,
+            partitions=set(),
+            started_ms=-1,
+            previous_id=known.producer_id,
+            previous_epoch=known.epoch,
+        )
+        if known.epoch < LAST_EPOCH:
+            new.epoch = known.epoch + 1
+        else:
+            new.producer_id, new.epoch = await self._new_id(), 0
+        return new
+
+    async def _abort_for_next(self, known: Transaction) -> Transaction:
+        """Abort what the producer before has left open, with an epoch that fences it."""
+        await self._decide(known, is_commit=False, fences=True)
+        ended = self.transactions[known.transactional_id]
+        if ended.state in DECIDED:  # a partition does not take its marker yet
+            raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return ended
+
+    def _alone(self, transactional_id: str) -> _Alone:
+        if transactional_id in self._busy:
+            raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return _Alone(self._busy, transactional_id)
+
+    # Partitions
+
+    async def add_partitions(
+        self, transactional_id: str, producer: tuple[int, int], partitions: Iterable[TopicPartition]
+    ) -> None:
+        """Add partitions to the transaction, which begins with the first ones."""
+        known = self._checked(transactional_id, producer)
+        with self._alone(transactional_id):
+            if known.state in DECIDED:
+                raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+            added = set(partitions)
+            if known.state is State.ONGOING and added <= known.partitions:
+                return
+            is_new = known.state is not State.ONGOING
+            now_ms = self._manager.machine.clock.now_ms()
+            changed = replace(
+                known,
+                state=State.ONGOING,
+                partitions=added if is_new else known.partitions | added,
+                started_ms=now_ms if is_new else known.started_ms,
+                previous_id=NO_PRODUCER_ID,
+                previous_epoch=_NO_EPOCH,
+            )
+            # A partition whose record is lost would never get a marker.
+            await self._write_durably(changed)
+            if is_new:
+                self._watch(changed)
+
+    def _checked(self, transactional_id: str, producer: tuple[int, int]) -> Transaction:
+        """Return the id of a request; refuse another producer's, or a fenced one's."""
+        self.check_loaded()
+        if not transactional_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+        known = self.transactions.get(transactional_id)
+        if known is None or known.producer_id != producer[0]:
+            raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if known.epoch != producer[1]:
+            raise Refusal(ErrorCode.PRODUCER_FENCED)
+        return known
+
+    def writes_to(self, producer: tuple[int, int], key: TopicPartition) -> bool:
+        """Whether a producer has an open transaction that has this partition."""
+        known = self._by_producer.get(producer[0])
+        return (
+            known is not None
+            and known.state is State.ONGOING
+            and known.epoch == producer[1]
+            and key in known.partitions
+        )
+
+    # The end
+
+    async def end(
+        self, transactional_id: str, producer: tuple[int, int], *, is_commit: bool
+    ) -> None:
+        """Commit or abort; a repeated request succeeds. Source: Kafka endTransaction."""
+        known = self._checked(transactional_id, producer)
+        with self._alone(transactional_id):
+            wanted = State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT
+            prepared = State.PREPARE_COMMIT if is_commit else State.PREPARE_ABORT
+            if known.state is wanted:
+                return
+            if known.state is prepared:
+                raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+            if known.state is not State.ONGOING:
+                raise Refusal(ErrorCode.INVALID_TXN_STATE)
+            await self._decide(known, is_commit=is_commit)
+
+    async def _decide(self, known: Transaction, *, is_commit: bool, fences: bool = False) -> None:
+        timer = self._timeouts.pop(known.transactional_id, None)
+        if timer is not None:
+            timer.cancel()
+        state = State.PREPARE_COMMIT if is_commit else State.PREPARE_ABORT
+        epoch = known.epoch + 1 if fences else known.epoch
+        decided = replace(known, state=state, epoch=epoch)
+        try:
+            # Before the markers: after a power cut that keeps some of them and not the decision,
+            # the transaction would be aborted in the other partitions.
+            await self._write_durably(decided)
+        except BaseException:
+            if self.transactions[known.transactional_id] is known:
+                self._watch(known)
+            raise
+        self._write_markers(decided)
+
+    def _write_markers(self, decided: Transaction) -> None:
+        """Write the markers that are missing; what fails for now is tried again."""
+        if self.transactions.get(decided.transactional_id) is not decided:
+            return
+        is_commit = decided.state is State.PREPARE_COMMIT
+        left = set()
+        for key in sorted(decided.partitions):
+            try:
+                self._write_marker(key, decided, is_commit=is_commit)
+            except (UnknownTopicOrPartition, TransactionCoordinatorFenced) as error:
+                # It was deleted, or a later coordinator has ended it: nothing is left to do.
+                _log.warning("marker-not-written topic=%s reason=%s", key, error)
+            except KafkaError as error:
+                _log.warning("marker-put-off topic=%s reason=%s", key, error)
+                left.add(key)
+        if left:
+            decided.partitions = left
+            self._timers.schedule(
+                "markers", lambda: self._write_markers(decided), delay_ms=_RETRY_MS
+            )
+            return
+        state = State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT
+        ended = replace(decided, state=state, partitions=set())
+        try:
+            self._write(ended)
+        except KafkaError as error:
+            _log.warning("end-put-off topic=%s reason=%s", TRANSACTIONS_TOPIC, error)
+            decided.partitions = set()
+            self._timers.schedule(
+                "markers", lambda: self._write_markers(decided), delay_ms=_RETRY_MS
+            )
+
+    def _write_marker(self, key: TopicPartition, decided: Transaction, *, is_commit: bool) -> None:
+        marker = build_marker(
+            producer_id=decided.producer_id,
+            producer_epoch=decided.epoch,
+            coordinator_epoch=self._home(decided.transactional_id).leader_epoch,
+            is_commit=is_commit,
+            timestamp=self._manager.machine.clock.now_ms(),
+        )
+        partition = self._manager.partition(*key)
+        partition.append(marker, AppendOrigin.COORDINATOR, transaction_version=_MARKER_VERSION)
+
+    # Time
+
+    def _watch(self, ongoing: Transaction) -> None:
+        """Abort the transaction when its time is over."""
+        now_ms = self._manager.machine.clock.now_ms()
+        left_ms = max(ongoing.started_ms + ongoing.timeout_ms - now_ms, 0)
+        name = ongoing.transactional_id
+        self._timeouts[name] = self._timers.schedule(
+            "transaction-timeout", lambda: self._time_out(name), delay_ms=left_ms
+        )
+
+    def _time_out(self, name: str) -> None:
+        self._timeouts.pop(name, None)
+        known = self.transactions.get(name)
+        if known is None or known.state is not State.ONGOING:
+            return
+        if name in self._busy:
+            self._watch(known)
+            return
+        _log.warning("transaction-timed-out topic=%s id=%r", TRANSACTIONS_TOPIC, name)
+        task = asyncio.get_running_loop().create_task(self._abort_late(name, known))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _abort_late(self, name: str, known: Transaction) -> None:
+        try:
+            with self._alone(name):
+                await self._decide(known, is_commit=False, fences=True)
+        except KafkaError as error:
+            _log.warning("abort-put-off topic=%s id=%r reason=%s", TRANSACTIONS_TOPIC, name, error)
+
+    def described(self, name: str) -> dict[str, Any]:
+        """Return what DescribeTransactions says of an id."""
+        self.check_loaded()
+        known = self.transactions.get(name)
+        if known is None:
+            raise Refusal(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return {
+            "transactionalId": name,
+            "transactionState": known.state.shown,
+            "transactionTimeoutMs": known.timeout_ms,
+            "transactionStartTimeMs": known.started_ms,
+            "producerId": known.producer_id,
+            "producerEpoch": known.epoch,
+            "topics": [
+                {"topic": topic, "partitions": numbers}
+                for topic, numbers in by_topic(known.partitions).items()
+            ],
+        }
+
+    def listed(self, filters: dict[str, Any]) -> dict[str, Any]:
+        """Return what ListTransactions says of the ids that its filters leave."""
+        self.check_loaded()
+        states = {state.shown: state for state in State}
+        wanted = {states[name] for name in filters["stateFilters"] if name in states}
+        producers = set(filters["producerIdFilters"])
+        open_since_ms = self._manager.machine.clock.now_ms() - filters["durationFilter"]
+        found = [
+            known
+            for known in self.transactions.values()
+            if (not filters["stateFilters"] or known.state in wanted)
+            and (not producers or known.producer_id in producers)
+            and (filters["durationFilter"] < 0 or 0 <= known.started_ms <= open_since_ms)
+        ]
+        return {
+            "unknownStateFilters": [n for n in filters["stateFilters"] if n not in states],
+            "transactionStates": [
+                {
+                    "transactionalId": known.transactional_id,
+                    "producerId": known.producer_id,
+                    "transactionState": known.state.shown,
+                }
+                for known in found
+            ],
+        }
+
+
+class _Alone:
+    """Keeps other requests about an id out, in the body of a ``with``."""
+
+    def __init__(self, busy: set[str], name: str) -> None:
+        self._busy = busy
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._busy.add(self._name)
+
+    def __exit__(self, *_: object) -> None:
+        self._busy.discard(self._name)
+
+
+def _is_repeat(known: Transaction, producer_id: int, epoch: int) -> bool:
+    """Return whether a producer asks again for what it has got; refuse one that is fenced.
+
+    Source: Kafka TransactionMetadata.prepareIncrementProducerEpoch.
+    """
+    if producer_id == NO_PRODUCER_ID:
+        return False
+    if (producer_id, epoch) == (known.producer_id, known.epoch):
+        return False
+    if (producer_id, epoch) == (known.previous_id, known.previous_epoch):
+        return True
+    raise Refusal(ErrorCode.PRODUCER_FENCED)

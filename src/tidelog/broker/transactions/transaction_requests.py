@@ -1,0 +1,263 @@
+"""The requests of transactional producers. Kafka: ``KafkaApis`` and ``TransactionCoordinator``."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.broker.client_request import Refusal
+from tidelog.broker.groups.committed_offsets import each_partition
+from tidelog.config.serve_config import FlushPolicy
+from tidelog.embedded.group_home import home_of_group
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import KafkaError
+from tidelog.readonly.group_positions import position_records
+from tidelog.records.builder import build_batch
+from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.segment.filenames import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from tidelog.broker.client_request import Answer, Request
+    from tidelog.broker.data.flushes import Flushes
+    from tidelog.broker.groups.committed_offsets import CommittedOffsets
+    from tidelog.broker.groups.group_coordinator import GroupCoordinator
+    from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
+    from tidelog.broker.transactions.verification import Verification
+    from tidelog.manager.log_manager import LogManager
+
+_log = logging.getLogger(__name__)
+
+_FENCED_VERSIONS: Final = {
+    "InitProducerId": 4,
+    "AddPartitionsToTxn": 2,
+    "AddOffsetsToTxn": 2,
+    "EndTxn": 2,
+}
+"""From which version on a request may be answered with PRODUCER_FENCED. Source: KIP-588."""
+_ANY_GENERATION: Final = -1
+
+
+class TransactionRequests:
+    """Answers producers. Only the event loop uses it."""
+
+    def __init__(
+        self,
+        manager: LogManager,
+        coordinator: TransactionCoordinator,
+        verification: Verification,
+        *,
+        groups: GroupCoordinator,
+        offsets: CommittedOffsets,
+        flushes: Flushes,
+    ) -> None:
+        self._manager = manager
+        self._coordinator = coordinator
+        self._verification = verification
+        self._groups = groups
+        self._offsets = offsets
+        self._flushes = flushes
+
+    def init_producer_id(self, request: Request) -> Answer:
+        """InitProducerId."""
+        return self._init_producer_id(request)
+
+    async def _init_producer_id(self, request: Request) -> dict[str, Any]:
+        values = request.values
+        name = values["transactionalId"]
+        if name is None:
+            producer_id, epoch = await self._coordinator.new_producer()
+        else:
+            known = values["producerId"], values["producerEpoch"]
+            if (known[0] < 0) != (known[1] < 0):
+                raise Refusal(ErrorCode.INVALID_REQUEST, "a producer has an id and an epoch")
+            init = self._coordinator.init_producer(name, values["transactionTimeoutMs"], *known)
+            producer_id, epoch = await _in_words_of(request, init)
+        return {"producerId": producer_id, "producerEpoch": epoch}
+
+    def add_partitions(self, request: Request) -> Answer:
+        """AddPartitionsToTxn; all partitions or none."""
+        return self._add_partitions(request)
+
+    async def _add_partitions(self, request: Request) -> dict[str, Any]:
+        values = request.values
+        known = self._manager.topics()
+        keys = [
+            TopicPartition(topic["name"], number)
+            for topic in values["topics"]
+            for number in topic["partitions"]
+        ]
+        missing = {
+            key
+            for key in keys
+            if key.topic not in known or key.partition not in known[key.topic].partitions
+        }
+        code = ErrorCode.NONE
+        if missing:
+            code = ErrorCode.OPERATION_NOT_ATTEMPTED
+        else:
+            try:
+                add = self._coordinator.add_partitions(
+                    values["transactionalId"], _producer(values), keys
+                )
+                await _in_words_of(request, add)
+            except KafkaError as error:
+                code = error.code
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return {
+            "results": [
+                {
+                    "name": topic["name"],
+                    "resultsByPartition": [
+                        {
+                            "partitionIndex": number,
+                            "partitionErrorCode": int(
+                                unknown if (topic["name"], number) in missing else code
+                            ),
+                        }
+                        for number in topic["partitions"]
+                    ],
+                }
+                for topic in values["topics"]
+            ]
+        }
+
+    def add_offsets(self, request: Request) -> Answer:
+        """AddOffsetsToTxn: the partition that holds a group becomes a part of the transaction."""
+        return self._add_offsets(request)
+
+    async def _add_offsets(self, request: Request) -> dict[str, Any]:
+        values = request.values
+        if not values["groupId"]:
+            raise Refusal(ErrorCode.INVALID_GROUP_ID)
+        home = home_of_group(self._manager, values["groupId"])
+        key = TopicPartition(home.topic, home.partition)
+        add = self._coordinator.add_partitions(values["transactionalId"], _producer(values), [key])
+        await _in_words_of(request, add)
+        return {}
+
+    def end(self, request: Request) -> Answer:
+        """EndTxn."""
+        return self._end(request)
+
+    async def _end(self, request: Request) -> dict[str, Any]:
+        values = request.values
+        end = self._coordinator.end(
+            values["transactionalId"], _producer(values), is_commit=values["committed"]
+        )
+        await _in_words_of(request, end)
+        return {}
+
+    def commit_offsets(self, request: Request) -> Answer:
+        """TxnOffsetCommit: positions that count if the transaction is committed."""
+        return self._commit_offsets(request)
+
+    async def _commit_offsets(self, request: Request) -> dict[str, Any]:
+        values = request.values
+        positions, answer = self._offsets.accepted(values["topics"])
+        group = values["groupId"]
+        try:
+            self._groups.check_loaded()
+            self._check_member(values)
+            if not positions:
+                return answer
+            home = home_of_group(self._manager, group)
+            producer_id, epoch = _producer(values)
+            guard = self._verification.guard_of(home, producer_id, epoch, 0)
+            batch = build_batch(
+                position_records(group, positions),
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=0,
+                transactional=True,
+            )
+            info = home.append(batch, AppendOrigin.COORDINATOR, verification_guard=guard)
+            if self._flushes.policy is not FlushPolicy.NONE:
+                await self._flushes.wait(home, info.last_offset + 1)
+        except KafkaError as error:
+            _log.info("positions-refused group=%s reason=%s", group, error)
+            return {"topics": each_partition(values["topics"], error.code)}
+        return answer
+
+    def _check_member(self, values: dict[str, Any]) -> None:
+        """Refuse positions of a member that is gone; older clients do not say who they are.
+
+        Source: Kafka ClassicGroup.validateOffsetCommit, KIP-447.
+        """
+        if values["generationId"] != _ANY_GENERATION or values["memberId"]:
+            self._offsets.check_member(values)
+
+    # What tools ask
+
+    def describe(self, request: Request) -> Answer:
+        """DescribeTransactions."""
+        return {
+            "transactionStates": [self._described(n) for n in request.values["transactionalIds"]]
+        }
+
+    def _described(self, name: str) -> dict[str, Any]:
+        try:
+            return self._coordinator.described(name)
+        except KafkaError as error:
+            return {"transactionalId": name, "errorCode": int(error.code)}
+
+    def list_all(self, request: Request) -> Answer:
+        """ListTransactions."""
+        return self._coordinator.listed(request.values)
+
+    def describe_producers(self, request: Request) -> Answer:
+        """DescribeProducers."""
+        return {
+            "topics": [
+                {
+                    "name": topic["name"],
+                    "partitions": [
+                        self._producers(topic["name"], number)
+                        for number in topic["partitionIndexes"]
+                    ],
+                }
+                for topic in request.values["topics"]
+            ]
+        }
+
+    def _producers(self, topic: str, number: int) -> dict[str, Any]:
+        try:
+            log = self._manager.partition(topic, number).log
+        except KafkaError as error:
+            return {
+                "partitionIndex": number,
+                "errorCode": int(error.code),
+                "errorMessage": str(error),
+            }
+        return {
+            "partitionIndex": number,
+            "activeProducers": [
+                {
+                    "producerId": one.producer_id,
+                    "producerEpoch": one.producer_epoch,
+                    "lastSequence": one.last_sequence,
+                    "lastTimestamp": one.last_timestamp,
+                    "coordinatorEpoch": one.coordinator_epoch,
+                    "currentTxnStartOffset": (
+                        -1 if one.txn_first_offset is None else one.txn_first_offset
+                    ),
+                }
+                for one in log.active_producers().values()
+            ],
+        }
+
+
+def _producer(values: dict[str, Any]) -> tuple[int, int]:
+    return values["producerId"], values["producerEpoch"]
+
+
+async def _in_words_of(request: Request, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - what the work returns
+    """Await some work; an old client that is fenced hears it in the word that it knows."""
+    try:
+        return await work
+    except Refusal as error:
+        is_old = request.version < _FENCED_VERSIONS[request.api.name]
+        if error.code is ErrorCode.PRODUCER_FENCED and is_old:
+            raise Refusal(ErrorCode.INVALID_PRODUCER_EPOCH, error.reason) from None
+        raise

@@ -1,0 +1,158 @@
+"""One transactional id: its producer, and the transaction that is open.
+
+Kafka: ``TransactionMetadata``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tidelog.codec.messages.message_reader import read_values, split_version
+from tidelog.codec.messages.message_table import KEY, messages_of
+from tidelog.codec.messages.message_writer import with_version, write_values
+from tidelog.errors import InvalidRecord
+from tidelog.records.batch import NO_PRODUCER_ID
+from tidelog.segment.filenames import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tidelog.records.builder import RecordFields
+    from tidelog.records.record import Record
+
+NO_EPOCH: Final = -1
+NO_TIME: Final = -1
+LAST_EPOCH: Final = 2**15 - 2
+"""The greatest epoch that a producer gets; the one above fences it when its id is used up."""
+_NUMBER: Final = 0
+_WRITTEN_VERSION: Final = 0
+"""The one that Kafka writes without the feature ``transaction.version``."""
+
+
+class State(IntEnum):
+    """What a transaction has come to. Source: Kafka TransactionState."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def shown(self) -> str:
+        """The name that tools show."""
+        return self.name.title().replace("_", "")
+
+
+DECIDED: Final = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+"""Markers are still to be written."""
+ENDED: Final = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    """A transactional id. Times are in ms, -1 none; ``previous_epoch`` is that before a bump.
+
+    ``previous_epoch`` is known only since the coordinator has started: it lets a producer repeat a
+    request whose answer was lost.
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    timeout_ms: int
+    state: State = State.EMPTY
+    partitions: set[TopicPartition] = field(default_factory=set)
+    updated_ms: int = NO_TIME
+    started_ms: int = NO_TIME
+    previous_id: int = NO_PRODUCER_ID
+    previous_epoch: int = NO_EPOCH
+
+
+class Stored(NamedTuple):
+    """What a record says; ``transaction`` None: the id was forgotten."""
+
+    transactional_id: str
+    transaction: Transaction | None
+
+
+def transaction_key(transactional_id: str) -> bytes:
+    """Return the key of the record of a transactional id."""
+    message = messages_of("transaction")[_NUMBER, KEY]
+    values = {"transactionalId": transactional_id}
+    return with_version(_NUMBER, b"".join(write_values(message, values)))
+
+
+def transaction_record(found: Transaction, now_ms: int) -> RecordFields:
+    """Return the record of a transactional id as it is now."""
+    partitions = None if found.state is State.EMPTY else by_topic(found.partitions)
+    values = {
+        "producerId": found.producer_id,
+        "producerEpoch": found.epoch,
+        "transactionTimeoutMs": found.timeout_ms,
+        "transactionStatus": int(found.state),
+        "transactionPartitions": partitions
+        and [{"topic": name, "partitionIds": numbers} for name, numbers in partitions.items()],
+        "transactionLastUpdateTimestampMs": found.updated_ms,
+        "transactionStartTimestampMs": found.started_ms,
+    }
+    message = messages_of("transaction")[_NUMBER, _WRITTEN_VERSION]
+    value = with_version(_WRITTEN_VERSION, b"".join(write_values(message, values)))
+    return (now_ms, transaction_key(found.transactional_id), value, ())
+
+
+def transaction_tombstone(transactional_id: str, now_ms: int) -> RecordFields:
+    """Return the record that forgets a transactional id."""
+    return (now_ms, transaction_key(transactional_id), None, ())
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the numbers of partitions by their topics, sorted."""
+    found: dict[str, list[int]] = {}
+    for key in sorted(partitions):
+        found.setdefault(key.topic, []).append(key.partition)
+    return found
+
+
+def read_transaction(record: Record) -> Stored | None:
+    """Return what a record of the topic says; None for one of a kind that is not known.
+
+    Raises InvalidRecord for one that is malformed, or of a version that is not known.
+    """
+    if record.key is None:
+        raise InvalidRecord(f"the record at offset {record.offset} has no key")
+    number, data = split_version(record.key)
+    if number != _NUMBER:
+        return None
+    key = read_values(messages_of("transaction")[_NUMBER, KEY], data)[0]["transactionalId"]
+    if record.value is None:
+        return Stored(key, None)
+    version, data = split_version(record.value)
+    message = messages_of("transaction").get((_NUMBER, version))
+    if message is None:
+        raise InvalidRecord(f"a transaction has version {version}, which is not known")
+    values: dict[str, Any] = read_values(message, data)[0]
+    try:
+        state = State(values["transactionStatus"])
+    except ValueError as error:
+        raise InvalidRecord(str(error)) from error
+    partitions = {
+        TopicPartition(topic["topic"], number)
+        for topic in values["transactionPartitions"] or ()
+        for number in topic["partitionIds"]
+    }
+    return Stored(
+        key,
+        Transaction(
+            *(key, values["producerId"], values["producerEpoch"], values["transactionTimeoutMs"]),
+            state,
+            partitions,
+            values["transactionLastUpdateTimestampMs"],
+            values["transactionStartTimestampMs"],
+        ),
+    )

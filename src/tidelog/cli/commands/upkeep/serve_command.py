@@ -1,0 +1,69 @@
+"""``tidelog serve``: the service, with a door for Kafka's clients."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from tidelog.cli.commands.upkeep.run_command import ARGUMENTS, EPILOG, keep_running
+from tidelog.cli.options import Command, argument
+from tidelog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections import ChainMap
+
+    from tidelog.broker.server import BrokerServer
+    from tidelog.config.serve_config import ServeConfig
+
+COMMAND: Final = Command(
+    "serve",
+    "run the service, and let Kafka's clients produce to it and consume from it",
+    (
+        *ARGUMENTS,
+        argument(
+            "--listen",
+            action="append",
+            metavar="HOST:PORT",
+            help="where clients connect to; repeatable; port 0: on a free one (default: listeners"
+            " of the settings, else 127.0.0.1:9092)",
+        ),
+        argument(
+            "--insecure",
+            action="store_true",
+            help="listen also where other machines can connect: every client that reaches the"
+            " port may read, write and delete everything, since there are no passwords yet",
+        ),
+    ),
+    epilog=f"{EPILOG} Those of the listeners take effect after a restart.",
+    printed_events=None,
+)
+
+
+def run(args: Namespace) -> int:
+    """Do as ``run``, and serve clients."""
+    args.serves = True
+    if args.listen:
+        args.options.append(("listeners", ",".join(args.listen)))
+    return keep_running(args, partial(_open_door, args))
+
+
+def _open_door(args: Namespace, given: ChainMap[str, str]) -> BrokerServer:
+    from tidelog.broker.server import BrokerServer
+    from tidelog.cli.serving.service_settings import serve_config
+
+    config = serve_config(given)
+    if not args.insecure:
+        _check_loopback(config)
+    return BrokerServer(config)
+
+
+def _check_loopback(config: ServeConfig) -> None:
+    from tidelog.config.serve_config import LOOPBACK
+
+    others = [f"{host}:{port}" for host, port in config.endpoints if host not in LOOPBACK]
+    if others:
+        raise InvalidArgument(
+            f"{', '.join(others)} can be reached from other machines, and every client that reaches"
+            " it may read, write and delete everything: add --insecure if that is meant"
+        )
