@@ -111,8 +111,10 @@ def messages() -> list[tuple[Api, int, str]]:
 
 def entity_of(api: Api, version: int, kind: str) -> Any:
     """Return kio's class of a message."""
-    payload = EntityType.request if kind == "request" else EntityType.response
-    module = load_payload_module(api.number, version, payload)
+    if kind == "request":
+        module = load_payload_module(api.number, version, EntityType.request)
+    else:
+        module = load_payload_module(api.number, version, EntityType.response)
     name = f"{api.name}{kind.title()}"
     return getattr(module, name)
 

@@ -1,0 +1,353 @@
+"""Clients of other makers, and a broker for them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import pytest
+from tests.machinery.brokers import served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from tests.machinery.brokers import Served
+
+PATIENCE_S = 30.0
+ALL_CODECS = ("gzip", "snappy", "lz4", "zstd")
+
+
+class Got(NamedTuple):
+    """A record that a consumer got."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Client(Protocol):
+    """What each library is asked to do."""
+
+    name: str
+    codecs: tuple[str, ...]
+
+    def produce(
+        self,
+        topic: str,
+        values: Iterable[bytes],
+        *,
+        acks: str = "all",
+        codec: str = "none",
+        idempotent: bool = False,
+        partition: int | None = None,
+    ) -> list[int]:
+        """Send records, and return the offsets that were acknowledged (-1: not known)."""
+
+    def read(self, topic: str, count: int, *, committed: bool = False) -> list[Got]:
+        """Read the first records of partition 0, without a group."""
+
+    def read_as_group(self, topic: str, group: str, count: int) -> list[Got]:
+        """Read some records as the only member of a group, and commit the positions."""
+
+    def transact(self, name: str, topic: str, batches: Iterable[tuple[bool, list[bytes]]]) -> None:
+        """Send each batch as a transaction, which is committed or aborted."""
+
+
+class Confluent:
+    """librdkafka, by its Python package."""
+
+    name = "confluent-kafka"
+    codecs = ALL_CODECS
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    def _producer(self, **settings: Any) -> Any:
+        from confluent_kafka import Producer
+
+        return Producer({"bootstrap.servers": self.bootstrap, **settings})
+
+    def produce(
+        self,
+        topic: str,
+        values: Iterable[bytes],
+        *,
+        acks: str = "all",
+        codec: str = "none",
+        idempotent: bool = False,
+        partition: int | None = None,
+    ) -> list[int]:
+        producer = self._producer(
+            **{"acks": acks, "compression.type": codec, "enable.idempotence": idempotent}
+        )
+        offsets: list[int] = []
+
+        def done(error: Any, message: Any) -> None:
+            assert error is None, error
+            offsets.append(message.offset() if acks != "0" else -1)
+
+        place = {} if partition is None else {"partition": partition}
+        for value in values:
+            producer.produce(topic, value, key=b"k", on_delivery=done, **place)
+        assert producer.flush(PATIENCE_S) == 0
+        return offsets
+
+    def _consumer(self, group: str, **settings: Any) -> Any:
+        from confluent_kafka import Consumer
+
+        return Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                **settings,
+            }
+        )
+
+    @staticmethod
+    def _polled(consumer: Any, count: int) -> list[Got]:
+        found: list[Got] = []
+        end = time.monotonic() + PATIENCE_S
+        while len(found) < count and time.monotonic() < end:
+            message = consumer.poll(0.5)
+            if message is None:
+                continue
+            assert message.error() is None, message.error()
+            found.append(Got(message.partition(), message.offset(), message.key(), message.value()))
+        return found
+
+    def read(self, topic: str, count: int, *, committed: bool = False) -> list[Got]:
+        from confluent_kafka import TopicPartition
+
+        isolation = "read_committed" if committed else "read_uncommitted"
+        consumer = self._consumer("nobody", **{"isolation.level": isolation})
+        try:
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            return self._polled(consumer, count)
+        finally:
+            consumer.close()
+
+    def read_as_group(self, topic: str, group: str, count: int) -> list[Got]:
+        consumer = self._consumer(group)
+        try:
+            consumer.subscribe([topic])
+            found = self._polled(consumer, count)
+            consumer.commit(asynchronous=False)
+            return found
+        finally:
+            consumer.close()
+
+    def transact(self, name: str, topic: str, batches: Iterable[tuple[bool, list[bytes]]]) -> None:
+        producer = self._producer(**{"transactional.id": name})
+        producer.init_transactions(PATIENCE_S)
+        for is_commit, values in batches:
+            producer.begin_transaction()
+            for value in values:
+                producer.produce(topic, value, partition=0)
+            assert producer.flush(PATIENCE_S) == 0
+            if is_commit:
+                producer.commit_transaction(PATIENCE_S)
+            else:
+                producer.abort_transaction(PATIENCE_S)
+
+
+class KafkaPython:
+    """The package ``kafka-python``."""
+
+    name = "kafka-python"
+    codecs = ("gzip", "lz4", "zstd")  # snappy by python-snappy only
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    def produce(
+        self,
+        topic: str,
+        values: Iterable[bytes],
+        *,
+        acks: str = "all",
+        codec: str = "none",
+        idempotent: bool = False,
+        partition: int | None = None,
+    ) -> list[int]:
+        from kafka import KafkaProducer
+
+        producer = KafkaProducer(
+            bootstrap_servers=self.bootstrap,
+            acks=acks if acks == "all" else int(acks),
+            compression_type=None if codec == "none" else codec,
+            enable_idempotence=idempotent,
+            linger_ms=5,
+        )
+        try:
+            sent = [producer.send(topic, value, key=b"k", partition=partition) for value in values]
+            return [one.get(PATIENCE_S).offset for one in sent]
+        finally:
+            producer.close(timeout=PATIENCE_S)
+
+    def _consumer(self, **settings: Any) -> Any:
+        from kafka import KafkaConsumer
+
+        return KafkaConsumer(
+            bootstrap_servers=self.bootstrap,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            **settings,
+        )
+
+    @staticmethod
+    def _polled(consumer: Any, count: int) -> list[Got]:
+        found: list[Got] = []
+        end = time.monotonic() + PATIENCE_S
+        while len(found) < count and time.monotonic() < end:
+            for records in consumer.poll(500, max_records=count - len(found)).values():
+                found += [Got(one.partition, one.offset, one.key, one.value) for one in records]
+        return found
+
+    def read(self, topic: str, count: int, *, committed: bool = False) -> list[Got]:
+        from kafka import TopicPartition
+
+        isolation = "read_committed" if committed else "read_uncommitted"
+        consumer = self._consumer(isolation_level=isolation)
+        try:
+            consumer.assign([TopicPartition(topic, 0)])
+            consumer.seek_to_beginning()
+            return self._polled(consumer, count)
+        finally:
+            consumer.close()
+
+    def read_as_group(self, topic: str, group: str, count: int) -> list[Got]:
+        consumer = self._consumer(group_id=group)
+        try:
+            consumer.subscribe([topic])
+            found = self._polled(consumer, count)
+            consumer.commit()
+            return found
+        finally:
+            consumer.close()
+
+    def transact(self, name: str, topic: str, batches: Iterable[tuple[bool, list[bytes]]]) -> None:
+        from kafka import KafkaProducer
+
+        producer = KafkaProducer(bootstrap_servers=self.bootstrap, transactional_id=name)
+        try:
+            producer.init_transactions()
+            for is_commit, values in batches:
+                producer.begin_transaction()
+                for one in [producer.send(topic, value, partition=0) for value in values]:
+                    one.get(PATIENCE_S)
+                (producer.commit_transaction if is_commit else producer.abort_transaction)()
+        finally:
+            producer.close(timeout=PATIENCE_S)
+
+
+class AioKafka:
+    """The package ``aiokafka``."""
+
+    name = "aiokafka"
+    codecs = ALL_CODECS
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    def produce(
+        self,
+        topic: str,
+        values: Iterable[bytes],
+        *,
+        acks: str = "all",
+        codec: str = "none",
+        idempotent: bool = False,
+        partition: int | None = None,
+    ) -> list[int]:
+        from aiokafka import AIOKafkaProducer
+
+        async def run() -> list[int]:
+            async with AIOKafkaProducer(
+                bootstrap_servers=self.bootstrap,
+                acks=acks if acks == "all" else int(acks),
+                compression_type=None if codec == "none" else codec,
+                enable_idempotence=idempotent,
+            ) as producer:
+                sent = [
+                    await producer.send(topic, value, key=b"k", partition=partition)
+                    for value in values
+                ]
+                found = [await one for one in sent]
+                return [-1 if one is None else one.offset for one in found]
+
+        return asyncio.run(run())
+
+    def _polled(self, count: int, *topics: str, assigned: bool, **settings: Any) -> list[Got]:
+        from aiokafka import AIOKafkaConsumer, TopicPartition
+
+        async def run() -> list[Got]:
+            consumer = AIOKafkaConsumer(
+                *(() if assigned else topics),
+                bootstrap_servers=self.bootstrap,
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+                **settings,
+            )
+            async with consumer:
+                if assigned:
+                    consumer.assign([TopicPartition(topic, 0) for topic in topics])
+                    await consumer.seek_to_beginning()
+                found: list[Got] = []
+                end = time.monotonic() + PATIENCE_S
+                while len(found) < count and time.monotonic() < end:
+                    batches = await consumer.getmany(timeout_ms=500, max_records=count - len(found))
+                    for records in batches.values():
+                        found += [
+                            Got(one.partition, one.offset, one.key, one.value) for one in records
+                        ]
+                if not assigned:
+                    await consumer.commit()
+                return found
+
+        return asyncio.run(run())
+
+    def read(self, topic: str, count: int, *, committed: bool = False) -> list[Got]:
+        isolation = "read_committed" if committed else "read_uncommitted"
+        return self._polled(count, topic, assigned=True, isolation_level=isolation)
+
+    def read_as_group(self, topic: str, group: str, count: int) -> list[Got]:
+        return self._polled(count, topic, assigned=False, group_id=group)
+
+    def transact(self, name: str, topic: str, batches: Iterable[tuple[bool, list[bytes]]]) -> None:
+        from aiokafka import AIOKafkaProducer
+
+        async def run() -> None:
+            async with AIOKafkaProducer(
+                bootstrap_servers=self.bootstrap, transactional_id=name
+            ) as producer:
+                for is_commit, values in batches:
+                    await producer.begin_transaction()
+                    for value in values:
+                        await producer.send_and_wait(topic, value, partition=0)
+                    await (
+                        producer.commit_transaction() if is_commit else producer.abort_transaction()
+                    )
+
+        asyncio.run(run())
+
+
+KINDS = (Confluent, KafkaPython, AioKafka)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Served]:
+    """A broker over an empty directory."""
+    with served(tmp_path / "data") as found:
+        yield found
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
+def client(request: pytest.FixtureRequest, broker: Served) -> Client:
+    """A client of that broker, of each library."""
+    found: Client = request.param(broker.bootstrap)
+    return found

@@ -1,0 +1,41 @@
+"""A broker in this process, on a free port."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import tidelog
+from tidelog.broker.server import BrokerServer
+from tidelog.config.serve_config import ServeConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from os import PathLike
+
+    from tidelog.embedded.logs import Logs
+
+
+class Served(NamedTuple):
+    """A broker that runs: where clients find it, and the logs that it serves."""
+
+    bootstrap: str
+    logs: Logs
+
+
+@contextmanager
+def served(path: str | PathLike[str], **settings: object) -> Iterator[Served]:
+    """Serve a data directory in the body of a ``with``; settings with underscores for dots."""
+    listening = {"listeners": "PLAINTEXT://127.0.0.1:0"}
+    given = listening | {name.replace("_", "."): str(value) for name, value in settings.items()}
+    server = BrokerServer(ServeConfig.parse(given))
+    try:
+        with tidelog.open(path) as logs:
+            server.start(logs)
+            try:
+                host, port = server.addresses[0]
+                yield Served(f"{host}:{port}", logs)
+            finally:
+                server.close()
+    finally:
+        server.close()
