@@ -42,7 +42,9 @@ def shown_settings(manager: LogManager, name: str) -> list[dict[str, Any]]:
         if known.name in topic.config:
             source = _TOPIC
         elif known.name in inherited:
-            source = _SOURCES[inherited[known.name].source]
+            given = inherited[known.name]
+            is_usual = given.value == known.kind.format(known.default)
+            source = _DEFAULT if is_usual else _SOURCES[given.source]
         elif known.name in manager.config.given:
             source = _STATIC
         shown = _shown(known, getattr(config, known.field), source)

@@ -1,0 +1,147 @@
+"""Kafka's own clients and tools, unmodified, at a broker of ours."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.compat.conftest import Kafka
+from tests.machinery.brokers import served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.compat.conftest import Java
+    from tests.machinery.brokers import Served
+
+    from tidelog.embedded.logs import Logs
+
+pytestmark = [pytest.mark.compat, pytest.mark.slow]
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+TOOLS = "org.apache.kafka.tools"
+
+
+class Clients(Kafka):
+    """Kafka's clients, of a broker that was started already; ``tool`` runs a command of Kafka's."""
+
+    def tool(self, name: str, *words: str) -> str:
+        """Run a tool; return what it printed."""
+        address = f"127.0.0.1:{self.port}"
+        return self.java.run(name, "--bootstrap-server", address, *words)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Served]:
+    """A broker over an empty directory."""
+    with served(tmp_path / "data") as found:
+        yield found
+
+
+@pytest.fixture
+def clients(java: Java, broker: Served, tmp_path: Path) -> Clients:
+    """Kafka's clients."""
+    return Clients(java, tmp_path / "data", tmp_path, int(broker.bootstrap.partition(":")[2]))
+
+
+def values(logs: Logs, topic: str) -> list[tuple[int, int, bytes | None, bytes | None]]:
+    """Return offset, time, key and value of the records that readers of committed ones see."""
+    found = logs.read(topic, isolation="read_committed")
+    return [(one.offset, one.timestamp, one.key, one.value) for one in found]
+
+
+def test_every_codec_goes_in_and_out(broker: Served, clients: Clients) -> None:
+    """By an idempotent producer, as Java's is unless it is asked not to be."""
+    clients.ask("create t", *(f"produce t {codec} 300" for codec in CODECS))
+
+    got = clients.consume("t")
+
+    assert len(got) == 300 * len(CODECS)
+    assert [one[:4] for one in got] == values(broker.logs, "t")
+    assert len(broker.logs.partition("t", 0).log.active_producers()) == len(CODECS)
+
+
+def test_committed_transactions_are_read_and_no_others(broker: Served, clients: Clients) -> None:
+    """Seven, each third one aborted, and one that is left open."""
+    clients.ask("create tx", "transact tx 7")
+
+    committed = clients.consume("tx", "read_committed")
+    everything = clients.consume("tx")
+
+    assert [one[2] for one in committed] == [b"java-%d" % number for number in range(200)]
+    assert [one[:4] for one in committed] == values(broker.logs, "tx")
+    assert everything[-1][2] == b"open-0"
+    assert set(committed) < set(everything)
+    listed = clients.tool(f"{TOOLS}.TransactionsCommand", "list")
+    assert "tx" in listed
+    assert "Ongoing" in listed
+
+
+def test_topics_and_settings_are_changed(broker: Served, clients: Clients) -> None:
+    """Created, described, altered, read back by the owner; records deleted."""
+    clients.ask("create t retention.ms=5000 3", "alter t segment.ms=777777", "produce t none 90 3")
+    settings = clients.ask("settings t").splitlines()
+    clients.ask("alter t retention.ms", "delete-records t 7")
+
+    described = clients.tool(f"{TOOLS}.TopicCommand", "--describe", "--topic", "t")
+
+    assert sorted(settings) == ["end", "retention.ms=5000", "segment.ms=777777"]
+    assert broker.logs.topic("t").config == {"segment.ms": "777777"}
+    assert broker.logs.partition("t", 0).log.log_start_offset == 7
+    assert "PartitionCount: 3" in described
+    assert described.count("Leader: 1") == 3
+    assert "segment.ms=777777" in described
+    assert "cleanup.policy" not in described
+
+
+def test_a_group_is_consumed_described_reset_and_deleted(broker: Served, clients: Clients) -> None:
+    """By the tools that operators use."""
+    clients.ask("create t", "produce t none 100")
+    group = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
+    console = f"{TOOLS}.consumer.ConsoleConsumer"
+    keys_only = ("print.key=true", "print.value=false")
+    reading = (
+        *("--topic", "t", "--group", "g", "--from-beginning", "--timeout-ms", "20000"),
+        *(word for one in keys_only for word in ("--formatter-property", one)),
+    )
+
+    first = clients.tool(console, *reading, "--max-messages", "60")
+    described = clients.tool(group, "--describe", "--group", "g")
+    listed = clients.tool(group, "--list", "--state")
+    with broker.logs.reader("t", group="g") as reader:
+        rest = [record.key for _, record in zip(range(40), reader, strict=False)]
+        reader.commit()
+    reset = ("--reset-offsets", "--to-offset", "90", "--topic", "t", "--execute")
+    clients.tool(group, "--group", "g", *reset)
+    again = clients.tool(console, *reading, "--max-messages", "10")
+    clients.tool(group, "--delete", "--group", "g")
+
+    assert first.split() == keys(range(60))
+    assert described.split("g ", 1)[1].split()[:5] == ["t", "0", "60", "100", "40"]
+    assert "Empty" in listed
+    assert rest == [key.encode() for key in keys(range(60, 100))]
+    assert again.split() == keys(range(90, 100))
+    assert broker.logs.groups.committed("g") == {}
+
+
+def keys(numbers: range) -> list[str]:
+    """Return the keys that ``produce`` gives to records."""
+    return [f"java-{number}" for number in numbers]
+
+
+def test_tools_show_the_cluster(broker: Served, clients: Clients) -> None:
+    """Its id, what it offers, where logs lie, and the ends of a log."""
+    clients.ask("create t", "produce t none 10")
+
+    offered = clients.tool(f"{TOOLS}.BrokerApiVersionsCommand")
+    placed = clients.tool(f"{TOOLS}.LogDirsCommand", "--describe")
+    ends = clients.tool(f"{TOOLS}.GetOffsetShell", "--topic", "t")
+
+    assert "Produce(0): 0 to 11" in offered
+    assert "Fetch(1): 4 to 17" in offered
+    (directory,) = json.loads(placed.splitlines()[-1])["brokers"][0]["logDirs"]
+    assert directory["logDir"] == broker.logs.manager.live_dirs[0]
+    assert "t-0" in {one["partition"] for one in directory["partitions"]}
+    assert "t:0:10" in ends
