@@ -137,6 +137,10 @@ def _listen(endpoints: list[Endpoint]) -> list[socket.socket]:
             except OSError as error:
                 error.filename = f"{host}:{port}"
                 raise
+            # Connections inherit it. Without it the second of two responses waits for the client's
+            # delayed acknowledgement of the first, 40 ms; asyncio sets it only where the protocol
+            # of the socket is named, which here it is not.
+            server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             found.append(server)
     except BaseException:
         for one in found:
