@@ -50,6 +50,7 @@ class Connection(asyncio.BufferedProtocol):
         self._room = room
         self._advertised = advertised
         self._transport: Any = None
+        self._loop = asyncio.get_running_loop()
         self._peer = Peer("", Address("", 0))
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._start = self._filled = 0
@@ -70,7 +71,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - asyncio's or uvloop's
         """Begin; as asyncio requires."""
         self._transport = transport
-        self.last_used = asyncio.get_running_loop().time()
+        self.last_used = self._loop.time()
         remote, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         is_ip = isinstance(local, tuple)
         own = Address(local[0], local[1]) if is_ip else Address("localhost", 0)
@@ -119,6 +120,7 @@ class Connection(asyncio.BufferedProtocol):
         self._take_requests()
 
     def _take_requests(self) -> None:
+        self.last_used = self._loop.time()
         try:
             while not self._is_held and self._transport is not None:
                 frame = self._next_frame()
@@ -132,6 +134,7 @@ class Connection(asyncio.BufferedProtocol):
         except Exception:  # noqa: BLE001 - a fault met by one client must not stop the others
             _log.exception("connection-closed host=%s", self._peer.host)
             self.close()
+        self._pump()
         self._read_or_pause()
 
     def _next_frame(self) -> memoryview | None:
@@ -208,15 +211,13 @@ class Connection(asyncio.BufferedProtocol):
             (self._transport.resume_reading if wants else self._transport.pause_reading)()
 
     def _take(self, frame: memoryview) -> None:
-        loop = asyncio.get_running_loop()
-        self.last_used = loop.time()
         answer = self._dispatcher.handle(frame, self._peer)
         if isinstance(answer, Pending):
             slot = _Slot(holds_others=answer.holds_others)
             self._slots.append(slot)
             self._detach_buffer()
             self._is_held = answer.holds_others or len(self._slots) >= _MOST_PENDING
-            task = loop.create_task(self._finish(slot, answer.parts))
+            task = self._loop.create_task(self._finish(slot, answer.parts))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             return
@@ -226,7 +227,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._slots:
             self._slots.append(_Slot(parts=answer, is_done=True))
         else:
-            self._send(answer)
+            self._add(answer)
 
     async def _finish(self, slot: _Slot, parts: Coroutine[Any, Any, list[Any] | None]) -> None:
         try:
@@ -242,7 +243,8 @@ class Connection(asyncio.BufferedProtocol):
         while self._slots and self._slots[0].is_done:
             done = self._slots.popleft()
             if done.parts is not None:
-                self._send(done.parts)
+                self._add(done.parts)
+        self._pump()
         holds = any(one.holds_others for one in self._slots)
         if self._is_held and not holds and len(self._slots) < _MOST_PENDING:
             self._is_held = False
@@ -250,7 +252,8 @@ class Connection(asyncio.BufferedProtocol):
 
     # Responses
 
-    def _send(self, parts: list[Any]) -> None:
+    def _add(self, parts: list[Any]) -> None:
+        """Add a response to what is to be sent; all that come together take one call."""
         small: list[bytes] = [size_of_frame(parts)]
         for part in parts:
             if not isinstance(part, FileSlice):
@@ -263,7 +266,6 @@ class Connection(asyncio.BufferedProtocol):
                 small = []
         if small:
             self._out.append(b"".join(small))
-        self._pump()
 
     def _pump(self) -> None:
         """Send as much as the socket takes; the rest follows when it takes more."""
@@ -272,8 +274,7 @@ class Connection(asyncio.BufferedProtocol):
             while out and not self._is_blocked:
                 part = out[0]
                 if not isinstance(part, FileSlice):
-                    out.popleft()
-                    self._transport.write(part)
+                    self._transport.write(self._next_bytes())
                 elif self._send_file(part):
                     out.popleft()
                     part.close()
@@ -281,6 +282,18 @@ class Connection(asyncio.BufferedProtocol):
             # The client waits for as many bytes as the response has said: there is no way back.
             _log.warning("connection-closed host=%s reason=%s", self._peer.host, error)
             self.close()
+
+    def _next_bytes(self) -> bytes:
+        """Return what is to be sent up to the next slice."""
+        out = self._out
+        first = out.popleft()
+        assert not isinstance(first, FileSlice)
+        if not out or isinstance(out[0], FileSlice):
+            return first
+        found = [first]
+        while out and not isinstance(out[0], FileSlice):
+            found.append(out.popleft())  # type: ignore[arg-type]  # it was looked at
+        return b"".join(found)
 
     def _send_file(self, part: FileSlice) -> bool:
         """Send of a slice what the socket takes; return whether that was all of it."""
