@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tidelog.errors import KafkaError
+from tidelog.errors import KafkaError, TidelogError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -51,6 +51,10 @@ Answer: TypeAlias = "dict[str, Any] | Later | Coroutine[Any, Any, dict[str, Any]
 """The fields of a response; None: the client expects none."""
 
 Handler: TypeAlias = "Callable[[Request], Answer]"
+
+
+class Disconnect(TidelogError):
+    """The connection has to be closed: there is no answer that the client could read."""
 
 
 class Refusal(KafkaError):

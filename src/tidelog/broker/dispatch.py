@@ -9,10 +9,10 @@ import inspect
 import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tidelog.broker.client_request import Later, Request
+from tidelog.broker.client_request import Disconnect, Later, Request
 from tidelog.codec.protocol.apis import API_VERSIONS, apis, read_request_header
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import InvalidRecord, KafkaError
+from tidelog.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -46,18 +46,18 @@ class Dispatcher:
     def handle(self, data: Bytes, peer: Peer) -> list[Any] | Pending | None:
         """Return the parts of the response, without its size; None: there is no response.
 
-        A part is bytes or a slice of a file. Raises InvalidRecord for what is not an offered
-        request; then nothing that follows on the connection can be read.
+        A part is bytes or a slice of a file. Raises Disconnect for what is not an offered
+        request, and InvalidRecord for a malformed one: nothing that follows can be read then.
         """
         header = read_request_header(data)
         api, version = header.api, header.version
         handler = self._handlers.get(header.number)
         if api is None or handler is None:
-            raise InvalidRecord(f"request {header.number} is not offered")
+            raise Disconnect(f"request {header.number} is not offered")
         if not api.is_offered(version):
             if header.number == API_VERSIONS:
                 return self._unknown_version(api, header)
-            raise InvalidRecord(f"version {version} of {api.name} is not offered")
+            raise Disconnect(f"version {version} of {api.name} is not offered")
         values = api.read_request(version, data, header.body)
         request = Request(api, version, values, header.client_id or "", peer)
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.broker.client_request import Later, Refusal
+from tidelog.broker.client_request import Disconnect, Later, Refusal
 from tidelog.codec.compression import Codec
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
@@ -41,7 +41,7 @@ class Produce:
     def handle(self, request: Request) -> Answer:
         """Append the batches of all partitions; each succeeds or fails by itself."""
         if request.version < FIRST_SERVED_VERSION:
-            raise InvalidRecord(f"version {request.version} of Produce is not served")
+            raise Disconnect(f"version {request.version} of Produce is not served")
         values = request.values
         acks = values["acks"]
         appended: list[tuple[Partition, int, dict[str, Any]]] = []
@@ -114,7 +114,7 @@ def _check_all_taken(responses: list[dict[str, Any]]) -> None:
         for one in topic["partitionResponses"]:
             if one.get("errorCode", 0):
                 reason = one.get("errorMessage") or "see the service's log"
-                raise InvalidRecord(f"{topic['name']}-{one['index']} took no records: {reason}")
+                raise Disconnect(f"{topic['name']}-{one['index']} took no records: {reason}")
 
 
 def _check(request: Request, topic: str, records: Bytes | None) -> None:

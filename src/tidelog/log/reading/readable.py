@@ -283,8 +283,13 @@ class ReadableLog(OfOneProcess):
         end = self.high_watermark
 
         def read(offset: int) -> FetchData:
-            ended = self.collect_aborted_transactions(offset, end)
-            aborted = [AbortedTransaction(txn.producer_id, txn.first_offset) for txn in ended]
+            # Without those whose marker lies before: it would not be met, and what their producers
+            # have written since would be left out, too.
+            aborted = [
+                AbortedTransaction(txn.producer_id, txn.first_offset)
+                for txn in self.collect_aborted_transactions(offset, end)
+                if txn.last_offset >= offset
+            ]
             return replace(self.read(offset), aborted=(*aborted, *left_out))
 
         for columns in iterate(read, start_offset):

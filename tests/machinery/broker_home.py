@@ -1,0 +1,120 @@
+"""A broker without sockets, over a disk in memory, and requests to it by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import tidelog
+from tidelog.broker.broker import Broker
+from tidelog.broker.client_request import Address, Peer
+from tidelog.broker.dispatch import Pending
+from tidelog.codec.protocol.apis import api_named, read_response_header
+from tidelog.config.serve_config import ServeConfig
+from tidelog.records.builder import build_batch
+from tidelog.records.file_records import FileSlice
+from tidelog.testing import CrashFileSystem, ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Self
+
+PEER = Peer("127.0.0.1", Address("127.0.0.1", 9092))
+DATA = "/data"
+
+
+class BrokerHome:
+    """A broker that is up inside ``async with``; ``ask`` sends a request and awaits its answer."""
+
+    def __init__(
+        self,
+        files: CrashFileSystem | None = None,
+        clock: ManualClock | None = None,
+        **settings: object,
+    ) -> None:
+        given = {name.replace("_", "."): str(value) for name, value in settings.items()}
+        self.files = files or CrashFileSystem()
+        self.clock = clock or ManualClock()
+        self.config = ServeConfig.parse(given)
+        self.files.mend()
+        self.logs = tidelog.open(DATA, files=self.files, clock=self.clock)
+        self._is_cut_off = False
+
+    async def __aenter__(self) -> Self:
+        self.broker = Broker(self.logs, self.config)
+        await self.broker.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.broker.close()
+        if self._is_cut_off:
+            self.logs.manager.abandon()
+        else:
+            self.logs.close()
+
+    def cut_power(self) -> None:
+        """End the process with a power cut that keeps only what was synced."""
+        self._is_cut_off = True
+        self.files.power_cut("none")
+
+    def send(self, name: str, version: int, client_id: str = "test", **values: Any) -> Any:
+        """Send a request; return what the dispatcher does."""
+        api = api_named(name)
+        parts = [api.request_header(version, 7, client_id), *api.write_request(version, values)]
+        return self.broker.dispatcher.handle(memoryview(bytearray(b"".join(parts))), PEER)
+
+    async def ask(self, name: str, version: int, client_id: str = "test", **values: Any) -> Any:
+        """Return the fields of the response; None: there is none."""
+        found = self.send(name, version, client_id, **values)
+        if isinstance(found, Pending):
+            found = await found.parts
+        return None if found is None else read(name, version, found)
+
+    def asking(self, name: str, version: int, **values: Any) -> asyncio.Task[Any]:
+        """Begin to ask; the answer comes later."""
+        return asyncio.get_running_loop().create_task(self.ask(name, version, **values))
+
+    async def produce(
+        self, topic: str, *values: bytes, partition: int = 0, acks: int = -1, **batch: Any
+    ) -> Any:
+        """Send records as one batch; return what the response says of the partition."""
+        records = build_batch([(1, None, value, ()) for value in values], **batch)
+        data = [{"name": topic, "partitionData": [{"index": partition, "records": records}]}]
+        answer = await self.ask("Produce", 9, acks=acks, timeoutMs=1000, topicData=data)
+        return answer and answer["responses"][0]["partitionResponses"][0]
+
+    async def fetch(
+        self, topic: str, offset: int = 0, *, wait_ms: int = 0, isolation: int = 0, **how: Any
+    ) -> Any:
+        """Fetch from partition 0; return what the response says of it."""
+        given = {
+            "partition": 0,
+            "fetchOffset": offset,
+            "partitionMaxBytes": how.pop("partitionMaxBytes", 1 << 20),
+        }
+        answer = await self.ask(
+            "Fetch",
+            12,
+            maxWaitMs=wait_ms,
+            isolationLevel=isolation,
+            topics=[{"topic": topic, "partitions": [given]}],
+            **({"minBytes": 1} | how),
+        )
+        return answer["responses"][0]["partitions"][0]
+
+
+def read(name: str, version: int, parts: list[Any]) -> dict[str, Any]:
+    """Return the fields of a response from its parts."""
+    data = b"".join(part.read() if isinstance(part, FileSlice) else part for part in parts)
+    for part in parts:
+        if isinstance(part, FileSlice):
+            part.close()
+    api = api_named(name)
+    number, at = read_response_header(api, version, data)
+    assert number == 7
+    return api.read_response(version, data, at)
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    """Run what a test does on an event loop."""
+    asyncio.run(scenario)

@@ -1,0 +1,432 @@
+"""Groups of clients: members come, go, hang and die; nobody reads what another reads."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidelog.broker.client_request import Refusal
+from tidelog.broker.groups.classic_group import ClassicGroup, GroupState
+from tidelog.broker.groups.group_member import GroupMember, Protocol
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import KafkaStorageError
+from tidelog.testing import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from tests.conftest import Enumerated
+
+SESSION_MS, REBALANCE_MS = 10_000, 30_000
+RANGE = (Protocol("range", b"about me"),)
+PARTITIONS = 12
+
+
+class Home:
+    """A group, the time, and what was written down of it."""
+
+    def __init__(self, initial_delay_ms: int = 0) -> None:
+        self.clock = ManualClock()
+        self.written: list[tuple[int, tuple[str, ...]]] = []
+        self.fails = False
+        timers = self.clock.scheduler()
+        self.group = ClassicGroup("g", timers, initial_delay_ms, self._write)
+
+    def _write(self, group: ClassicGroup) -> None:
+        if self.fails:
+            raise KafkaStorageError("the disk failed")
+        self.written.append((group.generation, tuple(group.members)))
+
+    def member(
+        self, name: str, protocols: tuple[Protocol, ...] = RANGE, instance: str | None = None
+    ) -> GroupMember:
+        """Return a member that has not joined."""
+        return GroupMember(
+            name, instance, "client", "/127.0.0.1", SESSION_MS, REBALANCE_MS, protocols
+        )
+
+    def join(self, name: str, **how: Any) -> asyncio.Future[dict[str, Any]]:
+        """Let a new member join."""
+        return self.group.add(self.member(name, **how), "consumer")
+
+    def rejoin(self, name: str) -> Any:
+        """Let a member join again, with what it said before."""
+        member = self.group.members[name]
+        return self.group.rejoin(member, member.protocols, (SESSION_MS, REBALANCE_MS))
+
+    def sync(self, name: str, **assigned: bytes) -> Any:
+        """Let a member sync; the leader brings assignments."""
+        return self.group.sync(self.group.members[name], assigned)
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    """Run what a test does on an event loop."""
+    asyncio.run(scenario)
+
+
+def code_of(answer: Any) -> ErrorCode:
+    """Return the code of an answer that has come."""
+    found = answer.result() if isinstance(answer, asyncio.Future) else answer
+    return ErrorCode(found.get("errorCode", 0))
+
+
+async def stable(home: Home, *names: str) -> None:
+    """Bring a group of these members into its stable state."""
+    joins = [home.join(names[0])]
+    for name in names[1:]:
+        joins.append(home.join(name))
+        for old in home.group.members:
+            if home.group.members[old].joining is None:
+                home.rejoin(old)
+    assert all(one.done() for one in joins)
+    for name in names:
+        home.sync(name, **{one: one.encode() for one in names})
+    assert home.group.state is GroupState.STABLE
+
+
+def test_one_member_leads_a_group_of_its_own() -> None:
+    """It gets its own metadata, assigns, and the group is written down before it is stable."""
+
+    async def scenario() -> None:
+        home = Home()
+        joined = home.join("a").result()
+        assert (joined["generationId"], joined["leader"], joined["memberId"]) == (1, "a", "a")
+        assert [one["metadata"] for one in joined["members"]] == [b"about me"]
+        synced = home.sync("a", a=b"all")
+        assert synced.result()["assignment"] == b"all"
+        assert home.written == [(1, ("a",))]
+
+    run(scenario())
+
+
+def test_a_second_member_makes_the_first_join_again() -> None:
+    """Both get the next generation, and only the leader the list of members."""
+
+    async def scenario() -> None:
+        home = Home()
+        await stable(home, "a")
+        second = home.join("b")
+        assert home.group.state is GroupState.PREPARING
+        assert not second.done()
+        first = home.rejoin("a")
+        assert (first.result()["generationId"], second.result()["generationId"]) == (2, 2)
+        assert len(first.result()["members"]) == 2
+        assert "members" not in second.result()
+        waits = home.sync("b")
+        assert not waits.done()
+        home.sync("a", a=b"1", b=b"2")
+        assert waits.result()["assignment"] == b"2"
+
+    run(scenario())
+
+
+def pass_time(home: Home, ms: int, *alive: str) -> None:
+    """Let time pass while some members send heartbeats."""
+    for _ in range(ms // 1000):
+        home.clock.advance(1000)
+        for name in alive:
+            if name in home.group.members:
+                home.group.alive(home.group.members[name])
+
+
+def test_who_does_not_join_in_time_is_removed() -> None:
+    """Though it sends heartbeats; the others continue without it."""
+
+    async def scenario() -> None:
+        home = Home()
+        await stable(home, "a")
+        joined = home.join("b")
+        pass_time(home, REBALANCE_MS - 1000, "a")
+        assert not joined.done()
+        pass_time(home, 1000, "a")
+        assert joined.result()["leader"] == "b"
+        assert list(home.group.members) == ["b"]
+
+    run(scenario())
+
+
+def test_a_session_that_ends_removes_a_member() -> None:
+    """One that sends heartbeats stays."""
+
+    async def scenario() -> None:
+        home = Home()
+        await stable(home, "a", "b")
+        for _ in range(3):
+            home.clock.advance(SESSION_MS // 2)
+            home.group.alive(home.group.members["a"])
+        assert list(home.group.members) == ["a"]
+        assert home.group.state is GroupState.PREPARING
+
+    run(scenario())
+
+
+def test_the_last_member_leaves_an_empty_group_behind() -> None:
+    """It is written down, and takes new members."""
+
+    async def scenario() -> None:
+        home = Home()
+        await stable(home, "a")
+        home.group.remove(home.group.members["a"])
+        assert home.group.state is GroupState.EMPTY
+        assert home.written[-1] == (2, ())
+        assert home.join("b").result()["generationId"] == 3
+
+    run(scenario())
+
+
+def test_a_new_group_waits_for_more_members() -> None:
+    """As long as it is set to."""
+
+    async def scenario() -> None:
+        home = Home(initial_delay_ms=3000)
+        first = home.join("a")
+        second = home.join("b")
+        assert not first.done()
+        home.clock.advance(3000)
+        assert first.result()["generationId"] == second.result()["generationId"] == 1
+
+    run(scenario())
+
+
+def test_an_id_that_was_given_out_is_waited_for() -> None:
+    """A rebalance ends when it joins, or when its time is over."""
+
+    async def scenario() -> None:
+        home = Home()
+        await stable(home, "a")
+        home.group.give_out_id("b", SESSION_MS)
+        again = home.rejoin("a")
+        assert not again.done()
+        home.clock.advance(SESSION_MS)
+        assert again.result()["generationId"] == 2
+        assert not home.group.take_id("b")
+
+    run(scenario())
+
+
+def test_who_does_not_sync_in_time_is_removed() -> None:
+    """A leader that dies while it assigns does not hold the others up for ever."""
+
+    async def scenario() -> None:
+        home = Home()
+        await stable(home, "a", "b")
+        home.rejoin("a")
+        joined = home.rejoin("b")
+        assert joined.result()["leader"] == "a"
+        waits = home.sync("b")
+        pass_time(home, REBALANCE_MS, "a")
+        assert code_of(waits) is ErrorCode.REBALANCE_IN_PROGRESS
+        assert home.rejoin("b").result()["leader"] == "b"
+
+    run(scenario())
+
+
+def test_a_group_that_cannot_be_written_down_is_not_stable() -> None:
+    """Its members are refused, and join again."""
+
+    async def scenario() -> None:
+        home = Home()
+        home.join("a")
+        home.fails = True
+        assert code_of(home.sync("a", a=b"1")) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert home.group.state is GroupState.PREPARING
+        home.fails = False
+        assert home.rejoin("a").result()["generationId"] == 2
+
+    run(scenario())
+
+
+def test_members_agree_on_a_protocol() -> None:
+    """The one that most prefer, of those that all support; a stranger to all is refused."""
+
+    async def scenario() -> None:
+        home = Home()
+        both = (Protocol("sticky", b""), Protocol("range", b""))
+        home.join("a", protocols=both)
+        second = home.join("b", protocols=(Protocol("range", b""),))
+        home.rejoin("a")
+        assert second.result()["protocolName"] == "range"
+        assert not home.group.supports("consumer", (Protocol("other", b""),))
+        assert not home.group.supports("connect", both)
+
+    run(scenario())
+
+
+def test_a_static_member_takes_its_place_again_without_a_rebalance() -> None:
+    """The id before is fenced, and the assignment stays."""
+
+    async def scenario() -> None:
+        home = Home()
+        home.join("a", instance="one")
+        home.sync("a", a=b"mine")
+        new = home.member("a2", instance="one")
+        answer = home.group.replace_static(home.group.members["a"], new, can_skip=True)
+        assert isinstance(answer, dict)
+        assert (answer["generationId"], answer["skipAssignment"]) == (1, True)
+        assert home.sync("a2")["assignment"] == b"mine"
+        with pytest.raises(Refusal) as refused:
+            home.group.checked_member("a", "one")
+        assert refused.value.code is ErrorCode.FENCED_INSTANCE_ID
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("name", "generation", "code"),
+    [
+        ("x", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("a", 2, ErrorCode.ILLEGAL_GENERATION),
+        ("a", 0, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_a_request_of_another_is_refused(name: str, generation: int, code: ErrorCode) -> None:
+    """A member that is not one, or that has missed a rebalance."""
+
+    async def scenario() -> None:
+        home = Home()
+        await stable(home, "a")
+        with pytest.raises(Refusal) as refused:
+            home.group.checked_member(name, None, generation)
+        assert refused.value.code is code
+
+    run(scenario())
+
+
+class Simulated:
+    """A member as a client of Kafka's behaves, which may hang and die at any step."""
+
+    def __init__(self, home: Home, name: str) -> None:
+        self.home = home
+        self.name = name
+        self.waits: Any = None
+        self.does = "join"
+        self.generation = -1
+        self.assigned: frozenset[int] = frozenset()
+
+    def step(self) -> None:
+        """Do the next thing that it can do."""
+        if isinstance(self.waits, asyncio.Future) and not self.waits.done():
+            return
+        answer, self.waits = self.waits, None
+        if isinstance(answer, asyncio.Future):
+            answer = answer.result()
+        try:
+            self._go_on(answer)
+        except Refusal as error:
+            self._refused(error.code)
+
+    def _go_on(self, answer: dict[str, Any] | None) -> None:
+        group = self.home.group
+        code = ErrorCode.NONE if answer is None else ErrorCode(answer.get("errorCode", 0))
+        if code is not ErrorCode.NONE:
+            self._refused(code)
+        elif answer is not None and self.does == "join":
+            self.generation = answer["generationId"]
+            self.does = "sync"
+            names = sorted(one["memberId"] for one in answer.get("members", ()))
+            shares = {
+                name: bytes(range(at, PARTITIONS, len(names))) for at, name in enumerate(names)
+            }
+            member = group.checked_member(self.name, None, self.generation)
+            self.waits = group.sync(member, shares)
+        elif answer is not None and self.does == "sync":
+            self.does = "read"
+            self.assigned = frozenset(answer["assignment"])
+        elif self.does == "read":
+            member = group.checked_member(self.name, None, self.generation)
+            group.alive(member)
+            if group.state is GroupState.PREPARING:
+                self._refused(ErrorCode.REBALANCE_IN_PROGRESS)
+        elif self.does == "join":
+            self.assigned = frozenset()
+            if self.name in group.members:
+                self.waits = self.home.rejoin(self.name)
+            else:
+                self.waits = self.home.join(self.name)
+
+    def _refused(self, code: ErrorCode) -> None:
+        assert code in {
+            ErrorCode.REBALANCE_IN_PROGRESS,
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.ILLEGAL_GENERATION,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        }
+        self.does, self.assigned, self.generation = "join", frozenset(), -1
+
+
+class Crowd:
+    """Members that come and go at random."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.home = Home(initial_delay_ms=self.rng.choice((0, 3000)))
+        self.alive: list[Simulated] = []
+        self.dead: list[Simulated] = []
+
+    def act(self, number: int) -> None:
+        """Let one thing happen."""
+        rng, home = self.rng, self.home
+        home.fails = rng.random() < 0.05
+        act = rng.random()
+        if act < 0.04 and len(self.alive) < 5:
+            self.alive.append(Simulated(home, f"m{number}"))
+        elif act < 0.06 and self.alive:  # it dies, and its session ends some time
+            self.dead.append(self._taken())
+        elif act < 0.08 and self.alive:
+            gone = self._taken()
+            if gone.name in home.group.members:
+                home.group.remove(home.group.members[gone.name])
+        elif act < 0.3:
+            home.clock.advance(rng.randrange(1, 4000))
+        elif self.alive:
+            rng.choice(self.alive).step()
+
+    def _taken(self) -> Simulated:
+        return self.alive.pop(self.rng.randrange(len(self.alive)))
+
+    def settle(self) -> None:
+        """Let all behave until nothing changes."""
+        self.home.fails = False
+        self.alive = self.alive or [Simulated(self.home, "last")]
+        for _ in range(60):
+            self.home.clock.advance(2000)
+            for one in self.alive:
+                one.step()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_partition_has_two_readers_of_one_generation(seed: int, enumerated: Enumerated) -> None:
+    """Members join, hang, die, leave and come back, while time passes and writes fail.
+
+    At the end, when all behave, all partitions are read, each by one.
+    """
+
+    async def scenario() -> None:
+        crowd, seen = Crowd(seed), 0
+        for number in range(400):
+            crowd.act(number)
+            seen += check(crowd.home, [*crowd.alive, *crowd.dead])
+        crowd.settle()
+        group = crowd.home.group
+        assert group.state is GroupState.STABLE
+        assert set(group.members) == {one.name for one in crowd.alive}
+        shares = [one.assigned for one in crowd.alive]
+        assert sorted(n for share in shares for n in share) == list(range(PARTITIONS))
+        enumerated("states with readers", seen, at_least=20)
+
+    run(scenario())
+
+
+def check(home: Home, everybody: list[Simulated]) -> int:
+    """Check the readers of each generation; return whether there are any."""
+    readers: dict[int, list[int]] = {}
+    for one in everybody:
+        readers.setdefault(one.generation, []).extend(one.assigned)
+    assert all(len(found) == len(set(found)) for found in readers.values())
+    group = home.group
+    assert group.leader is None or group.leader in group.members
+    assert all(one.expiry is not None or one.is_waiting for one in group.members.values())
+    return int(any(readers.values()))
