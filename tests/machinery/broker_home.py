@@ -67,7 +67,7 @@ class BrokerHome:
         """Return the fields of the response; None: there is none."""
         found = self.send(name, version, client_id, **values)
         if isinstance(found, Pending):
-            found = await found.parts
+            found = await found.parts()
         return None if found is None else read(name, version, found)
 
     def asking(self, name: str, version: int, **values: Any) -> asyncio.Task[Any]:

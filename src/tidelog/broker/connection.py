@@ -19,8 +19,6 @@ from tidelog.errors import TidelogError
 from tidelog.records.file_records import FileSlice
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from tidelog.broker.dispatch import Dispatcher
     from tidelog.broker.room import Room
 
@@ -217,9 +215,11 @@ class Connection(asyncio.BufferedProtocol):
             self._slots.append(slot)
             self._detach_buffer()
             self._is_held = answer.holds_others or len(self._slots) >= _MOST_PENDING
-            task = self._loop.create_task(self._finish(slot, answer.parts))
+            task = self._loop.create_task(self._finish(slot, answer))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            # A task that is cancelled before it begins leaves what it was to await as it is.
+            task.add_done_callback(lambda _: answer.close())
             return
         self._drop_large_buffer()
         if answer is None:
@@ -229,9 +229,9 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._add(answer)
 
-    async def _finish(self, slot: _Slot, parts: Coroutine[Any, Any, list[Any] | None]) -> None:
+    async def _finish(self, slot: _Slot, pending: Pending) -> None:
         try:
-            slot.parts = await parts
+            slot.parts = await pending.parts()
         except Exception:  # noqa: BLE001 - as above
             _log.exception("request-failed host=%s", self._peer.host)
             self.close()
@@ -298,12 +298,12 @@ class Connection(asyncio.BufferedProtocol):
     def _send_file(self, part: FileSlice) -> bool:
         """Send of a slice what the socket takes; return whether that was all of it."""
         socket = self._transport.get_extra_info("socket")
-        sent = 0
-        with suppress(BlockingIOError):
-            sent = os.sendfile(socket.fileno(), part.fileno(), part.position, part.size)
-            if not sent:
-                raise TidelogError(f"{part.file.path} has become shorter")
-        part.skip(sent)
+        if socket is not None:
+            with suppress(BlockingIOError):
+                sent = os.sendfile(socket.fileno(), part.fileno(), part.position, part.size)
+                if not sent:
+                    raise TidelogError(f"{part.file.path} has become shorter")
+                part.skip(sent)
         if part.size and not self._is_blocked:
             data = part.file.pread(min(part.size, _COPY_BYTES), part.position)
             if not data:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Disconnect, Later, Request
 from tidelog.codec.protocol.apis import API_VERSIONS, apis, read_request_header
@@ -24,11 +24,31 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Pending(NamedTuple):
+class Pending:
     """A response that is still to come; ``holds_others``: no later request is taken before."""
 
-    parts: Coroutine[Any, Any, list[Any] | None]
-    holds_others: bool
+    def __init__(
+        self,
+        header: RequestHeader,
+        answer: Coroutine[Any, Any, dict[str, Any] | None],
+        *,
+        holds_others: bool,
+    ) -> None:
+        self.holds_others = holds_others
+        self._header = header
+        self._answer = answer
+
+    async def parts(self) -> list[Any] | None:
+        """Return the parts of the response, once they are known."""
+        try:
+            values = await self._answer
+        except KafkaError as error:
+            values = _refused(error)
+        return None if values is None else _response(self._header, values)
+
+    def close(self) -> None:
+        """Give up what has not begun; nothing if it has ended."""
+        self._answer.close()
 
 
 class Dispatcher:
@@ -69,9 +89,9 @@ class Dispatcher:
         if isinstance(answer, dict):
             return _response(header, answer)
         if isinstance(answer, Later):
-            return Pending(_awaited(header, answer.answer), holds_others=False)
+            return Pending(header, answer.answer, holds_others=False)
         assert inspect.iscoroutine(answer)
-        return Pending(_awaited(header, answer), holds_others=True)
+        return Pending(header, answer, holds_others=True)
 
     def _offer(self) -> dict[str, Any]:
         offered = [apis()[number] for number in sorted(self._handlers)]
@@ -99,16 +119,6 @@ def _response(header: RequestHeader, values: Mapping[str, Any]) -> list[Any]:
     assert api is not None
     head = api.response_header(header.version, header.correlation_id)
     return [head, *api.write_response(header.version, values)]
-
-
-async def _awaited(
-    header: RequestHeader, answer: Coroutine[Any, Any, dict[str, Any] | None]
-) -> list[Any] | None:
-    try:
-        values = await answer
-    except KafkaError as error:
-        values = _refused(error)
-    return None if values is None else _response(header, values)
 
 
 def _refused(error: KafkaError) -> dict[str, Any]:

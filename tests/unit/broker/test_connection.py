@@ -1,0 +1,365 @@
+"""Connections: bytes in pieces of any size, answers in order, limits."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.machinery.broker_home import BrokerHome, read, run
+
+from tidelog.broker.client_request import Address
+from tidelog.broker.connection import Connection
+from tidelog.broker.room import Room
+from tidelog.codec.protocol.apis import SIZE_BYTES, api_named, frame_size, size_of_frame
+from tidelog.records.builder import build_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from tests.conftest import Enumerated
+
+
+class Wire:
+    """A transport that keeps what is written; it blocks after ``most`` bytes until drained."""
+
+    def __init__(self, most: int = 1 << 30) -> None:
+        self.written = bytearray()
+        self.is_closed = False
+        self.is_reading = True
+        self._most = most
+        self._left = most
+        self.protocol: Connection | None = None
+
+    def get_extra_info(self, name: str) -> Any:
+        """Return the addresses of both ends."""
+        return {"peername": ("127.0.0.1", 5), "sockname": ("127.0.0.1", 9092)}.get(name)
+
+    def set_write_buffer_limits(self, *, high: int) -> None:
+        """Take note of nothing: it blocks by itself."""
+        assert high == 0
+
+    def write(self, data: bytes) -> None:
+        """Keep bytes."""
+        assert not self.is_closed
+        self.written += data
+        self._left -= len(data)
+        if self._left <= 0 and self.protocol is not None:
+            self.protocol.pause_writing()
+
+    def drain(self) -> None:
+        """Let more be written."""
+        self._left = self._most
+        if self.protocol is not None:
+            self.protocol.resume_writing()
+
+    def pause_reading(self) -> None:
+        """Stop reading."""
+        assert self.is_reading
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        """Continue to read."""
+        assert not self.is_reading
+        self.is_reading = True
+
+    def abort(self) -> None:
+        """Close."""
+        if not self.is_closed:
+            self.is_closed = True
+            assert self.protocol is not None
+            self.protocol.connection_lost(None)
+
+
+class Line:
+    """A connection to a broker, with its wire."""
+
+    def __init__(self, home: BrokerHome, room: Room | None = None, most: int = 1 << 30) -> None:
+        self.room = room or Room(home.config)
+        self.wire = Wire(most)
+        self.connection = Connection(home.broker.dispatcher, self.room)
+        self.wire.protocol = self.connection
+        self.connection.connection_made(self.wire)
+        self._number = 0
+
+    def feed(self, data: bytes, most: int = 1 << 30) -> None:
+        """Let bytes arrive, at most so many at a time."""
+        at = 0
+        while at < len(data) and not self.wire.is_closed:
+            if not self.wire.is_reading:
+                raise BlockingIOError
+            buffer = memoryview(self.connection.get_buffer(-1))
+            assert buffer
+            count = min(len(buffer), most, len(data) - at)
+            buffer[:count] = data[at : at + count]
+            self.connection.buffer_updated(count)
+            at += count
+
+    def answers(self) -> list[bytes]:
+        """Return the responses that were written in full."""
+        found, at = [], 0
+        while at + SIZE_BYTES <= len(self.wire.written):
+            end = at + SIZE_BYTES + frame_size(self.wire.written, at)
+            found.append(bytes(self.wire.written[at + SIZE_BYTES : end]))
+            at = end
+        return found
+
+
+def frame(name: str, version: int, number: int = 7, **values: Any) -> bytes:
+    """Return the bytes of a request."""
+    api = api_named(name)
+    parts = [api.request_header(version, number, "me"), *api.write_request(version, values)]
+    return size_of_frame(parts) + b"".join(parts)
+
+
+def produce(number: int, size: int = 10, acks: int = 1) -> bytes:
+    """Return a request with one record."""
+    records = build_batch([(1, None, bytes(size), ())])
+    data = [{"name": "t", "partitionData": [{"index": 0, "records": records}]}]
+    return frame("Produce", 9, number, acks=acks, timeoutMs=1, topicData=data)
+
+
+def fetch(number: int, wait_ms: int, offset: int = 0) -> bytes:
+    """Return a request for records that waits for some."""
+    given = {"partition": 0, "fetchOffset": offset, "partitionMaxBytes": 1 << 20}
+    topics = [{"topic": "t", "partitions": [given]}]
+    return frame("Fetch", 12, number, maxWaitMs=wait_ms, minBytes=1, topics=topics)
+
+
+def numbers(line: Line) -> list[int]:
+    """Return the correlation ids of the responses, in order."""
+    return [frame_size(answer, 0) for answer in line.answers()]
+
+
+def with_home(test: Callable[[BrokerHome], Coroutine[Any, Any, None]], **settings: Any) -> None:
+    """Run a test at a broker with one topic, ``t``."""
+
+    async def scenario() -> None:
+        async with BrokerHome(**settings) as home:
+            home.logs.create_topic("t")
+            await test(home)
+
+    run(scenario())
+
+
+def holders(home: BrokerHome) -> int:
+    """Return how many hold the file of the log."""
+    with home.logs.partition("t", 0).log.read(0) as found:
+        assert found.slice is not None
+        return found.slice.file.holders
+
+
+async def settled() -> None:
+    """Let everything happen that can happen now."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 64, 1000, 70_000])
+def test_requests_arrive_in_pieces_of_any_size(most: int) -> None:
+    """Byte by byte, several together, larger than the buffer, and one after the other."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+        sizes = (10, 200_000 if most > 10 else 500, 0, 70_000 if most > 10 else 90, 10)
+        data = b"".join(produce(number, size) for number, size in enumerate(sizes))
+        line.feed(data + frame("ApiVersions", 0, 99), most)
+        assert numbers(line) == [0, 1, 2, 3, 4, 99]
+        assert home.logs.partition("t", 0).log.log_end_offset == 5
+
+    with_home(test)
+
+
+def test_answers_come_in_the_order_of_the_requests() -> None:
+    """Though some wait for a flush and some do not."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+        acks = [1, -1, 1, -1, -1, 1]
+        line.feed(b"".join(produce(number, acks=one) for number, one in enumerate(acks)))
+        async with asyncio.timeout(30):
+            while len(numbers(line)) < len(acks):  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0)
+        assert numbers(line) == list(range(6))
+
+    with_home(test)
+
+
+def test_a_fetch_that_waits_holds_back_what_follows_it() -> None:
+    """As with Kafka, a connection has its answers one after the other."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+        line.feed(fetch(1, 60_000) + frame("ApiVersions", 0, 2))
+        await settled()
+        assert numbers(line) == []
+        await home.produce("t", b"a")
+        await settled()
+        assert numbers(line) == [1, 2]
+
+    with_home(test)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff\xff\xff\xff",
+        b"\x7f\xff\xff\xff",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" + bytes(500),
+        b"\0\0\0\4abcd",
+    ],
+)
+def test_a_stranger_hurts_only_its_own_connection(data: bytes) -> None:
+    """A size that is none, another protocol, TLS, bytes that are no request."""
+
+    async def test(home: BrokerHome) -> None:
+        room = Room(home.config)
+        line, other = Line(home, room), Line(home, room)
+        line.feed(data)
+        assert line.wire.is_closed
+        assert room.connections == {other.connection}
+        other.feed(frame("ApiVersions", 0, 3))
+        assert numbers(other) == [3]
+
+    with_home(test)
+
+
+def test_there_are_as_many_connections_as_are_allowed() -> None:
+    """One more is closed at once, and there is room again when one has left."""
+
+    async def test(home: BrokerHome) -> None:
+        room = Room(home.config)
+        lines = [Line(home, room) for _ in range(3)]
+        assert [line.wire.is_closed for line in lines] == [False, False, True]
+        lines[0].connection.close()
+        assert not Line(home, room).wire.is_closed
+
+    with_home(test, max_connections=2)
+
+
+def test_large_requests_wait_for_room() -> None:
+    """All connections together hold no more than they may; nothing is lost."""
+
+    async def test(home: BrokerHome) -> None:
+        room = Room(home.config)
+        first, second = Line(home, room), Line(home, room)
+        large = produce(1, 150_000)
+        first.feed(large[:100_000])
+        with pytest.raises(BlockingIOError):
+            second.feed(large)
+        assert not second.wire.is_reading
+        first.feed(large[100_000:])
+        assert numbers(first) == [1]
+        assert second.wire.is_reading
+
+    with_home(test, socket_request_max_bytes=200_000, queued_max_request_bytes=200_000)
+
+
+def test_a_client_that_dies_gives_its_room_back() -> None:
+    """Also in the middle of a large request, and while it waits for room."""
+
+    async def test(home: BrokerHome) -> None:
+        room = Room(home.config)
+        first, second, third = (Line(home, room) for _ in range(3))
+        large = produce(1, 150_000)
+        first.feed(large[:100_000])
+        for line in (second, third):
+            with pytest.raises(BlockingIOError):
+                line.feed(large)
+        second.connection.close()
+        first.connection.close()
+        assert third.wire.is_reading
+
+    with_home(test, socket_request_max_bytes=200_000, queued_max_request_bytes=200_000)
+
+
+def test_a_slow_reader_gets_all_in_the_end() -> None:
+    """What the socket does not take is kept as slices of files, not as bytes."""
+
+    async def test(home: BrokerHome) -> None:
+        for _ in range(3):
+            await home.produce("t", b"x" * 20_000)
+        line = Line(home, most=1000)
+        line.feed(fetch(1, 0) + frame("ApiVersions", 0, 2))
+        for _ in range(200):
+            line.wire.drain()
+        assert numbers(line) == [1, 2]
+        answer = read("Fetch", 12, [b"\0\0\0\7" + line.answers()[0][4:]])
+        records = answer["responses"][0]["partitions"][0]["records"]
+        assert len(records) > 60_000
+
+    with_home(test)
+
+
+def test_files_are_released_when_a_connection_ends() -> None:
+    """Of answers that were not sent, and of those that are still to come."""
+
+    async def test(home: BrokerHome) -> None:
+        for _ in range(3):
+            await home.produce("t", b"x" * 40_000)
+        before = holders(home)
+        line = Line(home, most=10)
+        line.feed(fetch(1, 0))
+        assert holders(home) > before
+        line.connection.close()
+        waiting = Line(home)
+        waiting.feed(fetch(2, 60_000, offset=3))
+        await settled()
+        waiting.connection.close()
+        await settled()
+        assert holders(home) == before
+
+    with_home(test)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_requests_that_are_damaged_end_in_an_answer_or_a_close(
+    seed: int, enumerated: Enumerated
+) -> None:
+    """Bytes flipped, cut, doubled: never an exception that reaches the loop, nor a hang."""
+
+    async def test(home: BrokerHome) -> None:
+        rng = random.Random(seed)
+        room = Room(home.config)
+        good = [produce(1), fetch(2, 0), frame("Metadata", 9, 3, topics=[{"name": "t"}])]
+        good += [frame("ListGroups", 4, 4), frame("JoinGroup", 5, 5, groupId="g")]
+        closed = 0
+        for _ in range(200):
+            line = Line(home, room)
+            data = bytearray(rng.choice(good))
+            for _ in range(rng.randrange(1, 4)):
+                data[rng.randrange(4, len(data))] = rng.randrange(256)
+            if rng.random() < 0.2:
+                cut = rng.randrange(4, len(data))
+                data = bytearray((cut - 4).to_bytes(4, "big")) + data[4:cut]
+            line.feed(bytes(data), rng.choice((1, 5, 1000)))
+            closed += line.wire.is_closed
+            line.connection.close()
+        await settled()
+        assert not room.connections
+        enumerated("connections closed", closed, at_least=20)
+        healthy = Line(home, room)
+        healthy.feed(frame("ApiVersions", 0, 3))
+        assert numbers(healthy) == [3]
+
+    with_home(test)
+
+
+def test_clients_are_sent_to_the_address_that_is_advertised() -> None:
+    """Else to the one to which they have connected."""
+
+    async def test(home: BrokerHome) -> None:
+        found = []
+        for told in (None, Address("broker.example", 1234)):
+            line = Line(home)
+            line.connection = Connection(home.broker.dispatcher, line.room, told)
+            line.wire.protocol = line.connection
+            line.connection.connection_made(line.wire)
+            line.feed(frame("Metadata", 9, 7, topics=[]))
+            (broker,) = read("Metadata", 9, [line.answers()[0]])["brokers"]
+            found.append((broker["host"], broker["port"]))
+        assert found == [("127.0.0.1", 9092), ("broker.example", 1234)]
+
+    with_home(test)
