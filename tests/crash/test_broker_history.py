@@ -1,0 +1,313 @@
+"""Clients at a broker that is killed again and again: what was acknowledged is there, once.
+
+A small history checker after Jepsen's queue workload: idempotent producers, a transactional one, a
+group of consumers, and commits of files beside them, while the broker gets SIGKILL or SIGSTOP.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.machinery.scale import scaled
+
+import tidelog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.conftest import Enumerated
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+COMMAND = [sys.executable, "-m", "tidelog"]
+PARTITIONS = 3
+BLOWS = scaled(5)
+PATIENCE_S = 60
+
+
+class Broker:
+    """A broker on one port, which is started as often as it is killed."""
+
+    def __init__(self, data: Path, log: Path) -> None:
+        self.data = data
+        self.log = log
+        self.address = "127.0.0.1:0"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it listens; the port stays the same."""
+        words = ["serve", "-d", str(self.data), "--listen", self.address, "-o", "num.partitions=3"]
+        with self.log.open("ab") as output:
+            at = output.tell()
+            self.process = subprocess.Popen([*COMMAND, *words], stderr=output)
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            for line in self.log.read_bytes()[at:].splitlines():
+                if b"listening to=" in line:
+                    self.address = line.rpartition(b"listening to=")[2].decode()
+                    return
+            time.sleep(0.02)
+        pytest.fail(self.log.read_text()[-3000:])
+
+    def kill(self) -> None:
+        """Kill it."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def pause(self, seconds: float) -> None:
+        """Stop it for some time, as a machine does that hangs."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.process.send_signal(signal.SIGCONT)
+
+    def stop(self) -> int:
+        """Let it end in order."""
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(PATIENCE_S)
+
+
+class Workload:
+    """What the clients have done, and what they were answered."""
+
+    def __init__(self, address: str, data: Path) -> None:
+        self.address = address
+        self.data = data
+        self.is_over = threading.Event()
+        self.acknowledged: set[bytes] = set()
+        self.committed: set[int] = set()
+        self.aborted: set[int] = set()
+        self.unknown: set[int] = set()
+        self.consumed: Counter[bytes] = Counter()
+        self.files: set[int] = set()
+        self.faults: list[str] = []
+
+    def guarded(self, work: Any, *words: Any) -> threading.Thread:
+        """Run a client on a thread; what it raises is a fault of the broker."""
+
+        def run() -> None:
+            try:
+                work(*words)
+            except Exception as error:  # noqa: BLE001 - the test fails with it
+                self.faults.append(f"{work.__name__}: {error!r}")
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        return thread
+
+    def produce(self, name: str) -> None:
+        """Send numbered records, each once, in order."""
+        from confluent_kafka import Producer
+
+        producer = Producer(
+            {
+                "bootstrap.servers": self.address,
+                "enable.idempotence": True,
+                "linger.ms": 1,
+                "message.timeout.ms": PATIENCE_S * 1000,
+                "socket.timeout.ms": 5000,
+                "reconnect.backoff.max.ms": 200,
+            }
+        )
+
+        def done(error: Any, message: Any) -> None:
+            if error is not None:
+                self.faults.append(f"{name}: {error}")
+            self.acknowledged.add(message.value())
+
+        number = 0
+        while not self.is_over.is_set():
+            value = b"%s-%d" % (name.encode(), number)
+            producer.produce("plain", value, partition=number % PARTITIONS, on_delivery=done)
+            number += 1
+            producer.poll(0.002)
+        assert producer.flush(PATIENCE_S) == 0
+
+    def transact(self) -> None:
+        """Send transactions of three records, to three partitions; each third one is aborted."""
+        from confluent_kafka import KafkaException, Producer
+
+        number = 0
+        while not self.is_over.is_set():
+            producer = Producer(
+                {
+                    "bootstrap.servers": self.address,
+                    "transactional.id": "till",
+                    "socket.timeout.ms": 5000,
+                    "reconnect.backoff.max.ms": 200,
+                    "linger.ms": 1,
+                }
+            )
+            with suppress(KafkaException):
+                producer.init_transactions(PATIENCE_S)
+                while not self.is_over.is_set():
+                    self._transaction(producer, number)
+                    number += 1
+            number += 1
+
+    def _transaction(self, producer: Any, number: int) -> None:
+        self.unknown.add(number)
+        producer.begin_transaction()
+        for partition in range(PARTITIONS):
+            producer.produce("paid", b"txn-%d" % number, partition=partition)
+        if number % 3 == 2:
+            producer.abort_transaction(PATIENCE_S)
+            self.aborted.add(number)
+        else:
+            producer.commit_transaction(PATIENCE_S)
+            self.committed.add(number)
+        self.unknown.discard(number)
+
+    def consume(self, name: str) -> None:
+        """Read committed transactions as a member of a group, and commit after each poll."""
+        from confluent_kafka import Consumer, KafkaException
+
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.address,
+                "group.id": "readers",
+                "client.id": name,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "session.timeout.ms": 6000,
+                "reconnect.backoff.max.ms": 200,
+            }
+        )
+        consumer.subscribe(["paid"])
+        last: dict[int, int] = {}
+        while not self.is_over.is_set():
+            for message in consumer.consume(100, 0.2):
+                if message.error() is not None:
+                    continue
+                before = last.get(message.partition(), -1)
+                if message.offset() == before:
+                    self.faults.append(f"{name} got offset {before} twice in a row")
+                last[message.partition()] = message.offset()
+                self.consumed[b"%d:%s" % (message.partition(), message.value())] += 1
+            with suppress(KafkaException):
+                consumer.commit(asynchronous=False)
+        consumer.close()
+
+    def append_files(self) -> None:
+        """Commit files beside the broker, each once or not at all."""
+        number = 0
+        while not self.is_over.is_set():
+            words = ["append", "files", "-d", str(self.data), "--txn", f"file-{number}"]
+            lines = b"".join(b"%d-%d\n" % (number, line) for line in range(5))
+            done = subprocess.run([*COMMAND, *words], input=lines, capture_output=True, check=False)
+            if done.returncode == 0:
+                self.files.add(number)
+                number += 1
+            time.sleep(0.05)
+
+
+@contextmanager
+def at_work(workload: Workload) -> Iterator[None]:
+    """Let all clients work in the body of the ``with``."""
+    threads = [
+        workload.guarded(workload.produce, "one"),
+        workload.guarded(workload.produce, "two"),
+        workload.guarded(workload.transact),
+        workload.guarded(workload.consume, "left"),
+        workload.guarded(workload.consume, "right"),
+        workload.guarded(workload.append_files),
+    ]
+    try:
+        yield
+    finally:
+        workload.is_over.set()
+        for thread in threads:
+            thread.join(2 * PATIENCE_S)
+            assert not thread.is_alive()
+
+
+def test_nothing_is_lost_doubled_or_torn(tmp_path: Path, enumerated: Enumerated) -> None:
+    """Blow after blow; then the logs hold what the clients were answered, and no more."""
+    broker = Broker(tmp_path / "data", tmp_path / "log")
+    with tidelog.open(broker.data) as logs:
+        for topic in ("plain", "paid", "files"):
+            logs.create_topic(topic, partitions=PARTITIONS)
+    broker.start()
+    workload = Workload(broker.address, broker.data)
+    rng = random.Random(20261128)
+    with at_work(workload):
+        for _ in range(BLOWS):
+            time.sleep(rng.uniform(1.0, 3.0))
+            if rng.random() < 0.3:
+                broker.pause(rng.uniform(0.5, 2.0))
+            else:
+                broker.kill()
+                time.sleep(rng.uniform(0, 0.5))
+                broker.start()
+        time.sleep(3)
+    assert broker.stop() == 0
+
+    assert workload.faults == []
+    check_plain(workload, broker.data)
+    check_paid(workload, broker.data)
+    check_files(workload, broker.data)
+    enumerated("blows", BLOWS, at_least=5)
+    enumerated("records acknowledged", len(workload.acknowledged), at_least=500)
+    enumerated("transactions committed", len(workload.committed), at_least=20)
+    enumerated("records consumed", sum(workload.consumed.values()), at_least=60)
+    enumerated("files", len(workload.files), at_least=3)
+
+
+def check_plain(workload: Workload, data: Path) -> None:
+    """Each acknowledged record is there once, and those of a producer are in order."""
+    logs = tidelog.open_directory_read_only(data)
+    seen: list[bytes] = []
+    for number in range(PARTITIONS):
+        values = [record.value or b"" for record in logs.read("plain", partition=number)]
+        by_producer = defaultdict(list)
+        for value in values:
+            name, _, at = value.partition(b"-")
+            by_producer[name].append(int(at))
+        assert all(found == sorted(found) for found in by_producer.values())
+        seen += values
+    assert [value for value, count in Counter(seen).items() if count > 1] == []
+    assert workload.acknowledged <= set(seen)
+
+
+def check_paid(workload: Workload, data: Path) -> None:
+    """A transaction is there in all partitions or in none, as its producer was answered."""
+    logs = tidelog.open_directory_read_only(data)
+    found = [
+        Counter(
+            int((record.value or b"").partition(b"-")[2])
+            for record in logs.read("paid", partition=number, isolation="read_committed")
+        )
+        for number in range(PARTITIONS)
+    ]
+    assert found[0] == found[1] == found[2]
+    assert set(found[0].values()) <= {1}
+    there = set(found[0])
+    assert workload.committed <= there <= workload.committed | workload.unknown
+    assert not there & workload.aborted
+    # Read by a group that commits after each poll: all but the last ones, none that is aborted.
+    got = {int(key.rpartition(b"-")[2]) for key in workload.consumed}
+    assert got <= there
+    assert len(there - got) < max(20, len(there) // 4)
+
+
+def check_files(workload: Workload, data: Path) -> None:
+    """Each file that was committed is there once, whole."""
+    logs = tidelog.open_directory_read_only(data)
+    values = Counter(record.value for record in logs.read("files"))
+    assert set(values.values()) <= {1}
+    numbers = Counter(int((value or b"").partition(b"-")[0]) for value in values)
+    assert set(numbers.values()) <= {5}
+    assert workload.files <= set(numbers)
