@@ -15,6 +15,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.kafka_names import FOREIGN, REMOVED
 from tidelog.config.log_config import HOUR_MS, MINUTE_MS, LogConfig
 from tidelog.config.option import options_of
+from tidelog.config.serve_config import ServeConfig
 from tidelog.config.sources import is_dynamic
 
 if TYPE_CHECKING:
@@ -95,6 +96,15 @@ BROKER_HEADER = """
 """
 
 
+SERVE_HEADER = """
+## Listeners of `tidelog serve`
+
+Only [`tidelog serve`](broker.md) takes these; they take effect when it starts.
+
+| Setting | Type | Default | Valid | Meaning |
+|---|---|---|---|---|
+"""
+
 FOREIGN_HEADER = """
 ## Kafka's other settings
 
@@ -117,10 +127,11 @@ def render() -> str:
     """Return the page."""
     topics = "".join(topic_row(option) for option in options_of(LogConfig))
     brokers = "".join(broker_row(option) for option in options_of(BrokerConfig))
+    serving = SERVE_HEADER + "".join(serve_row(option) for option in options_of(ServeConfig))
     foreign = "".join(foreign_row(one) for one in FOREIGN)
     removed = "".join(f"| `{name}` | {text} |\n" for name, text in REMOVED.items())
     ours = TOPIC_HEADER + topics + BROKER_HEADER + brokers
-    return HEADER + ours + FOREIGN_HEADER + foreign + REMOVED_HEADER + removed
+    return HEADER + ours + serving + FOREIGN_HEADER + foreign + REMOVED_HEADER + removed
 
 
 def foreign_row(one: Foreign) -> str:
@@ -147,6 +158,14 @@ def broker_row(option: Option) -> str:
     return (
         f"| `{option.name}` | {option.kind.name} | {default} | {valid} | {dynamic}"
         f" | {cell(option.doc)} |\n"
+    )
+
+
+def serve_row(option: Option) -> str:
+    """Return the row of a setting of listeners."""
+    valid, default = cell(option.check.valid), default_text(option)
+    return (
+        f"| `{option.name}` | {option.kind.name} | {default} | {valid} | {cell(option.doc)} |\n"
     )
 
 

@@ -20,6 +20,7 @@ import pytest
 from tests.machinery.scale import scaled
 
 import tidelog
+from tidelog.env.waiting import sleep_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +57,7 @@ class Broker:
                 if b"listening to=" in line:
                     self.address = line.rpartition(b"listening to=")[2].decode()
                     return
-            time.sleep(0.02)
+            sleep_ms(20)
         pytest.fail(self.log.read_text()[-3000:])
 
     def kill(self) -> None:
@@ -69,7 +70,7 @@ class Broker:
         """Stop it for some time, as a machine does that hangs."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
-        time.sleep(seconds)
+        sleep_ms(round(1000 * seconds))
         self.process.send_signal(signal.SIGCONT)
 
     def stop(self) -> int:
@@ -187,7 +188,7 @@ class Workload:
             }
         )
         consumer.subscribe(["paid"])
-        last: dict[int, int] = {}
+        last: dict[Any, Any] = {}
         while not self.is_over.is_set():
             for message in consumer.consume(100, 0.2):
                 if message.error() is not None:
@@ -196,7 +197,8 @@ class Workload:
                 if message.offset() == before:
                     self.faults.append(f"{name} got offset {before} twice in a row")
                 last[message.partition()] = message.offset()
-                self.consumed[b"%d:%s" % (message.partition(), message.value())] += 1
+                key = f"{message.partition()}:{bytes(message.value() or b'').decode()}"
+                self.consumed[key.encode()] += 1
             with suppress(KafkaException):
                 consumer.commit(asynchronous=False)
         consumer.close()
@@ -211,7 +213,7 @@ class Workload:
             if done.returncode == 0:
                 self.files.add(number)
                 number += 1
-            time.sleep(0.05)
+            sleep_ms(50)
 
 
 @contextmanager
@@ -245,14 +247,14 @@ def test_nothing_is_lost_doubled_or_torn(tmp_path: Path, enumerated: Enumerated)
     rng = random.Random(20261128)
     with at_work(workload):
         for _ in range(BLOWS):
-            time.sleep(rng.uniform(1.0, 3.0))
+            sleep_ms(rng.randrange(1000, 3000))
             if rng.random() < 0.3:
                 broker.pause(rng.uniform(0.5, 2.0))
             else:
                 broker.kill()
-                time.sleep(rng.uniform(0, 0.5))
+                sleep_ms(rng.randrange(500))
                 broker.start()
-        time.sleep(3)
+        sleep_ms(3000)
     assert broker.stop() == 0
 
     assert workload.faults == []
@@ -272,7 +274,7 @@ def check_plain(workload: Workload, data: Path) -> None:
     seen: list[bytes] = []
     for number in range(PARTITIONS):
         values = [record.value or b"" for record in logs.read("plain", partition=number)]
-        by_producer = defaultdict(list)
+        by_producer: defaultdict[bytes, list[int]] = defaultdict(list)
         for value in values:
             name, _, at = value.partition(b"-")
             by_producer[name].append(int(at))

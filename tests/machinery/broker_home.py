@@ -11,12 +11,13 @@ from tidelog.broker.client_request import Address, Peer
 from tidelog.broker.dispatch import Pending
 from tidelog.codec.protocol.apis import api_named, read_response_header
 from tidelog.config.serve_config import ServeConfig
+from tidelog.error_codes import ErrorCode
 from tidelog.records.builder import build_batch
 from tidelog.records.file_records import FileSlice
 from tidelog.testing import CrashFileSystem, ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from typing import Self
 
 PEER = Peer("127.0.0.1", Address("127.0.0.1", 9092))
@@ -118,3 +119,91 @@ def read(name: str, version: int, parts: list[Any]) -> dict[str, Any]:
 def run(scenario: Coroutine[Any, Any, None]) -> None:
     """Run what a test does on an event loop."""
     asyncio.run(scenario)
+
+
+def with_broker(test: Callable[[BrokerHome], Coroutine[Any, Any, None]], **settings: Any) -> None:
+    """Run a test at a broker with one topic, ``t``."""
+
+    async def scenario() -> None:
+        async with BrokerHome(**settings) as home:
+            home.logs.create_topic("t")
+            await test(home)
+
+    run(scenario())
+
+
+def code(answer: dict[str, Any]) -> ErrorCode:
+    """Return the code of an answer."""
+    return ErrorCode(answer["errorCode"])
+
+
+async def begun(home: BrokerHome, name: str = "x") -> tuple[int, int]:
+    """Return a transactional producer."""
+    answer = await home.ask("InitProducerId", 4, transactionalId=name, transactionTimeoutMs=60_000)
+    assert code(answer) is ErrorCode.NONE, answer
+    return answer["producerId"], answer["producerEpoch"]
+
+
+async def add(home: BrokerHome, producer: tuple[int, int], name: str = "x") -> ErrorCode:
+    """Add the partition to a transaction."""
+    topics = [{"name": "t", "partitions": [0]}]
+    answer = await home.ask(
+        "AddPartitionsToTxn",
+        3,
+        transactionalId=name,
+        producerId=producer[0],
+        producerEpoch=producer[1],
+        topics=topics,
+    )
+    return ErrorCode(answer["results"][0]["resultsByPartition"][0]["partitionErrorCode"])
+
+
+async def write(home: BrokerHome, producer: tuple[int, int], value: bytes, sequence: int) -> Any:
+    """Send a record in a transaction."""
+    return code(
+        await home.produce(
+            "t",
+            value,
+            transactional=True,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            base_sequence=sequence,
+        )
+    )
+
+
+async def end(
+    home: BrokerHome, producer: tuple[int, int], name: str = "x", *, commit: bool = True
+) -> ErrorCode:
+    """End a transaction."""
+    answer = await home.ask(
+        "EndTxn",
+        3,
+        transactionalId=name,
+        producerId=producer[0],
+        producerEpoch=producer[1],
+        committed=commit,
+    )
+    return code(answer)
+
+
+async def commit(home: BrokerHome, offset: int, member_id: str = "", generation: int = -1) -> Any:
+    """Commit a position of the group."""
+    place = {"partitionIndex": 0, "committedOffset": offset, "committedMetadata": "here"}
+    answer = await home.ask(
+        "OffsetCommit",
+        8,
+        groupId="g",
+        generationId=generation,
+        memberId=member_id,
+        topics=[{"name": "t", "partitions": [place]}],
+    )
+    return code(answer["topics"][0]["partitions"][0])
+
+
+async def position(home: BrokerHome) -> int:
+    """Return the position of the group."""
+    topics = [{"name": "t", "partitionIndexes": [0]}]
+    answer = await home.ask("OffsetFetch", 7, groupId="g", topics=topics, requireStable=True)
+    (found,) = answer["topics"][0]["partitions"]
+    return ErrorCode(found["errorCode"]) if found["errorCode"] else found["committedOffset"]

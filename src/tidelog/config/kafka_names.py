@@ -31,7 +31,7 @@ class Foreign(NamedTuple):
 FOREIGN: Final = (
     Foreign(
         "Network and requests",
-        "nothing listens for clients: programs and commands open the directory",
+        "only `tidelog serve` listens for clients; of these it takes those in the table above",
         (
             *("advertised.", "connection.", "connections.", "fetch.", "listener."),
             *("max.connection", "queued.", "socket."),
@@ -80,7 +80,7 @@ FOREIGN: Final = (
     Foreign(
         "Topics of clients",
         "`tidelog create` and `create_topic` make topics, of one partition unless they are given a"
-        " number; nothing else does",
+        " number; only `tidelog serve` makes those that clients ask for, as its own settings say",
         ("auto.create.",),
         (
             *("alter.config.policy.class.name", "create.topic.policy.class.name"),
@@ -90,7 +90,8 @@ FOREIGN: Final = (
     Foreign(
         "Groups and transactions",
         "`__consumer_offsets` has the settings of its topic, and positions never expire; a"
-        " transaction is committed by a journal at once, and has no coordinator",
+        " transaction of a program is committed by a journal at once; `tidelog serve` coordinates"
+        " those of clients",
         ("group.", "offset.metadata.", "offsets.", "share.", "transaction.state.log."),
         (
             "add.partitions.to.txn.retry.backoff.max.ms",

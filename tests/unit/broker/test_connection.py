@@ -84,7 +84,7 @@ class Line:
         self._number = 0
 
     def feed(self, data: bytes, most: int = 1 << 30) -> None:
-        """Let bytes arrive, at most so many at a time."""
+        """Let bytes arrive, at most ``most`` at a time."""
         at = 0
         while at < len(data) and not self.wire.is_closed:
             if not self.wire.is_reading:
@@ -179,7 +179,7 @@ def test_answers_come_in_the_order_of_the_requests() -> None:
         acks = [1, -1, 1, -1, -1, 1]
         line.feed(b"".join(produce(number, acks=one) for number, one in enumerate(acks)))
         async with asyncio.timeout(30):
-            while len(numbers(line)) < len(acks):  # noqa: ASYNC110 - nothing tells of it
+            while len(numbers(line)) < len(acks):  # noqa: ASYNC110 - nothing rings
                 await asyncio.sleep(0)
         assert numbers(line) == list(range(6))
 
@@ -212,7 +212,7 @@ def test_a_fetch_that_waits_holds_back_what_follows_it() -> None:
     ],
 )
 def test_a_stranger_hurts_only_its_own_connection(data: bytes) -> None:
-    """A size that is none, another protocol, TLS, bytes that are no request."""
+    """A size that is none, another protocol, TLS, bytes that are not a request."""
 
     async def test(home: BrokerHome) -> None:
         room = Room(home.config)

@@ -26,6 +26,7 @@ from tidelog.log.loading.load_watch import SILENT
 from tidelog.log.loading.log_recovery import SegmentRecovery
 from tidelog.log.offsets import LogOffsets
 from tidelog.log.producers.rebuild import rebuild_producer_state
+from tidelog.log.producers.recall import recall_batches
 from tidelog.log.segments import LogSegments
 from tidelog.log.split_overflow import split_overflowed_segment
 from tidelog.records.batch import INT64_MAX
@@ -174,6 +175,7 @@ class LogLoader:
             after_clean_shutdown=self._checkpoints.is_clean,
             sync=False,
         )
+        recall_batches(self._producers, self._segments.active, self._context.clock.now_ms())
         if not self._checkpoints.is_clean:
             self._producers.snapshots.unsynced.update(self._producers.snapshots.offsets)
             self._sync_losses()

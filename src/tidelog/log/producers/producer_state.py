@@ -6,7 +6,7 @@ Kafka: ``ProducerStateManager``.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
-    from tidelog.log.producers.producer_entry import CompletedTxn
+    from tidelog.log.producers.producer_entry import BatchMetadata, CompletedTxn
     from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry
     from tidelog.records.validation.append_origin import AppendOrigin
 
@@ -188,6 +188,10 @@ class ProducerStateManager:
         for txn in info.started_txns:
             self._ongoing.put(txn)
         self._update_oldest_txn_timestamp()
+
+    def remember(self, producer_id: int, batches: tuple[BatchMetadata, ...]) -> None:
+        """Set which batches of a producer are remembered, oldest first, at most five."""
+        self._producers[producer_id] = replace(self._producers[producer_id], batches=batches)
 
     def complete_txn(self, completed: CompletedTxn) -> None:
         """Move a transaction from open to unreplicated; it must be open."""

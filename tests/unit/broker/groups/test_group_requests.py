@@ -1,0 +1,167 @@
+"""Groups and positions, at a broker without sockets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.machinery.broker_home import (
+    BrokerHome,
+    begun,
+    code,
+    commit,
+    end,
+    position,
+    run,
+    with_broker,
+)
+
+from tidelog.error_codes import ErrorCode
+from tidelog.segment.filenames import TopicPartition
+from tidelog.testing import CrashFileSystem
+
+
+async def joined(home: BrokerHome, member_id: str = "", group: str = "g") -> Any:
+    """Let a member join."""
+    return await home.ask(
+        "JoinGroup",
+        5,
+        groupId=group,
+        sessionTimeoutMs=10_000,
+        rebalanceTimeoutMs=10_000,
+        memberId=member_id,
+        protocolType="consumer",
+        protocols=[{"name": "range", "metadata": b"m"}],
+    )
+
+
+async def member_of(home: BrokerHome) -> tuple[str, int]:
+    """Return the only member of a stable group."""
+    first = await joined(home)
+    assert code(first) is ErrorCode.MEMBER_ID_REQUIRED
+    second = await joined(home, first["memberId"])
+    synced = await home.ask(
+        "SyncGroup",
+        3,
+        groupId="g",
+        generationId=second["generationId"],
+        memberId=second["memberId"],
+        assignments=[{"memberId": second["memberId"], "assignment": b"all"}],
+    )
+    assert synced["assignment"] == b"all"
+    return second["memberId"], second["generationId"]
+
+
+def test_a_group_that_nobody_is_a_member_of_takes_positions() -> None:
+    """Of consumers that choose their partitions themselves, and of tools."""
+
+    async def test(home: BrokerHome) -> None:
+        assert await position(home) == -1
+        assert await commit(home, 5) is ErrorCode.NONE
+        assert await position(home) == 5
+        assert home.logs.groups.committed("g")[TopicPartition("t", 0)].position.metadata == "here"
+
+    with_broker(test)
+
+
+def test_a_member_commits_and_a_stranger_does_not() -> None:
+    """Nor one of a generation that is over."""
+
+    async def test(home: BrokerHome) -> None:
+        member_id, generation = await member_of(home)
+        assert await commit(home, 1, member_id, generation) is ErrorCode.NONE
+        assert await commit(home, 2) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert await commit(home, 2, "x", generation) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert await commit(home, 2, member_id, generation - 1) is ErrorCode.ILLEGAL_GENERATION
+        assert await position(home) == 1
+
+    with_broker(test)
+
+
+def test_a_reader_of_the_program_and_clients_exclude_each_other() -> None:
+    """Clients wait until the reader has left; a reader is refused while there are clients."""
+
+    async def test(home: BrokerHome) -> None:
+        reader = home.logs.reader("t", group="g")
+        assert code(await joined(home)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert await commit(home, 2) is ErrorCode.UNKNOWN_MEMBER_ID
+        reader.close()
+        await member_of(home)
+        with pytest.raises(tidelog_error(), match="clients of this broker"):
+            home.logs.reader("t", group="g")
+
+    with_broker(test)
+
+
+def tidelog_error() -> type[Exception]:
+    """Return the error of a wrong use."""
+    from tidelog.errors import InvalidArgument
+
+    return InvalidArgument
+
+
+def test_members_continue_after_a_restart() -> None:
+    """The group was written down: no rebalance, the same generation."""
+    files = CrashFileSystem()
+    found: list[tuple[str, int]] = []
+
+    async def before() -> None:
+        async with BrokerHome(files) as home:
+            home.logs.create_topic("t")
+            found.append(await member_of(home))
+
+    async def after() -> None:
+        member_id, generation = found[0]
+        async with BrokerHome(files) as home:
+            answer = await home.ask(
+                "Heartbeat", 3, groupId="g", generationId=generation, memberId=member_id
+            )
+            assert code(answer) is ErrorCode.NONE
+            assert await commit(home, 3, member_id, generation) is ErrorCode.NONE
+
+    run(before())
+    run(after())
+
+
+def test_positions_of_a_transaction_count_when_it_is_committed() -> None:
+    """Until then who wants stable ones waits. Source: KIP-447."""
+
+    async def test(home: BrokerHome) -> None:
+        await commit(home, 1)
+        producer = await begun(home)
+        ids: dict[str, Any] = {
+            "producerId": producer[0],
+            "producerEpoch": producer[1],
+            "transactionalId": "x",
+        }
+        place = {"partitionIndex": 0, "committedOffset": 9, "committedMetadata": None}
+        for is_commit, wanted in ((False, 1), (True, 9)):
+            added = await home.ask("AddOffsetsToTxn", 3, groupId="g", **ids)
+            assert code(added) is ErrorCode.NONE
+            topics = [{"name": "t", "partitions": [place]}]
+            answer = await home.ask("TxnOffsetCommit", 3, groupId="g", topics=topics, **ids)
+            assert code(answer["topics"][0]["partitions"][0]) is ErrorCode.NONE
+            assert await position(home) is ErrorCode.UNSTABLE_OFFSET_COMMIT
+            assert await end(home, producer, commit=is_commit) is ErrorCode.NONE
+            assert await position(home) == wanted
+
+    with_broker(test)
+
+
+def test_a_group_is_deleted_only_when_it_is_empty() -> None:
+    """With its positions."""
+
+    async def test(home: BrokerHome) -> None:
+        member_id, generation = await member_of(home)
+        await commit(home, 1, member_id, generation)
+        found = await home.ask("DeleteGroups", 2, groupsNames=["g", "none"])
+        assert [code(one) for one in found["results"]] == [
+            ErrorCode.NON_EMPTY_GROUP,
+            ErrorCode.GROUP_ID_NOT_FOUND,
+        ]
+        await home.ask("LeaveGroup", 3, groupId="g", members=[{"memberId": member_id}])
+        found = await home.ask("DeleteGroups", 2, groupsNames=["g"])
+        assert code(found["results"][0]) is ErrorCode.NONE
+        assert await position(home) == -1
+
+    with_broker(test)

@@ -1,0 +1,108 @@
+"""Topics and settings, at a broker without sockets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.machinery.broker_home import (
+    BrokerHome,
+    code,
+    commit,
+    position,
+    with_broker,
+)
+
+from tidelog.error_codes import ErrorCode
+
+
+def test_a_topic_is_created_as_it_is_asked_for() -> None:
+    """With its settings; what cannot be had is refused, each with its code."""
+
+    async def test(home: BrokerHome) -> None:
+        def topic(name: str, count: int = 1, factor: int = 1, **settings: str) -> dict[str, Any]:
+            configs = [{"name": k.replace("_", "."), "value": v} for k, v in settings.items()]
+            return {
+                "name": name,
+                "numPartitions": count,
+                "replicationFactor": factor,
+                "configs": configs,
+            }
+
+        topics = [
+            topic("good", 3, retention_ms="5"),
+            topic("usual", -1, -1),
+            topic("t"),
+            topic("a/b"),
+            topic("none", 0),
+            topic("three", 1, 3),
+            topic("bad", 1, 1, retention_ms="x"),
+        ]
+        answer = await home.ask("CreateTopics", 7, topics=topics)
+        assert [code(one) for one in answer["topics"]] == [
+            ErrorCode.NONE,
+            ErrorCode.NONE,
+            ErrorCode.TOPIC_ALREADY_EXISTS,
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            ErrorCode.INVALID_PARTITIONS,
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            ErrorCode.INVALID_CONFIG,
+        ]
+        assert home.logs.topic("good").config == {"retention.ms": "5"}
+        assert len(home.logs.topic("usual").partitions) == 2
+        assert home.logs.topics().keys() == {"t", "good", "usual"}
+
+    with_broker(test, num_partitions=2)
+
+
+def test_a_trial_changes_nothing() -> None:
+    """``validateOnly`` of all that have it."""
+
+    async def test(home: BrokerHome) -> None:
+        before = home.logs.topic("t")
+        topics = [{"name": "new", "numPartitions": 1, "replicationFactor": 1}]
+        one = await home.ask("CreateTopics", 7, topics=topics, validateOnly=True)
+        more = [{"name": "t", "count": 3, "assignments": None}]
+        two = await home.ask("CreatePartitions", 3, topics=more, validateOnly=True)
+        configs = [{"name": "retention.ms", "value": "7", "configOperation": 0}]
+        resources = [{"resourceType": 2, "resourceName": "t", "configs": configs}]
+        three = await home.ask("IncrementalAlterConfigs", 1, resources=resources, validateOnly=True)
+        found = [one["topics"][0], two["results"][0], three["responses"][0]]
+        assert {code(answer) for answer in found} == {ErrorCode.NONE}
+        assert home.logs.topics() == {"t": before}
+
+    with_broker(test)
+
+
+def test_metadata_creates_what_is_asked_for_only_where_that_is_wanted() -> None:
+    """Neither by a broker that does not, nor for a client that does not."""
+
+    async def asks(home: BrokerHome, *, allowed: bool) -> ErrorCode:
+        topics = [{"name": "new"}]
+        answer = await home.ask("Metadata", 9, topics=topics, allowAutoTopicCreation=allowed)
+        return code(answer["topics"][0])
+
+    async def wanted(home: BrokerHome) -> None:
+        assert await asks(home, allowed=False) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert await asks(home, allowed=True) is ErrorCode.NONE
+        assert "new" in home.logs.topics()
+
+    async def unwanted(home: BrokerHome) -> None:
+        assert await asks(home, allowed=True) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    with_broker(wanted)
+    with_broker(unwanted, auto_create_topics_enable="false")
+
+
+def test_the_brokers_own_topics_are_not_changed_by_clients() -> None:
+    """They hold groups and transactions that are in use."""
+
+    async def test(home: BrokerHome) -> None:
+        await commit(home, 1)
+        deleted = await home.ask("DeleteTopics", 5, topicNames=["__consumer_offsets"])
+        grown = [{"name": "__consumer_offsets", "count": 3, "assignments": None}]
+        added = await home.ask("CreatePartitions", 3, topics=grown)
+        assert code(deleted["responses"][0]) is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert code(added["results"][0]) is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert await position(home) == 1
+
+    with_broker(test)

@@ -1,0 +1,183 @@
+"""Transactions of clients, at a broker without sockets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.machinery.broker_home import (
+    BrokerHome,
+    add,
+    begun,
+    code,
+    end,
+    run,
+    with_broker,
+    write,
+)
+
+from tidelog.error_codes import ErrorCode
+from tidelog.testing import CrashFileSystem
+
+if TYPE_CHECKING:
+    from tests.conftest import Enumerated
+
+
+def test_a_transaction_is_seen_when_it_is_committed() -> None:
+    """Until then a reader of committed records stops before it."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        assert await add(home, producer) is ErrorCode.NONE
+        assert await write(home, producer, b"a", 0) is ErrorCode.NONE
+        assert (await home.fetch("t", isolation=1))["lastStableOffset"] == 0
+        assert await end(home, producer) is ErrorCode.NONE
+        found = await home.fetch("t", isolation=1)
+        assert (found["lastStableOffset"], found["abortedTransactions"]) == (2, [])
+
+    with_broker(test)
+
+
+def test_records_of_no_open_transaction_are_refused() -> None:
+    """A batch that comes late would begin one that nobody ends. Source: KIP-890."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        assert await write(home, producer, b"a", 0) is ErrorCode.INVALID_TXN_STATE
+        await add(home, producer)
+        assert await write(home, producer, b"a", 0) is ErrorCode.NONE
+        await end(home, producer)
+        assert await write(home, producer, b"late", 1) is ErrorCode.INVALID_TXN_STATE
+
+    with_broker(test)
+
+
+def test_the_producer_before_is_fenced() -> None:
+    """Its open transaction is aborted, and whatever it asks is refused."""
+
+    async def test(home: BrokerHome) -> None:
+        old = await begun(home)
+        await add(home, old)
+        await write(home, old, b"a", 0)
+        new = await begun(home)
+        assert new[0] == old[0]
+        assert new[1] > old[1]
+        assert await add(home, old) is ErrorCode.PRODUCER_FENCED
+        assert await end(home, old) is ErrorCode.PRODUCER_FENCED
+        assert await write(home, old, b"b", 1) is ErrorCode.INVALID_PRODUCER_EPOCH
+        found = await home.fetch("t", isolation=1)
+        assert [one["producerId"] for one in found["abortedTransactions"]] == [old[0]]
+        assert found["lastStableOffset"] == found["highWatermark"]
+
+    with_broker(test)
+
+
+def test_a_repeated_end_succeeds_and_another_end_does_not() -> None:
+    """The answer to the first may have been lost."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        assert await end(home, producer) is ErrorCode.INVALID_TXN_STATE
+        await add(home, producer)
+        assert await end(home, producer) is ErrorCode.NONE
+        assert await end(home, producer) is ErrorCode.NONE
+        assert await end(home, producer, commit=False) is ErrorCode.INVALID_TXN_STATE
+
+    with_broker(test)
+
+
+def test_a_transaction_of_another_is_refused() -> None:
+    """By its id, or by a producer that is not its own."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        other = await begun(home, "y")
+        assert await add(home, other) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        assert await add(home, producer, "z") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
+def test_a_timeout_out_of_range_is_refused(timeout_ms: int) -> None:
+    """Above ``transaction.max.timeout.ms``, or none."""
+
+    async def test(home: BrokerHome) -> None:
+        answer = await home.ask(
+            "InitProducerId", 4, transactionalId="x", transactionTimeoutMs=timeout_ms
+        )
+        assert code(answer) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+    with_broker(test)
+
+
+def test_producer_ids_are_never_given_out_twice(enumerated: Enumerated) -> None:
+    """Across restarts, power cuts and blocks."""
+    files, seen = CrashFileSystem(), set()
+
+    async def ask(count: int, *, crashes: bool) -> None:
+        async with BrokerHome(files) as home:
+            for _ in range(count):
+                answer = await home.ask("InitProducerId", 4, transactionalId=None)
+                assert code(answer) is ErrorCode.NONE
+                assert answer["producerId"] not in seen
+                seen.add(answer["producerId"])
+            if crashes:
+                home.cut_power()
+
+    for number in range(6):
+        run(ask(300 * number + 1, crashes=number % 2 == 1))
+    enumerated("producer ids", len(seen), at_least=4500)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_decided_transaction_is_ended_by_the_next_start(
+    commit: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut between the decision and the markers loses neither."""
+    files = CrashFileSystem()
+
+    async def before() -> None:
+        async with BrokerHome(files) as home:
+            home.logs.create_topic("t")
+            producer = await begun(home)
+            await add(home, producer)
+            assert await write(home, producer, b"a", 0) is ErrorCode.NONE
+            monkeypatch.setattr(home.broker._transactions, "_write_markers", lambda _: None)
+            assert await end(home, producer, commit=commit) is ErrorCode.NONE
+            home.cut_power()
+
+    async def after() -> None:
+        async with BrokerHome(files) as home:
+            found = await home.fetch("t", isolation=1)
+            assert found["lastStableOffset"] == found["highWatermark"] == 2
+            assert len(found["abortedTransactions"]) == int(not commit)
+            assert home.broker._transactions.transactions["x"].state.shown == (
+                "CompleteCommit" if commit else "CompleteAbort"
+            )
+
+    run(before())
+    run(after())
+
+
+def test_an_open_transaction_survives_a_restart() -> None:
+    """Its producer continues it."""
+    files = CrashFileSystem()
+    found: list[tuple[int, int]] = []
+
+    async def before() -> None:
+        async with BrokerHome(files) as home:
+            home.logs.create_topic("t")
+            found.append(await begun(home))
+            await add(home, found[0])
+            await write(home, found[0], b"a", 0)
+
+    async def after() -> None:
+        async with BrokerHome(files) as home:
+            assert await write(home, found[0], b"b", 1) is ErrorCode.NONE
+            assert await end(home, found[0]) is ErrorCode.NONE
+            seen = home.logs.read("t", isolation="read_committed")
+            assert [record.value for record in seen] == [b"a", b"b"]
+
+    run(before())
+    run(after())
