@@ -27,15 +27,19 @@ from tidelog.env.event_loop import LoopTimers, in_thread
 
 if TYPE_CHECKING:
     from tidelog.broker.client_request import Handler
+    from tidelog.broker.groups.classic_group import Timers
     from tidelog.config.serve_config import ServeConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.embedded.logs import Logs
 
 
 class Broker:
-    """Answers requests. Only the event loop that made it uses it."""
+    """Answers requests. Only the event loop that made it uses it.
 
-    def __init__(self, logs: Logs, config: ServeConfig) -> None:
+    ``timers`` run what is due later; None: by the time of the loop.
+    """
+
+    def __init__(self, logs: Logs, config: ServeConfig, timers: Timers | None = None) -> None:
         manager = logs.manager
         self._logs = logs
         self._config = config
@@ -43,7 +47,7 @@ class Broker:
         self._names = TopicNames(manager)
         self._arrivals = Arrivals()
         self._flushes = Flushes(config.flush_policy)
-        self._timers = LoopTimers()
+        self._timers = timers or LoopTimers()
         self._coordinator = GroupCoordinator(manager, logs.groups, self._timers, config)
         self._transactions = TransactionCoordinator(manager, self._flushes, self._timers)
         self._verification = Verification(self._transactions)

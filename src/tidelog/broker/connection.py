@@ -10,7 +10,7 @@ import logging
 import os
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.broker.client_request import Address, Peer
 from tidelog.broker.dispatch import Pending
@@ -19,8 +19,8 @@ from tidelog.errors import TidelogError
 from tidelog.records.file_records import FileSlice
 
 if TYPE_CHECKING:
-    from tidelog.broker.dispatch import Dispatcher
     from tidelog.broker.room import Room
+    from tidelog.codec.varint import Bytes
 
 _BUFFER_BYTES: Final = 64 << 10
 """The size of a connection's buffer; a larger request gets one of its own."""
@@ -34,6 +34,13 @@ _MOST_PENDING: Final = 64
 _log = logging.getLogger(__name__)
 
 
+class Answers(Protocol):
+    """What answers requests: a ``Dispatcher``, or something before it."""
+
+    def handle(self, data: Bytes, peer: Peer) -> list[Any] | Pending | None:
+        """Answer a request; see ``Dispatcher.handle``."""
+
+
 class Connection(asyncio.BufferedProtocol):
     """Reads requests, and writes their responses in order. All on the event loop.
 
@@ -41,10 +48,8 @@ class Connection(asyncio.BufferedProtocol):
     listener names to clients, None: the one to which they have connected.
     """
 
-    def __init__(
-        self, dispatcher: Dispatcher, room: Room, advertised: Address | None = None
-    ) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, answers: Answers, room: Room, advertised: Address | None = None) -> None:
+        self._answers = answers
         self._room = room
         self._advertised = advertised
         self._transport: Any = None
@@ -209,7 +214,7 @@ class Connection(asyncio.BufferedProtocol):
             (self._transport.resume_reading if wants else self._transport.pause_reading)()
 
     def _take(self, frame: memoryview) -> None:
-        answer = self._dispatcher.handle(frame, self._peer)
+        answer = self._answers.handle(frame, self._peer)
         if isinstance(answer, Pending):
             slot = _Slot(holds_others=answer.holds_others)
             self._slots.append(slot)
@@ -232,6 +237,10 @@ class Connection(asyncio.BufferedProtocol):
     async def _finish(self, slot: _Slot, pending: Pending) -> None:
         try:
             slot.parts = await pending.parts()
+        except TidelogError as error:
+            _log.warning("connection-closed host=%s reason=%s", self._peer.host, error)
+            self.close()
+            return
         except Exception:  # noqa: BLE001 - as above
             _log.exception("request-failed host=%s", self._peer.host)
             self.close()

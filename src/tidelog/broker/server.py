@@ -14,10 +14,13 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.client_request import Address
 from tidelog.broker.connection import Connection
 from tidelog.broker.room import Room
+from tidelog.env.event_loop import LoopTimers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tidelog.broker.connection import Answers
+    from tidelog.broker.groups.classic_group import Timers
     from tidelog.config.serve_config import Endpoint, ServeConfig
     from tidelog.embedded.logs import Logs
 
@@ -33,14 +36,23 @@ class BrokerServer:
     """Serves the logs that a program has open to Kafka's clients.
 
     It listens from the start on, and answers between ``start`` and ``close``. The owner of the
-    logs closes it before them.
+    logs closes it before them. ``between`` may put something between the connections and what
+    answers them; ``make_timers`` makes those of the ``Broker``, on its event loop.
 
     Raises:
         OSError: an address is in use, or may not be used; the error names it.
     """
 
-    def __init__(self, config: ServeConfig) -> None:
+    def __init__(
+        self,
+        config: ServeConfig,
+        *,
+        between: Callable[[Answers], Answers] = lambda answers: answers,
+        make_timers: Callable[[], Timers] = LoopTimers,
+    ) -> None:
         self._config = config
+        self._between = between
+        self._make_timers = make_timers
         self._sockets = _listen(config.endpoints)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -88,14 +100,15 @@ class BrokerServer:
     async def _serve(self, logs: Logs) -> None:
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
-        broker = Broker(logs, self._config)
+        broker = Broker(logs, self._config, self._make_timers())
+        answers = self._between(broker.dispatcher)
         room = Room(self._config)
         servers = []
         for listener, told in zip(self._sockets, self._config.advertised, strict=True):
             address = None if told is None else Address(*told)
             servers.append(
                 await loop.create_server(
-                    partial(Connection, broker.dispatcher, room, address),
+                    partial(Connection, answers, room, address),
                     sock=listener,
                     backlog=_BACKLOG,
                 )

@@ -19,6 +19,7 @@ from tidelog.config.option import (
     option,
     options_of,
     parse_options,
+    to_properties,
 )
 
 if TYPE_CHECKING:
@@ -178,6 +179,10 @@ class ServeConfig:
     def parse(cls, properties: Mapping[str, str]) -> ServeConfig:
         """Parse Kafka-style properties; raise one InvalidConfig that names every bad key."""
         return parse_options(cls, properties)
+
+    def given(self) -> dict[str, str]:
+        """Return the settings that differ from their defaults, as text."""
+        return to_properties(self)
 
     @property
     def flush_policy(self) -> FlushPolicy:

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from tidelog.testing.crash_files import CrashFileSystem
     from tidelog.testing.damaged_batch import damage_batch
     from tidelog.testing.faults import Operation, PowerCut
+    from tidelog.testing.kafka_broker import KafkaBroker
     from tidelog.testing.manual_time import ManualClock, ManualScheduler
 
 __all__ = [
     "CrashFileSystem",
+    "KafkaBroker",
     "ManualClock",
     "ManualScheduler",
     "Operation",
@@ -31,6 +33,7 @@ __getattr__, __dir__ = lazy_door(
     __name__,
     {
         "CrashFileSystem": "tidelog.testing.crash_files",
+        "KafkaBroker": "tidelog.testing.kafka_broker",
         "ManualClock": "tidelog.testing.manual_time",
         "ManualScheduler": "tidelog.testing.manual_time",
         "Operation": "tidelog.testing.faults",

@@ -54,6 +54,11 @@ class Api:
             for version in range(self.first_version, self.last_version + 1)
         }
 
+    def has_response_field(self, name: str) -> bool:
+        """Whether responses have a field of this name, not inside of another."""
+        fields = self._responses[self.last_version].fields
+        return any(field.name == name for field in fields)
+
     def is_offered(self, version: int) -> bool:
         """Whether a version is one of those offered."""
         return self.first_version <= version <= self.last_version

@@ -1,0 +1,73 @@
+"""Responses that say of everything in a request that it failed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.codec.protocol.apis import api_named
+from tidelog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidelog.error_codes import ErrorCode
+
+_CODE: Final = "errorCode"
+_USUAL: Final = (
+    *("topics", "partitions", "partitionIndex"),
+    *("topics", "partitions", "partitionIndex"),
+)
+_PARTS: Final = {
+    # Of the request: its topics, their partitions, the number of one; then of the response.
+    "Produce": ("topicData", "partitionData", "index", "responses", "partitionResponses", "index"),
+    "Fetch": ("topics", "partitions", "partition", "responses", "partitions", "partitionIndex"),
+    **dict.fromkeys(("ListOffsets", "OffsetCommit", "TxnOffsetCommit", "DeleteRecords"), _USUAL),
+}
+"""The requests that are answered partition by partition."""
+
+
+def error_answer(name: str, values: Mapping[str, Any], code: ErrorCode) -> dict[str, Any]:
+    """Return the fields of a response in which all has failed.
+
+    Raises InvalidArgument for a request that is not known, or that is not answered in such a way.
+    """
+    if name in _PARTS:
+        return {
+            _PARTS[name][3]: [_topic(name, one, code) for one in values.get(_PARTS[name][0], ())]
+        }
+    try:
+        api = api_named(name)
+    except KeyError:
+        raise InvalidArgument(f"{name!r} is not a request that is offered") from None
+    if name == "AddPartitionsToTxn":
+        return {"results": [_added(one, code) for one in values.get("topics", ())]}
+    if name == "Metadata":
+        topics = values.get("topics") or ()
+        return {"topics": [{"name": one["name"], _CODE: int(code)} for one in topics]}
+    answer: dict[str, Any] = {_CODE: int(code), "errorMessage": code.name}
+    if name == "FindCoordinator":
+        keys = values.get("coordinatorKeys", ())
+        answer["coordinators"] = [{"key": key, _CODE: int(code)} for key in keys]
+    elif name == "OffsetFetch":
+        groups = values.get("groups", ())
+        answer["groups"] = [{"groupId": one["groupId"], _CODE: int(code)} for one in groups]
+    elif not api.has_response_field(_CODE):
+        raise InvalidArgument(f"a response to {name} has no error of its own")
+    return answer
+
+
+def _topic(name: str, topic: Mapping[str, Any], code: ErrorCode) -> dict[str, Any]:
+    _, partitions, number, _, answers, answered = _PARTS[name]
+    key = {field: topic[field] for field in ("name", "topic", "topicId") if field in topic}
+    found = [{answered: one[number], _CODE: int(code)} for one in topic[partitions]]
+    if name == "Fetch":
+        found = [{**one, "records": b""} for one in found]
+    return {**key, answers: found}
+
+
+def _added(topic: Mapping[str, Any], code: ErrorCode) -> dict[str, Any]:
+    results = [
+        {"partitionIndex": number, "partitionErrorCode": int(code)}
+        for number in topic["partitions"]
+    ]
+    return {"name": topic["name"], "resultsByPartition": results}
