@@ -10,7 +10,7 @@ from tidelog.broker.server import BrokerServer
 from tidelog.config.serve_config import ServeConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from os import PathLike
 
     from tidelog.embedded.logs import Logs
@@ -24,13 +24,19 @@ class Served(NamedTuple):
 
 
 @contextmanager
-def served(path: str | PathLike[str], **settings: object) -> Iterator[Served]:
-    """Serve a data directory in the body of a ``with``; settings with underscores for dots."""
+def served(
+    path: str | PathLike[str], config: Mapping[str, str] | None = None, **settings: object
+) -> Iterator[Served]:
+    """Serve a data directory in the body of a ``with``.
+
+    ``config`` is for ``tidelog.open``; ``settings`` are those of listeners, with underscores for
+    dots.
+    """
     listening = {"listeners": "PLAINTEXT://127.0.0.1:0"}
     given = listening | {name.replace("_", "."): str(value) for name, value in settings.items()}
     server = BrokerServer(ServeConfig.parse(given))
     try:
-        with tidelog.open(path) as logs:
+        with tidelog.open(path, config=config or {}) as logs:
             server.start(logs)
             try:
                 host, port = server.addresses[0]

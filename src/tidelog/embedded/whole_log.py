@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.reading.record_count import total_count
 from tidelog.readonly.read_only_log import open_read_only
+from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
@@ -56,6 +57,34 @@ def _columns_of_both(
                 raise
             continue  # meanwhile retention has deleted it on the disk
         return
+
+
+def archived_batches(
+    log: Log, start_offset: int, max_bytes: int, isolation: Isolation, fs: FileSystem
+) -> bytes:
+    """Return whole batches from the archive, from ``start_offset`` on, the first whatever its size.
+
+    They are as a fetch has them; with READ_COMMITTED those of aborted transactions are left out. An
+    empty batch stands for a range of which nothing is left, so that a reader gets beyond it. Errors
+    as ``open_read_only``.
+    """
+    is_committed = isolation is Isolation.READ_COMMITTED
+    end = log.local_log_start_offset
+    parts: list[bytes] = []
+    left = max_bytes
+    with open_read_only(log.directory, fs=fs) as whole:
+        for piece in whole.pieces(start_offset, end, committed=is_committed):
+            batches = piece.batches_in_data
+            for position, size in zip(
+                batches.position.tolist(), batches.size.tolist(), strict=True
+            ):
+                if parts and size > left:
+                    return b"".join(parts)
+                parts.append(piece.data[position : position + size].tobytes())
+                left -= size
+            if left <= 0:
+                break
+    return b"".join(parts) or build_batch([], base_offset=start_offset, last_offset=end - 1)
 
 
 def records_from(

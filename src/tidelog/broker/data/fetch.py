@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.broker.client_request import Refusal
+from tidelog.embedded.whole_log import archived_batches
+from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.data.arrivals import Arrivals
@@ -25,6 +29,7 @@ ISOLATIONS: Final = (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED)
 _ID_VERSION: Final = 13
 _MS_PER_S: Final = 1000
 _NO_OFFSET: Final = -1
+NOTHING_ARCHIVED: Final[MappingProxyType[int, bytes | KafkaError]] = MappingProxyType({})
 
 
 class Fetch:
@@ -41,11 +46,34 @@ class Fetch:
     def handle(self, request: Request) -> Answer:
         """Answer at once if there is enough, else when there is, or the time is over."""
         wanted = self._wanted(request)
+        if any(one.is_archived for one in wanted):
+            return self._with_archive(request, wanted)
         found = self._read(request, wanted)
         if found.is_enough or request.values["maxWaitMs"] <= 0 or not wanted:
             return found.answer
         found.close()
         return self._wait(request, wanted)
+
+    async def _with_archive(self, request: Request, wanted: Sequence[_Wanted]) -> dict[str, Any]:
+        """Read what lies in archives on threads, then answer at once with what there is."""
+        isolation = ISOLATIONS[request.values["isolationLevel"] == 1]
+        left = min(request.values["maxBytes"], self._max_bytes)
+        archived: dict[int, bytes | KafkaError] = {}
+        for number, one in enumerate(wanted):
+            if not one.is_archived or left <= 0:
+                continue
+            assert one.partition is not None
+            most = min(one.given["partitionMaxBytes"], left)
+            offset, fs = one.given["fetchOffset"], self._manager.machine.fs
+            read = partial(archived_batches, one.partition.log, offset, most, isolation, fs)
+            try:
+                data = await in_thread(read)
+            except KafkaError as error:
+                archived[number] = error
+                continue
+            archived[number] = data
+            left -= len(data)
+        return self._read(request, wanted, archived).answer
 
     async def _wait(self, request: Request, wanted: Sequence[_Wanted]) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
@@ -79,17 +107,22 @@ class Fetch:
         except KafkaError as caught:
             return _Wanted(key, given, None, caught)
 
-    def _read(self, request: Request, wanted: Iterable[_Wanted]) -> _Found:
+    def _read(
+        self,
+        request: Request,
+        wanted: Iterable[_Wanted],
+        archived: Mapping[int, bytes | KafkaError] = NOTHING_ARCHIVED,
+    ) -> _Found:
         values = request.values
         isolation = ISOLATIONS[values["isolationLevel"] == 1]
         found = _Found(values["minBytes"], min(values["maxBytes"], self._max_bytes))
-        for one in wanted:
-            if one.partition is None:
-                assert one.error is not None
-                found.fail(one, one.error)
-                continue
+        for number, one in enumerate(wanted):
+            given = archived.get(number, one.error)
             try:
-                found.add(one, one.partition, isolation)
+                if isinstance(given, KafkaError):
+                    raise given
+                assert one.partition is not None
+                found.add(one, one.partition, isolation, given)
             except KafkaError as error:
                 found.fail(one, error)
         return found
@@ -102,6 +135,17 @@ class _Wanted(NamedTuple):
     given: dict[str, Any]
     partition: Partition | None
     error: KafkaError | None = None
+
+    @property
+    def is_archived(self) -> bool:
+        """Whether the offset lies in the archive of the log, and no longer on the disk."""
+        if self.partition is None or self.partition.has_ended:
+            return False
+        log = self.partition.log
+        if log.archived is None:
+            return False
+        offset: int = self.given["fetchOffset"]
+        return log.log_start_offset <= offset < log.local_log_start_offset
 
 
 class _Found:
@@ -143,28 +187,43 @@ class _Found:
             },
         )
 
-    def add(self, wanted: _Wanted, partition: Partition, isolation: Isolation) -> None:
-        """Read a partition; the first batch is given whole, even if it is larger than allowed."""
+    def add(
+        self,
+        wanted: _Wanted,
+        partition: Partition,
+        isolation: Isolation,
+        archived: bytes | None = None,
+    ) -> None:
+        """Read a partition; the first batch is given whole, even if it is larger than allowed.
+
+        ``archived`` is what was read of its archive already, without aborted batches.
+        """
         given, log = wanted.given, partition.log
         check_epoch(partition, given["currentLeaderEpoch"])
-        data = log.read(
-            given["fetchOffset"],
-            max(min(given["partitionMaxBytes"], self._left), 0),
-            isolation=isolation,
-            min_one_batch=not self._size,
-        )
-        self._fetched.append(data)
-        self._size += data.size_bytes
-        self._left -= data.size_bytes
+        if archived is not None:
+            data = None
+        else:
+            data = log.read(
+                given["fetchOffset"],
+                max(min(given["partitionMaxBytes"], self._left), 0),
+                isolation=isolation,
+                min_one_batch=not self._size,
+            )
+            self._fetched.append(data)
+        size = len(archived or b"") if data is None else data.size_bytes
+        self._size += size
+        self._left -= size
         answer = {
             "partitionIndex": given["partition"],
             "highWatermark": log.high_watermark,
             "lastStableOffset": log.last_stable_offset,
             "logStartOffset": log.log_start_offset,
-            "records": b"" if data.slice is None else data.slice,
+            "records": b"" if data is None or data.slice is None else data.slice,
             "abortedTransactions": None,
         }
-        if data.aborted is not None:
+        if archived is not None:
+            answer["records"] = archived
+        if data is not None and data.aborted is not None:
             answer["abortedTransactions"] = [
                 {"producerId": one.producer_id, "firstOffset": one.first_offset}
                 for one in data.aborted

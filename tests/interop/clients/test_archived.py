@@ -1,0 +1,64 @@
+"""Clients read a log that begins in its archive, from its beginning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.interop.clients.conftest import KINDS
+from tests.machinery.brokers import served
+
+from tidelog.service.log_service import LogService
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.interop.clients.conftest import AioKafka, Confluent, KafkaPython
+
+    from tidelog.embedded.logs import Logs
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the libraries
+
+CONFIG = {
+    "internal.segment.bytes": "100000",
+    "index.interval.bytes": "256",
+    "remote.storage.enable": "true",
+    "local.retention.bytes": "1",
+}
+
+
+def archive(logs: Logs) -> None:
+    """Copy what is closed to the archive, and delete it here."""
+    manager = logs.manager
+    assert isinstance(manager, LogService)
+    assert manager.tasks.archiving is not None
+    manager.tasks.archiving.run()
+    manager.tasks.cleanup_logs()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_client_begins_at_the_beginning(
+    tmp_path: Path, kind: type[Confluent | KafkaPython | AioKafka]
+) -> None:
+    """And gets every record once, across the place where the disk begins."""
+    uri = f"file://{tmp_path}/lake"
+    with served(tmp_path / "data", {"tidelog.archive.uri": uri}) as broker:
+        client = kind(broker.bootstrap)
+        broker.logs.create_topic("t", config=CONFIG)
+        first = [b"%d" % number + b"x" * 400 for number in range(200)]
+        aborted = [b"aborted-%d" % number + b"x" * 400 for number in range(100)]
+        last = [b"last-%d" % number + b"x" * 400 for number in range(200)]
+        client.produce("t", first, partition=0)
+        client.transact("till", "t", [(False, aborted)])
+        client.produce("t", last, partition=0)
+        archive(broker.logs)
+        log = broker.logs.partition("t", 0).log
+        assert log.log_start_offset == 0
+        assert log.local_log_start_offset > 150
+
+        everything = client.read("t", 500)
+        committed = client.read("t", 400, committed=True)
+
+        assert [one.value for one in everything] == [*first, *aborted, *last]
+        assert [one.value for one in committed] == [*first, *last]
+        assert client.read_as_group("t", "g", 1)[0].offset == 0
