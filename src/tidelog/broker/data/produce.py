@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Disconnect, Later, Refusal
 from tidelog.codec.compression import Codec
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
+from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidRecord, InvalidTimestamp, KafkaError
 from tidelog.records.batch import BATCH_HEADER, BatchFlags
@@ -42,8 +44,51 @@ class Produce:
         """Append the batches of all partitions; each succeeds or fails by itself."""
         if request.version < FIRST_SERVED_VERSION:
             raise Disconnect(f"version {request.version} of Produce is not served")
+        if self._is_busy(request):
+            return self._handle_on_thread(request)
+        return self._answered(request, *self._append_all(request))
+
+    def _answered(
+        self,
+        request: Request,
+        responses: list[dict[str, Any]],
+        appended: list[tuple[Partition, int, dict[str, Any]]],
+    ) -> dict[str, Any] | Later | None:
+        acks = request.values["acks"]
+        if acks == 0:
+            _check_all_taken(responses)
+            return None
+        if self._waits(acks) and appended:
+            return Later(self._flushed({"responses": responses}, appended))
+        return {"responses": responses}
+
+    def _is_busy(self, request: Request) -> bool:
+        """Whether another thread holds one of the partitions, as a large commit does.
+
+        The event loop, and with it all other clients, would wait for it.
+        """
+        for topic in request.values["topicData"]:
+            for one in topic["partitionData"]:
+                try:
+                    lock = self._manager.partition(topic["name"], one["index"]).lock
+                except KafkaError:
+                    continue
+                if not lock.acquire(blocking=False):
+                    return True
+                lock.release()
+        return False
+
+    async def _handle_on_thread(self, request: Request) -> dict[str, Any] | None:
+        """Append on a thread, which may wait; later requests of the connection wait, too."""
+        done = await in_thread(partial(self._append_all, request))
+        answer = self._answered(request, *done)
+        return await answer.answer if isinstance(answer, Later) else answer
+
+    def _append_all(
+        self, request: Request
+    ) -> tuple[list[dict[str, Any]], list[tuple[Partition, int, dict[str, Any]]]]:
+        """Return what the response says, and up to where each partition was appended to."""
         values = request.values
-        acks = values["acks"]
         appended: list[tuple[Partition, int, dict[str, Any]]] = []
         responses = [
             {
@@ -55,12 +100,7 @@ class Produce:
             }
             for topic in values["topicData"]
         ]
-        if acks == 0:
-            _check_all_taken(responses)
-            return None
-        if self._waits(acks) and appended:
-            return Later(self._flushed({"responses": responses}, appended))
-        return {"responses": responses}
+        return responses, appended
 
     def _waits(self, acks: int) -> bool:
         policy = self._flushes.policy
