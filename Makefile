@@ -64,7 +64,7 @@ test: lint ## lint and the tests that need neither Kafka nor patience; what .ci/
 		-o tmp_path_retention_count=1 -m "$(FAST)"
 
 test-all: WORKERS = 3
-test-all: lint peer $(VENV)/flights/.downloaded .venvs/pages/.installed .venvs/moto/.installed .venvs/azurite/.installed ## every test, also against Kafka; resumes where it was stopped; SCALE=10: a night
+test-all: lint peer $(VENV)/flights/.downloaded .venvs/pages/.installed .venvs/moto/.installed .venvs/azurite/.installed .venvs/kafkajs/.installed ## every test, also against Kafka; resumes where it was stopped; SCALE=10: a night
 	@$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --resume .test-all tests
 	@NUMBA_BOUNDSCHECK=1 $(PYTEST) -q tests/unit/kernels
 	@PYTHONPATH=$(CURDIR)/.venvs/pages TIDELOG_ALL_BLOCKS=1 $(PYTEST) -q -n 2 tests/docs/test_pages.py -k "analyst or recipes"
@@ -79,6 +79,11 @@ test-all: lint peer $(VENV)/flights/.downloaded .venvs/pages/.installed .venvs/m
 	@if command -v npm >/dev/null; then mkdir -p $(@D) && cp $(<D)/package.json $< $(@D) \
 		&& npm ci --silent --ignore-scripts --prefix $(@D) && touch $@; \
 		else echo "npm is not installed: tests with Azurite are skipped"; fi
+
+.venvs/kafkajs/.installed: tests/interop/clients/kafkajs/package-lock.json
+	@if command -v npm >/dev/null; then mkdir -p $(@D) && cp $(<D)/package.json $< $(@D) \
+		&& npm ci --silent --ignore-scripts --prefix $(@D) && touch $@; \
+		else echo "npm is not installed: the test with kafkajs is skipped"; fi
 
 .venvs/pages/.installed: tests/docs/requirements.txt | $(STAMP)
 	@rm -rf $(@D)
