@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.compat.conftest import Kafka
+from tests.compat.test_hand_over import handed_over
 from tests.machinery.brokers import served
+
+import tidelog
+from tidelog.cli.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,14 +104,8 @@ def test_a_group_is_consumed_described_reset_and_deleted(broker: Served, clients
     """By the tools that operators use."""
     clients.ask("create t", "produce t none 100")
     group = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
-    console = f"{TOOLS}.consumer.ConsoleConsumer"
-    keys_only = ("print.key=true", "print.value=false")
-    reading = (
-        *("--topic", "t", "--group", "g", "--from-beginning", "--timeout-ms", "20000"),
-        *(word for one in keys_only for word in ("--formatter-property", one)),
-    )
 
-    first = clients.tool(console, *reading, "--max-messages", "60")
+    first = consumed_keys(clients, 60)
     described = clients.tool(group, "--describe", "--group", "g")
     listed = clients.tool(group, "--list", "--state")
     with broker.logs.reader("t", group="g") as reader:
@@ -115,15 +113,27 @@ def test_a_group_is_consumed_described_reset_and_deleted(broker: Served, clients
         reader.commit()
     reset = ("--reset-offsets", "--to-offset", "90", "--topic", "t", "--execute")
     clients.tool(group, "--group", "g", *reset)
-    again = clients.tool(console, *reading, "--max-messages", "10")
+    again = consumed_keys(clients, 10)
     clients.tool(group, "--delete", "--group", "g")
 
-    assert first.split() == keys(range(60))
+    assert first == keys(range(60))
     assert described.split("g ", 1)[1].split()[:5] == ["t", "0", "60", "100", "40"]
     assert "Empty" in listed
     assert rest == [key.encode() for key in keys(range(60, 100))]
-    assert again.split() == keys(range(90, 100))
+    assert again == keys(range(90, 100))
     assert broker.logs.groups.committed("g") == {}
+
+
+def consumed_keys(clients: Clients, count: int) -> list[str]:
+    """Return the keys of the next records of group ``g`` in topic ``t``, which it commits."""
+    forms = ("print.key=true", "print.value=false")
+    printed = clients.tool(
+        f"{TOOLS}.consumer.ConsoleConsumer",
+        *("--topic", "t", "--group", "g", "--from-beginning", "--timeout-ms", "20000"),
+        *("--max-messages", str(count)),
+        *(word for one in forms for word in ("--formatter-property", one)),
+    )
+    return printed.split()
 
 
 def keys(numbers: range) -> list[str]:
@@ -145,3 +155,41 @@ def test_tools_show_the_cluster(broker: Served, clients: Clients) -> None:
     assert directory["logDir"] == broker.logs.manager.live_dirs[0]
     assert "t-0" in {one["partition"] for one in directory["partitions"]}
     assert "t:0:10" in ends
+
+
+def test_a_directory_is_served_here_by_kafka_and_here_again(java: Java, tmp_path: Path) -> None:
+    """Records, transactions, positions and the ids of producers stay what they are.
+
+    An open transaction is taken over: by the producer of the same id, which aborts it.
+    """
+    data = tmp_path / "data"
+
+    def here(broker: Served) -> Clients:
+        return Clients(java, data, tmp_path, int(broker.bootstrap.partition(":")[2]))
+
+    with served(data) as broker:
+        here(broker).ask("create t", "produce t zstd 100", "create tx", "transact tx 4")
+        first = consumed_keys(here(broker), 30)
+        before = values(broker.logs, "tx")
+        ids = set(broker.logs.partition("tx", 0).log.active_producers())
+
+    kafka = handed_over(java, data)
+    with kafka.running():
+        there = Clients(java, data, tmp_path, kafka.port)
+        second = consumed_keys(there, 30)
+        there.ask("produce t lz4 100", "transact tx 4")
+        committed = there.consume("tx", "read_committed")
+    assert main(["from-kafka", "-d", str(data)]) == 0
+
+    with served(data) as broker:
+        third = consumed_keys(here(broker), 40)
+        here(broker).ask("transact tx 1")
+        after = values(broker.logs, "tx")
+
+    assert [*first, *second, *third] == keys(range(100))
+    assert len(before) == 100
+    assert [one[:4] for one in committed][:100] == before
+    assert len(after) == 200
+    assert after[:100] == before
+    with tidelog.open(data) as logs:  # the transactional id has kept its producer
+        assert set(logs.partition("tx", 0).log.active_producers()) == ids
