@@ -72,6 +72,8 @@ def test_metrics_that_the_page_names_are_in_the_code(page: str, shipped: list[So
     cells = [line.split(" | ")[0] for line in table.splitlines()[2:]]
     named = {code for cell in cells for code in CODE.findall(cell)[1:]}
     makers = (
+        "/broker/request_counts",
+        "/broker/broker",
         "/manager/metrics/",
         "/service/archive_upkeep",
         "/manager/log_archiver",

@@ -11,6 +11,7 @@ from tidelog.broker.data.flushes import Flushes
 from tidelog.broker.data.list_offsets import ListOffsets, OffsetForLeaderEpoch
 from tidelog.broker.data.produce import Produce
 from tidelog.broker.dispatch import Dispatcher
+from tidelog.broker.groups.classic_group import GroupState
 from tidelog.broker.groups.committed_offsets import CommittedOffsets
 from tidelog.broker.groups.group_admin import GroupAdmin
 from tidelog.broker.groups.group_coordinator import GroupCoordinator
@@ -137,6 +138,14 @@ class Broker:
 
     def _create(self, name: str) -> Topic:
         return self._logs.manager.create_topic(name, self._config.num_partitions)
+
+    def sizes(self) -> dict[str, int]:
+        """Return how many groups there are with members, by Kafka's names; on any thread."""
+        groups = tuple(self._coordinator.groups.values())
+        return {
+            "NumGroups": len(groups),
+            "NumGroupsStable": sum(group.state is GroupState.STABLE for group in groups),
+        }
 
     async def start(self) -> None:
         """Take up the groups that were written down; until then their members try again."""

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.broker.client_request import Address, Peer
 from tidelog.broker.dispatch import Pending
-from tidelog.codec.protocol.apis import SIZE_BYTES, frame_size, size_of_frame
+from tidelog.codec.protocol.apis import (
+    SIZE_BYTES,
+    frame_number,
+    frame_size,
+    size_of_frame,
+)
 from tidelog.errors import TidelogError
 from tidelog.records.file_records import FileSlice
 
@@ -133,6 +138,7 @@ class Connection(asyncio.BufferedProtocol):
         except TidelogError as error:
             text = "connection-closed host=%s reason=%s"
             _log.warning(text, self._peer.host, error)
+            self._room.counts.closed += 1
             self.close()
         except Exception:  # noqa: BLE001 - a fault met by one client must not stop the others
             _log.exception("connection-closed host=%s", self._peer.host)
@@ -214,9 +220,10 @@ class Connection(asyncio.BufferedProtocol):
             (self._transport.resume_reading if wants else self._transport.pause_reading)()
 
     def _take(self, frame: memoryview) -> None:
+        number, start = frame_number(frame), self._loop.time()
         answer = self._answers.handle(frame, self._peer)
         if isinstance(answer, Pending):
-            slot = _Slot(holds_others=answer.holds_others)
+            slot = _Slot(number, start, holds_others=answer.holds_others)
             self._slots.append(slot)
             self._detach_buffer()
             self._is_held = answer.holds_others or len(self._slots) >= _MOST_PENDING
@@ -227,10 +234,11 @@ class Connection(asyncio.BufferedProtocol):
             task.add_done_callback(lambda _: answer.close())
             return
         self._drop_large_buffer()
+        self._room.counts.answered(number, self._loop.time() - start)
         if answer is None:
             return
         if self._slots:
-            self._slots.append(_Slot(parts=answer, is_done=True))
+            self._slots.append(_Slot(number, start, parts=answer, is_done=True))
         else:
             self._add(answer)
 
@@ -249,6 +257,7 @@ class Connection(asyncio.BufferedProtocol):
             _release(slot.parts or ())
             return
         slot.is_done = True
+        self._room.counts.answered(slot.number, self._loop.time() - slot.start)
         while self._slots and self._slots[0].is_done:
             done = self._slots.popleft()
             if done.parts is not None:
@@ -334,11 +343,19 @@ class Connection(asyncio.BufferedProtocol):
 class _Slot:
     """A response that is to be sent after those before it."""
 
-    __slots__ = ("holds_others", "is_done", "parts")
+    __slots__ = ("holds_others", "is_done", "number", "parts", "start")
 
     def __init__(
-        self, parts: list[Any] | None = None, *, is_done: bool = False, holds_others: bool = False
+        self,
+        number: int,
+        start: float,
+        *,
+        parts: list[Any] | None = None,
+        is_done: bool = False,
+        holds_others: bool = False,
     ) -> None:
+        self.number = number
+        self.start = start
         self.parts = parts
         self.is_done = is_done
         self.holds_others = holds_others

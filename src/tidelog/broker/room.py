@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
+from tidelog.broker.request_counts import RequestCounts
 from tidelog.errors import InvalidRecord
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ class Room:
         self._free = max(config.queued_max_request_bytes, self._largest + 4)
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self.connections: set[Visitor] = set()
+        self.counts: Final = RequestCounts()
+
+    @property
+    def count(self) -> int:
+        """How many connections there are; on any thread."""
+        return len(self.connections)
 
     def enter(self, connection: Visitor) -> bool:
         """Count a connection; return False, and do not, where there are too many."""

@@ -119,6 +119,7 @@ class BrokerServer:
                 loop.call_soon_threadsafe(ended.set)
 
         self._stop = stop
+        logs.manager.metric_sources.append(lambda: room.counts.metrics(room.count, broker.sizes()))
         self._is_ready.set()
         await broker.start()
         sweep = loop.create_task(self._close_idle(room))

@@ -53,7 +53,7 @@ from tidelog.manager.topics.topics import Topics
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Self
     from uuid import UUID
 
@@ -113,6 +113,7 @@ class LogManager(OfOneProcess):
         self.machine = self._own_machine(machine)
         """The disk, clock, scheduler and the rest."""
         self._is_closing = self._is_closed = False
+        self.metric_sources: list[Callable[[], Iterable[Metric]]] = []
         self.recovery_threads = config.num_recovery_threads_per_data_dir
         self.progress: LoadProgress | None = None
         """How far loading has come; None before and after."""
@@ -389,8 +390,9 @@ class LogManager(OfOneProcess):
         return self._topics.config_of(topic)
 
     def metrics(self) -> list[Metric]:
-        """Return all metrics as of now."""
-        return collect(
+        """Return all metrics as of now, also those of ``metric_sources``."""
+        others = (one for source in self.metric_sources for one in source())
+        found = collect(
             MetricSources(
                 config=self._config,
                 now_ms=self.machine.clock.now_ms(),
@@ -405,6 +407,7 @@ class LogManager(OfOneProcess):
                 fs=self.machine.fs,
             )
         )
+        return [*found, *others]
 
     # Changing
 

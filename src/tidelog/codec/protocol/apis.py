@@ -139,6 +139,11 @@ def frame_size(data: Bytes, at: int) -> int:
     return size
 
 
+def frame_number(data: Bytes) -> int:
+    """Return the number of a request's API; -1 where that is cut short."""
+    return data[0] << 8 | data[1] if len(data) > 1 else -1
+
+
 def size_of_frame(parts: Iterable[Sized]) -> bytes:
     """Return the size that belongs before the parts of a request or response."""
     return _SIZE.pack(sum(map(len, parts)))

@@ -1,0 +1,43 @@
+"""What clients have asked for, and how long answers took. Kafka: ``RequestChannel.Metrics``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.codec.protocol.apis import apis
+from tidelog.manager.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_MS_PER_S: Final = 1000
+_REQUESTS: Final = ("kafka.network", "RequestMetrics")
+_GROUPS: Final = ("kafka.coordinator.group", "GroupMetadataManager")
+
+
+class RequestCounts:
+    """Counts requests by kind, since the start. The event loop counts; any thread may read."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = dict.fromkeys(apis(), 0)
+        self._seconds: dict[int, float] = dict.fromkeys(apis(), 0.0)
+        self.closed = 0
+        """Connections that were closed for what they sent."""
+
+    def answered(self, number: int, seconds: float) -> None:
+        """Count a request that was answered, so long after it had come."""
+        self._counts[number] += 1
+        self._seconds[number] += seconds
+
+    def metrics(self, connections: int, groups: Mapping[str, int]) -> Iterator[Metric]:
+        """Yield the counts, how many connections there are, and what ``groups`` says of groups."""
+        for number, api in sorted(apis().items()):
+            tags = (("request", api.name),)
+            count = self._counts[number]
+            yield Metric(*_REQUESTS, "RequestsPerSec", tags, count, "counter")
+            for part, value in (("count", count), ("sum", self._seconds[number] * _MS_PER_S)):
+                yield Metric(*_REQUESTS, "TotalTimeMs", tags, value, "summary", part)
+        yield Metric("kafka.server", "socket-server-metrics", "connection-count", (), connections)
+        yield Metric("tidelog", "Broker", "ConnectionsClosedCount", (), self.closed, "counter")
+        for name, value in groups.items():
+            yield Metric(*_GROUPS, name, (), value)
