@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.data.arrivals import Arrivals
     from tidelog.broker.topics.topic_names import TopicNames
+    from tidelog.log.log import Log
     from tidelog.log.reading.log_reads import FetchData
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
@@ -52,7 +53,7 @@ class Fetch:
         if found.is_enough or request.values["maxWaitMs"] <= 0 or not wanted:
             return found.answer
         found.close()
-        return self._wait(request, wanted)
+        return self._wait(request, wanted, found)
 
     async def _with_archive(self, request: Request, wanted: Sequence[_Wanted]) -> dict[str, Any]:
         """Read what lies in archives on threads, then answer at once with what there is."""
@@ -75,13 +76,18 @@ class Fetch:
             left -= len(data)
         return self._read(request, wanted, archived).answer
 
-    async def _wait(self, request: Request, wanted: Sequence[_Wanted]) -> dict[str, Any]:
+    async def _wait(
+        self, request: Request, wanted: Sequence[_Wanted], found: _Found
+    ) -> dict[str, Any]:
+        """Wait until there is more than was ``found``, which is closed, or the time is over."""
         loop = asyncio.get_running_loop()
         end = loop.time() + request.values["maxWaitMs"] / _MS_PER_S
         partitions = {one.partition for one in wanted if one.partition is not None}
         with self._arrivals.watching(partitions) as watch:
             while True:
-                found = self._read(request, wanted)
+                # Not read again for nothing: a client may ask for a thousand partitions.
+                if found.is_outdated:
+                    found = self._read(request, wanted)
                 left_ms = (end - loop.time()) * _MS_PER_S
                 if found.is_enough or left_ms <= 0:
                     return found.answer
@@ -154,6 +160,7 @@ class _Found:
     def __init__(self, min_bytes: int, max_bytes: int) -> None:
         self._topics: list[dict[str, Any]] = []
         self._fetched: list[FetchData] = []
+        self._ends: list[tuple[Log, int, int]] = []
         self._left = max_bytes
         self._size = 0
         self._min_bytes = min_bytes
@@ -168,6 +175,14 @@ class _Found:
     def answer(self) -> dict[str, Any]:
         """The fields of the response; there are no sessions."""
         return {"sessionId": 0, "responses": self._topics}
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether readers see more, or less, than they did; files that were closed are, too."""
+        return self._size > 0 or any(
+            log.is_offline or log.high_watermark != end or log.last_stable_offset != stable
+            for log, end, stable in self._ends
+        )
 
     def close(self) -> None:
         """Release the files of an answer that is not given."""
@@ -200,6 +215,9 @@ class _Found:
         """
         given, log = wanted.given, partition.log
         check_epoch(partition, given["currentLeaderEpoch"])
+        # Before the read: what comes meanwhile makes the answer outdated, and is not missed.
+        end, stable = log.high_watermark, log.last_stable_offset
+        self._ends.append((log, end, stable))
         if archived is not None:
             data = None
         else:
@@ -215,8 +233,8 @@ class _Found:
         self._left -= size
         answer = {
             "partitionIndex": given["partition"],
-            "highWatermark": log.high_watermark,
-            "lastStableOffset": log.last_stable_offset,
+            "highWatermark": end,
+            "lastStableOffset": stable,
             "logStartOffset": log.log_start_offset,
             "records": b"" if data is None or data.slice is None else data.slice,
             "abortedTransactions": None,
