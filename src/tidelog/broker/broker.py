@@ -149,6 +149,9 @@ class Broker:
 
     async def start(self) -> None:
         """Take up the groups that were written down; until then their members try again."""
+        # What was committed is read here, too: on the event loop the first who asks would hold up
+        # all others for as long as that takes.
+        await in_thread(self._logs.groups.positions)
         stored = await in_thread(self._coordinator.stored)
         self._coordinator.load(stored)
         await self._transactions.load(await in_thread(self._transactions.stored))

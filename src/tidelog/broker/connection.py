@@ -112,6 +112,13 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     @property
+    def descriptor(self) -> int:
+        """The descriptor of the socket; -1 without one."""
+        transport = self._transport
+        socket = None if transport is None else transport.get_extra_info("socket")
+        return -1 if socket is None else int(socket.fileno())
+
+    @property
     def is_idle(self) -> bool:
         """Whether no request is being answered."""
         return not self._slots and not self._out

@@ -21,6 +21,10 @@ class Visitor(Protocol):
     """When it last brought a request, in the loop's seconds."""
 
     @property
+    def descriptor(self) -> int:
+        """The descriptor of its socket; -1 without one."""
+
+    @property
     def is_idle(self) -> bool:
         """Whether no request is being answered."""
 

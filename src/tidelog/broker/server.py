@@ -15,6 +15,7 @@ from tidelog.broker.client_request import Address
 from tidelog.broker.connection import Connection
 from tidelog.broker.room import Room
 from tidelog.env.event_loop import LoopTimers
+from tidelog.env.forks import OfOneProcess, close_inherited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,7 @@ _IDLE_LOOKS: Final = 10
 _MS_PER_S: Final = 1000
 
 
-class BrokerServer:
+class BrokerServer(OfOneProcess):
     """Serves the logs that a program has open to Kafka's clients.
 
     It listens from the start on, and answers between ``start`` and ``close``. The owner of the
@@ -53,6 +54,7 @@ class BrokerServer:
         self._config = config
         self._between = between
         self._make_timers = make_timers
+        self._room = Room(config)
         self._sockets = _listen(config.endpoints)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -79,13 +81,25 @@ class BrokerServer:
     def close(self) -> None:
         """Close all connections and listeners, and wait for the thread.
 
-        A second call does nothing.
+        A second call does nothing, and neither does one in a forked child.
         """
+        if self.is_inherited:
+            return
         self._stop()
         if self._thread is not None:
             self._thread.join()
         for one in self._sockets:
             one.close()
+
+    def after_fork(self, parent: int) -> None:
+        """Close the copies of all sockets, in a forked child: the parent's would stay open.
+
+        Its clients would not notice that it has ended, and nobody else could take the port.
+        """
+        if not self.is_inherited:
+            listeners = [one.fileno() for one in self._sockets]
+            close_inherited([*listeners, *(one.descriptor for one in self._room.connections)])
+        super().after_fork(parent)
 
     def _run(self, logs: Logs) -> None:
         try:
@@ -102,7 +116,7 @@ class BrokerServer:
         ended = asyncio.Event()
         broker = Broker(logs, self._config, self._make_timers())
         answers = self._between(broker.dispatcher)
-        room = Room(self._config)
+        room = self._room
         servers = []
         for listener, told in zip(self._sockets, self._config.advertised, strict=True):
             address = None if told is None else Address(*told)

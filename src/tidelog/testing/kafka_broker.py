@@ -15,6 +15,7 @@ from tidelog.config.serve_config import ServeConfig
 from tidelog.config.sources import from_keywords
 from tidelog.embedded.doors import open_logs
 from tidelog.env.event_loop import LoopTimers
+from tidelog.env.forks import OfOneProcess
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidArgument
 from tidelog.testing.error_answers import error_answer
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _SETTINGS: Final = {"listeners": "PLAINTEXT://127.0.0.1:0"}
 
 
-class KafkaBroker:
+class KafkaBroker(OfOneProcess):
     """A broker over a data directory, on a free port of 127.0.0.1; leave the ``with`` to stop it.
 
     >>> from tidelog.testing import KafkaBroker
@@ -105,6 +106,8 @@ class KafkaBroker:
 
     def stop(self) -> None:
         """Stop it in order: clients lose their connections; nothing if it is stopped."""
+        if self.is_inherited:
+            return
         server, logs = self._server, self._logs
         self._server = self._logs = None
         if server is not None:
