@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tidelog.embedded.doors import open_log_read_only as open_read_only
     from tidelog.embedded.doors import open_logs as open  # noqa: A004 - tidelog.open, as gzip.open
     from tidelog.embedded.group_reader import GroupReader
+    from tidelog.embedded.joined_logs import JoinedLogs
+    from tidelog.embedded.joined_logs import join_logs as join
     from tidelog.embedded.logs import Appended, Logs
     from tidelog.embedded.read_only_logs import ReadOnlyLogs
     from tidelog.embedded.topic_reads import ConsumedRecord
@@ -74,6 +76,7 @@ __all__ = [
     "GroupReader",
     "Header",
     "Isolation",
+    "JoinedLogs",
     "KafkaError",
     "Log",
     "LogConfig",
@@ -105,6 +108,7 @@ __all__ = [
     "Transaction",
     "__version__",
     "errors",
+    "join",
     "mirror",
     "open",
     "open_async",
@@ -132,6 +136,7 @@ __getattr__, __dir__ = lazy_door(
         "GroupReader": "tidelog.embedded.group_reader",
         "Header": "tidelog.records.record",
         "Isolation": "tidelog.records.isolation",
+        "JoinedLogs": "tidelog.embedded.joined_logs",
         "KafkaError": "tidelog.errors",
         "Log": "tidelog.log.log",
         "LogConfig": "tidelog.config.log_config",
@@ -163,6 +168,7 @@ __getattr__, __dir__ = lazy_door(
         "Transaction": "tidelog.embedded.transaction",
         "__version__": "tidelog.version",
         "errors": "tidelog.errors:",
+        "join": "tidelog.embedded.joined_logs:join_logs",
         "mirror": "tidelog.embedded.doors:mirror_directory",
         "open": "tidelog.embedded.doors:open_logs",
         "open_async": "tidelog.embedded.async_logs:open_logs_async",

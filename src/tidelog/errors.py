@@ -703,6 +703,20 @@ class RequestFailed(TidelogError):
         return self.text
 
 
+class NotServed(TidelogError):
+    """No process lets others join a data directory; nothing was asked of anybody."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return (
+            f"no process lets others join {self.path}: start `tidelog serve -d {self.path}`, or"
+            " open it here with tidelog.open"
+        )
+
+
 class CannotUndo(TidelogError):
     """What was done cannot be taken back, or not any more; nothing was changed."""
 

@@ -16,6 +16,7 @@ from tidelog.broker.connection import Connection
 from tidelog.broker.room import Room
 from tidelog.env.event_loop import LoopTimers
 from tidelog.env.forks import OfOneProcess, close_inherited
+from tidelog.env.unix_sockets import listen_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tidelog.broker.groups.classic_group import Timers
     from tidelog.config.serve_config import Endpoint, ServeConfig
     from tidelog.embedded.logs import Logs
+    from tidelog.env.unix_sockets import LocalListener
 
 _log = logging.getLogger(__name__)
 
@@ -55,6 +57,7 @@ class BrokerServer(OfOneProcess):
         self._between = between
         self._make_timers = make_timers
         self._room = Room(config)
+        self._locals: list[LocalListener] = []
         self._sockets = _listen(config.endpoints)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -69,6 +72,9 @@ class BrokerServer(OfOneProcess):
 
     def start(self, logs: Logs) -> None:
         """Begin to answer from ``logs``; return once it does."""
+        manager = logs.manager
+        for path in manager.live_dirs:
+            self._locals.append(listen_in(path, manager.machine.rng))
         self._thread = threading.Thread(target=self._run, args=(logs,), name="broker", daemon=True)
         self._thread.start()
         self._is_ready.wait()
@@ -90,6 +96,9 @@ class BrokerServer(OfOneProcess):
             self._thread.join()
         for one in self._sockets:
             one.close()
+        for local in self._locals:
+            local.remove()
+        self._locals = []
 
     def after_fork(self, parent: int) -> None:
         """Close the copies of all sockets, in a forked child: the parent's would stay open.
@@ -97,7 +106,8 @@ class BrokerServer(OfOneProcess):
         Its clients would not notice that it has ended, and nobody else could take the port.
         """
         if not self.is_inherited:
-            listeners = [one.fileno() for one in self._sockets]
+            sockets = [*self._sockets, *(one.socket for one in self._locals)]
+            listeners = [one.fileno() for one in sockets]
             close_inherited([*listeners, *(one.descriptor for one in self._room.connections)])
         super().after_fork(parent)
 
@@ -117,7 +127,10 @@ class BrokerServer(OfOneProcess):
         broker = Broker(logs, self._config, self._make_timers())
         answers = self._between(broker.dispatcher)
         room = self._room
-        servers = []
+        servers = [
+            await loop.create_unix_server(partial(Connection, answers, room), sock=one.socket)
+            for one in self._locals
+        ]
         for listener, told in zip(self._sockets, self._config.advertised, strict=True):
             address = None if told is None else Address(*told)
             servers.append(

@@ -143,14 +143,21 @@ class ReadOnlyLogs:
         CorruptMessage after the records before the damage, InvalidArgument for a ``start_offset``
         where there are several partitions to begin in, and for an unknown word.
         """
-        is_committed, up_to = reach(isolation)
+        is_committed, _ = reach(isolation)
         for number in self._chosen(topic, partition, start_offset):
             with self.open(topic, number) as log:
                 if start_offset is not None and start_offset > log.log_end_offset:
                     raise log.out_of_range(start_offset)
-                end = log.visible_end(up_to, committed=is_committed)
-                columns = log.columns(start_offset, end, committed=is_committed)
+                start, end = self._visible(log, start_offset, isolation)
+                columns = log.columns(start, end, committed=is_committed)
                 yield from all_consumed(topic, number, columns)
+
+    def _visible(
+        self, log: ReadOnlyLog, start_offset: int | None, isolation: Isolation | str
+    ) -> tuple[int | None, int]:
+        """Return what a reader sees of a log from an offset on; the end is exclusive."""
+        is_committed, up_to = reach(isolation)
+        return start_offset, log.visible_end(up_to, committed=is_committed)
 
     def follow(
         self,

@@ -1,0 +1,178 @@
+"""A client of the process that holds a data directory, through its socket, in Kafka's protocol."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import count
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.codec.protocol.apis import (
+    SIZE_BYTES,
+    api_named,
+    frame_size,
+    read_response_header,
+    size_of_frame,
+)
+from tidelog.env.forks import OfOneProcess
+from tidelog.env.unix_sockets import connect_in
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import (
+    CorruptMessage,
+    InvalidConfig,
+    InvalidPartitions,
+    InvalidRecord,
+    InvalidTimestamp,
+    InvalidTopic,
+    KafkaError,
+    KafkaStorageError,
+    NotServed,
+    OutcomeUnknown,
+    PolicyViolation,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
+
+if TYPE_CHECKING:
+    import socket
+
+    from tidelog.codec.protocol.apis import Api
+
+TIMEOUT_S: Final = 60.0
+"""How long an answer may take; a flush of a slow disk takes seconds."""
+CLIENT_ID: Final = "tidelog-join"
+_CLASSES: Final = {
+    one.code: one
+    for one in (
+        *(CorruptMessage, InvalidPartitions, InvalidRecord, InvalidTimestamp, InvalidTopic),
+        *(KafkaStorageError, PolicyViolation, TopicAlreadyExists, UnknownTopicOrPartition),
+    )
+}
+
+
+class RefusedRequest(KafkaError):
+    """What the holder of the directory has refused, with a code that has no class of its own."""
+
+    def __init__(self, code: ErrorCode, reason: str) -> None:
+        super().__init__(code, reason)
+        self.code = code
+        self.reason = reason
+
+    def _text(self) -> str:
+        return self.reason
+
+
+def error_of(code: int, reason: str | None) -> KafkaError:
+    """Return the error that a response names: of the class that the holder itself would raise."""
+    try:
+        known = ErrorCode(code)
+    except ValueError:
+        known = ErrorCode.UNKNOWN_SERVER_ERROR
+    text = reason or known.name.lower().replace("_", " ")
+    if known is ErrorCode.INVALID_CONFIG:
+        return InvalidConfig((text.removeprefix("invalid configuration: "),))
+    kind = _CLASSES.get(known)
+    return RefusedRequest(known, text) if kind is None else kind(text)
+
+
+class DoorClient(OfOneProcess):
+    """Asks the process that holds a data directory. Any thread may use it, one at a time.
+
+    It connects when it is first used, and again when the process was restarted.
+    ``_lock`` guards the connection.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path: Final = path
+        self._lock: Final = Lock()
+        self._socket: socket.socket | None = None
+        self._numbers = count(1)
+
+    def close(self) -> None:
+        """Close the connection; a later use opens another one."""
+        if not self.is_inherited:
+            with self._lock:
+                self._drop()
+
+    def _drop(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def ask(self, name: str, version: int, **values: Any) -> dict[str, Any]:  # noqa: ANN401 - fields
+        """Return the fields of the answer to a request.
+
+        Raises:
+            NotServed: no process listens for this directory; nothing was asked.
+            OutcomeUnknown: the process has ended, or took too long, after it may have heard of it.
+            KafkaError: the answer as a whole is an error.
+        """
+        api = api_named(name)
+        number = next(self._numbers)
+        parts = [api.request_header(version, number, CLIENT_ID)]
+        parts += api.write_request(version, values)
+        request = size_of_frame(parts) + b"".join(parts)
+        with self._lock:
+            data = self._exchange(name, request)
+        answer = self._read(api, version, data, number)
+        if answer.get("errorCode"):
+            raise error_of(answer["errorCode"], answer.get("errorMessage"))
+        return answer
+
+    def _exchange(self, name: str, request: bytes) -> bytes:
+        for is_last in (False, True):
+            is_new = self._socket is None
+            connection = self._connected()
+            try:
+                sent = connection.send(request)
+            except OSError as error:
+                # Nothing of it was sent: a connection to a process that has ended since.
+                self._drop()
+                if is_new or is_last:
+                    raise NotServed(self._path) from error
+                continue
+            try:
+                connection.sendall(request[sent:])
+                return _received(connection)
+            except BaseException as error:
+                self._drop()
+                if not isinstance(error, (OSError, EOFError)):
+                    raise
+                raise OutcomeUnknown(
+                    f"the process that holds {self._path} did not answer {name}: {error}; it may"
+                    " have been carried out"
+                ) from error
+        raise AssertionError("the loop ends in one of its rounds")
+
+    def _connected(self) -> socket.socket:
+        if self._socket is None:
+            try:
+                self._socket = connect_in(self._path, TIMEOUT_S)
+            except OSError as error:
+                raise NotServed(self._path) from error
+        if self._socket is None:
+            raise NotServed(self._path)
+        return self._socket
+
+    def _read(self, api: Api, version: int, data: bytes, number: int) -> dict[str, Any]:
+        found, at = read_response_header(api, version, data)
+        if found != number:
+            with suppress(OSError), self._lock:
+                self._drop()
+            raise OutcomeUnknown(f"the answer to {api} is that to another request")
+        return api.read_response(version, data, at)
+
+
+def _received(connection: socket.socket) -> bytes:
+    """Return the next response, without its size; EOFError where the connection ends before."""
+    return _exactly(connection, frame_size(_exactly(connection, SIZE_BYTES), 0))
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        part = connection.recv(size - len(data))
+        if not part:
+            raise EOFError("the connection was closed")
+        data += part
+    return bytes(data)

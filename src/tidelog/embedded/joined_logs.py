@@ -1,0 +1,298 @@
+"""The topics of a data directory that another process holds, for reading and writing.
+
+Records are read from the files; whatever changes something goes through that process.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.codec.compression import Codec
+from tidelog.codec.uuid_text import ZERO_ID
+from tidelog.config.sources import from_mapping
+from tidelog.embedded.busy_directory import BusyDirectory
+from tidelog.embedded.door_client import DoorClient, error_of
+from tidelog.embedded.doors import brief_machine
+from tidelog.embedded.logs import Appended
+from tidelog.embedded.read_only_logs import ReadOnlyLogs
+from tidelog.embedded.topic_reads import check_partition
+from tidelog.embedded.topic_writer import TopicWriter
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.paths import absolute_path
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.env.waiting import sleep_ms
+from tidelog.errors import OffsetOutOfRange, TopicAlreadyExists
+from tidelog.log.retention.retention_rules import deletion_end
+from tidelog.records.builder import build_batch
+from tidelog.records.isolation import Isolation
+from tidelog.records.new_record import NewRecord
+from tidelog.records.partitioner import partition_for_key
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Collection, Iterable, Mapping
+    from typing import Self
+
+    from tidelog.config.log_config import LogConfig
+    from tidelog.config.sources import SettingValue
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.embedded.transaction import Transaction
+    from tidelog.env.machine import Machine
+    from tidelog.env.moments import Moment
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.records.builder import RecordFields
+    from tidelog.records.new_record import GivenRecord
+    from tidelog.records.record import Header
+
+_IN_THE_LOG: Final = 1
+_ON_THE_DISK: Final = -1
+"""What an append waits for, as ``acks`` of Kafka's producers."""
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_TOPIC: Final = 2
+_SET, _DELETE = 0, 1
+_KNOWN_NS: Final = 1_000_000_000
+
+
+def join_logs(path: str | os.PathLike[str]) -> JoinedLogs:
+    """Join the process that serves a data directory, to read, append and change topics.
+
+    Records are read from the files, and all else goes through a socket beside them: several
+    programs use one directory at the same time, each as if it were its own.
+
+    Raises:
+        NotServed: no ``tidelog serve`` holds the directory.
+        InvalidArgument: there is no such directory.
+        KafkaStorageError: the disk failed.
+    """
+    machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
+    return JoinedLogs(absolute_path(path), machine, sleep_ms)
+
+
+class JoinedLogs(ReadOnlyLogs):
+    """The topics of a data directory that ``tidelog serve`` holds. Any thread may use it.
+
+    It reads as ``open_directory_read_only`` does, beside the process and without a lock, and sees
+    what that process has acknowledged. Appends and changes go through its socket; one that is not
+    answered raises OutcomeUnknown, and the next call finds the process again once it was restarted.
+
+    >>> logs = tidelog.join("data")  # doctest: +SKIP
+    >>> logs.append("tides", b"high at 06:12", key=b"Brest")  # doctest: +SKIP
+    Appended(partition=0, offset=0)
+    """
+
+    def __init__(self, path: str, machine: Machine, wait_ms: Callable[[int], None]) -> None:
+        super().__init__(path, fs=machine.fs, clock=machine.clock, wait_ms=wait_ms)
+        self._machine = machine
+        self._door = DoorClient(path)
+        self._turns = itertools.count()
+        self._numbers_known: dict[str, tuple[int, list[int]]] = {}
+        """The partitions of topics, and when they were looked up, in ns."""
+        self._door.ask("ApiVersions", 0)  # raises where nobody listens
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; what was appended stays."""
+        self._door.close()
+
+    # Topics
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        config: Mapping[str, SettingValue] | None = None,
+        *,
+        exist_ok: bool = False,
+    ) -> None:
+        """Create a topic, durably; arguments and errors as ``Logs.create_topic``.
+
+        With ``exist_ok`` a topic of the name is left as it is.
+        """
+        settings = from_mapping(config or {})
+        new = {
+            "name": name,
+            "numPartitions": 1 if partitions is None else partitions,
+            "replicationFactor": 1,
+            "configs": [{"name": key, "value": value} for key, value in settings.items()],
+        }
+        answer = self._door.ask("CreateTopics", 7, topics=[new])
+        try:
+            _check(answer["topics"][0])
+        except TopicAlreadyExists:
+            if not exist_ok:
+                raise
+
+    def create_partitions(self, name: str, count: int) -> None:
+        """Add partitions to a topic until it has ``count``; errors as ``Logs``."""
+        more = {"name": name, "count": count, "assignments": None}
+        _check(self._door.ask("CreatePartitions", 3, topics=[more])["results"][0])
+
+    def alter_topic(
+        self, name: str, settings: Mapping[str, SettingValue], unset: Collection[str] = ()
+    ) -> None:
+        """Change a topic's settings, durably; errors as ``Logs``."""
+        given = from_mapping(settings)
+        steps: list[dict[str, Any]] = [
+            {"name": key, "value": value, "configOperation": _SET} for key, value in given.items()
+        ]
+        steps += [{"name": key, "value": None, "configOperation": _DELETE} for key in unset]
+        resource = {"resourceType": _TOPIC, "resourceName": name, "configs": steps}
+        answer = self._door.ask("IncrementalAlterConfigs", 1, resources=[resource])
+        _check(answer["responses"][0])
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic; errors as ``Logs``."""
+        topic = {"name": name, "topicId": ZERO_ID}
+        _check(self._door.ask("DeleteTopics", 6, topics=[topic])["responses"][0])
+
+    def delete_records(self, topic: str, partition: int, before_offset: int | str) -> int:
+        """Delete the records of a partition below an offset; as ``Logs.delete_records``."""
+        check_partition(partition)
+        place = {"partitionIndex": partition, "offset": deletion_end(before_offset)}
+        topics = [{"name": topic, "partitions": [place]}]
+        answer = self._door.ask("DeleteRecords", 2, topics=topics)["topics"][0]["partitions"][0]
+        _check(answer)
+        start: int = answer["lowWatermark"]
+        return start
+
+    # Writing
+
+    def append(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Iterable[Header] = (),
+        timestamp: Moment | None = None,
+        partition: int | None = None,
+    ) -> Appended:
+        """Append one record; arguments, and what is promised, as ``Logs.append``."""
+        given = NewRecord(key, value, headers, timestamp).checked()  # type: ignore[arg-type]  # it checks them
+        if partition is None:
+            numbers = self._partitions_of(topic)
+            turn = numbers[next(self._turns) % len(numbers)]
+            partition = turn if key is None else partition_for_key(key, numbers[-1] + 1)
+        check_partition(partition)
+        time = given.timestamp_or(self._clock.now_ms())
+        record = (time, given.key, given.value, given.headers)
+        return Appended(partition, self._produce(topic, partition, build_batch([record])))
+
+    def _partitions_of(self, topic: str) -> list[int]:
+        """Return the numbers of a topic's partitions, as of a second ago at most."""
+        now_ns = self._clock.monotonic_ns()
+        known = self._numbers_known.get(topic)
+        if known is None or now_ns - known[0] > _KNOWN_NS:
+            known = now_ns, sorted(self.topic(topic).partitions)
+            self._numbers_known[topic] = known
+        return known[1]
+
+    def append_all(
+        self, topic: str, records: Iterable[GivenRecord], *, codec: Codec = Codec.NONE
+    ) -> int:
+        """Append records in batches, durably; as ``Logs.append_all``."""
+        writer = self.writer(topic, codec=codec)
+        writer.append_all(records)
+        writer.flush()
+        return writer.records
+
+    def writer(self, topic: str, *, codec: Codec = Codec.NONE) -> TopicWriter:
+        """Return a writer that spreads records over a topic's partitions; as ``Logs.writer``."""
+        return TopicWriter(_Target(self), topic, clock=self._clock, codec=codec)
+
+    def transaction(self, txn: str | None = None, *, codec: Codec = Codec.NONE) -> Transaction:
+        """Return a transaction, which the process commits; as ``Logs.transaction``."""
+        return BusyDirectory(self.path, self._machine).transaction(txn, codec=codec)
+
+    def _produce(self, topic: str, partition: int, batch: bytes, acks: int = _IN_THE_LOG) -> int:
+        """Send a batch; return the offset of its last record."""
+        data = [{"name": topic, "partitionData": [{"index": partition, "records": batch}]}]
+        answer = self._door.ask("Produce", 9, acks=acks, timeoutMs=0, topicData=data)
+        found = answer["responses"][0]["partitionResponses"][0]
+        _check(found)
+        offset: int = found["baseOffset"]
+        return offset
+
+    # Reading what was acknowledged
+
+    def _visible(
+        self, log: ReadOnlyLog, start_offset: int | None, isolation: Isolation | str
+    ) -> tuple[int | None, int]:
+        """Return start and end as the process has them: the files that say so are written later."""
+        level = Isolation.of(isolation)
+        first = self._offset(log, _EARLIEST)
+        if start_offset is not None and start_offset < first:
+            raise OffsetOutOfRange(start_offset, first, log.log_end_offset)
+        start = max(first, start_offset or 0)
+        if level is Isolation.LOG_END:
+            return start, log.log_end_offset
+        end = self._offset(log, _LATEST, is_committed=level is Isolation.READ_COMMITTED)
+        # What has come since the files were looked at is not in them.
+        return start, max(min(end, log.log_end_offset), start)
+
+    def _offset(self, log: ReadOnlyLog, target: int, *, is_committed: bool = False) -> int:
+        place = {"partitionIndex": log.partition, "timestamp": target}
+        answer = self._door.ask(
+            "ListOffsets",
+            7,
+            replicaId=-1,
+            isolationLevel=int(is_committed),
+            topics=[{"name": log.topic, "partitions": [place]}],
+        )
+        found = answer["topics"][0]["partitions"][0]
+        _check(found)
+        offset: int = found["offset"]
+        return offset
+
+
+class _Target:
+    """What a ``TopicWriter`` appends to: it knows topics and partitions."""
+
+    def __init__(self, logs: JoinedLogs) -> None:
+        self._logs = logs
+        self._found = BusyDirectory(logs.path, logs._machine)  # noqa: SLF001 - of this module
+        self._touched: set[tuple[str, int]] = set()
+
+    def topic(self, name: str) -> Topic:
+        """Return one topic."""
+        return self._found.topic(name)
+
+    def config_of(self, topic: str) -> LogConfig:
+        """Return the settings in force for a topic."""
+        return self._found.config_of(topic)
+
+    def partition(self, topic: str, partition: int) -> _TargetPartition:
+        """Return one partition."""
+        return _TargetPartition(self._logs, topic, partition)
+
+    def flush(self) -> None:
+        """Nothing is left to flush: each batch was on the disk when it was acknowledged."""
+
+
+class _TargetPartition:
+    """Takes batches for one partition."""
+
+    def __init__(self, logs: JoinedLogs, topic: str, partition: int) -> None:
+        self._logs = logs
+        self._topic = topic
+        self._partition = partition
+
+    def append_records(self, records: Iterable[RecordFields], *, codec: Codec) -> None:
+        """Send records as one batch, and wait until it is on the disk."""
+        batch = build_batch(records, codec=codec)
+        self._logs._produce(  # noqa: SLF001 - of this module
+            self._topic, self._partition, batch, _ON_THE_DISK
+        )
+
+
+def _check(answer: Mapping[str, Any]) -> None:
+    """Raise the error that a part of an answer names."""
+    if answer.get("errorCode"):
+        raise error_of(answer["errorCode"], answer.get("errorMessage"))

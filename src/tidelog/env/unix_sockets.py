@@ -1,0 +1,152 @@
+"""Sockets of this machine, beside the data: how a second process finds the one that holds it.
+
+A socket lies in the data directory, ``tidelog.<random>.sock``, and is that of the user alone. Where
+its path is too long for the system, or the file system takes none, it lies in the user's runtime
+directory, and a plain file names it. Only the holder of the directory's lock makes and removes it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+import tempfile
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from random import Random
+
+PREFIX: Final = "tidelog."
+SUFFIX: Final = ".sock"
+POINTER: Final = "tidelog.sock-path"
+"""The file that names a socket which lies elsewhere."""
+_NEW: Final = ".sock-new"
+_OURS_ONLY: Final = 0o600
+_RANDOM_BITS: Final = 64
+_BACKLOG: Final = 128
+_LONGEST_POINTER: Final = 4096
+
+
+class LocalListener(NamedTuple):
+    """A socket that listens, and the files that lead to it."""
+
+    socket: socket.socket
+    files: tuple[str, ...]
+
+    def remove(self) -> None:
+        """Close it, and remove its files."""
+        self.socket.close()
+        for path in self.files:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def listen_in(folder: str, rng: Random) -> LocalListener:
+    """Listen for processes of this user; the caller holds the lock of the data directory.
+
+    What an earlier holder has left there is removed. Raises OSError.
+    """
+    _remove_old(folder)
+    name = f"{PREFIX}{rng.getrandbits(_RANDOM_BITS):016x}"
+    try:
+        path = os.path.join(folder, name + SUFFIX)
+        return LocalListener(_listen(os.path.join(folder, name + _NEW), path), (path,))
+    except OSError as error:
+        # A path that is too long has no number; some file systems take no sockets.
+        if error.errno not in {None, errno.EPERM, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}:
+            raise
+    elsewhere = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    path = os.path.join(elsewhere, name + SUFFIX)
+    made = _listen(os.path.join(elsewhere, name + _NEW), path)
+    pointer = os.path.join(folder, POINTER)
+    try:
+        with open(f"{pointer}-new", "w", encoding="utf-8") as file:
+            file.write(path)
+        os.rename(f"{pointer}-new", pointer)
+    except BaseException:
+        LocalListener(made, (path,)).remove()
+        raise
+    return LocalListener(made, (path, pointer))
+
+
+def _listen(temporary: str, path: str) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        made.bind(temporary)
+        try:
+            # Before it listens connections are refused, so nobody comes in by the mode that the
+            # system gave it; and under this name nobody looks for it.
+            os.chmod(temporary, _OURS_ONLY)
+            made.listen(_BACKLOG)
+            os.rename(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _remove_old(folder: str) -> None:
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        is_socket = name.startswith(PREFIX) and name.endswith((SUFFIX, _NEW))
+        is_pointer = name in {POINTER, f"{POINTER}-new"}
+        if not is_socket and not is_pointer:
+            continue
+        mode = os.lstat(path).st_mode
+        if stat.S_ISSOCK(mode) if is_socket else stat.S_ISREG(mode):
+            os.unlink(path)
+
+
+def connect_in(folder: str, timeout_s: float) -> socket.socket | None:
+    """Connect to the process that holds a data directory; None where none listens. Raises OSError.
+
+    A socket that a killed process has left behind is passed over.
+    """
+    for path in _candidates(folder):
+        found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            found.settimeout(timeout_s)
+            found.connect(path)
+        except (ConnectionRefusedError, FileNotFoundError):
+            found.close()
+        except BaseException:
+            found.close()
+            raise
+        else:
+            return found
+    return None
+
+
+def _candidates(folder: str) -> list[str]:
+    names = os.listdir(folder)
+    found = [
+        os.path.join(folder, name)
+        for name in sorted(names)
+        if name.startswith(PREFIX) and name.endswith(SUFFIX)
+    ]
+    if POINTER in names:
+        with open(os.path.join(folder, POINTER), encoding="utf-8") as file:
+            path = file.read(_LONGEST_POINTER)
+        found += [path] if _may_be_trusted(path, folder) else []
+    return [path for path in found if _is_socket(path)]
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _may_be_trusted(path: str, folder: str) -> bool:
+    """Whether a socket elsewhere belongs to this user, or to the owner of the data directory."""
+    if not os.path.isabs(path) or not os.path.basename(path).startswith(PREFIX):
+        return False
+    with suppress(OSError):
+        return os.lstat(path).st_uid in {os.getuid(), os.stat(folder).st_uid}
+    return False

@@ -1,0 +1,250 @@
+"""A second Python process, or a second program in one, beside the one that holds the directory."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.machinery.brokers import served
+
+import tidelog
+from tidelog.env.unix_sockets import POINTER
+from tidelog.errors import (
+    InvalidArgument,
+    InvalidConfig,
+    KafkaError,
+    NotServed,
+    OutcomeUnknown,
+    PolicyViolation,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
+from tidelog.testing import KafkaBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.machinery.brokers import Served
+
+    from tidelog import JoinedLogs
+
+
+@pytest.fixture
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory whose path is short enough for a socket in it."""
+    return tmp_path_factory.mktemp("d")
+
+
+@pytest.fixture
+def broker(data: Path) -> Iterator[Served]:
+    """A process that others may join: this one."""
+    with served(data) as found:
+        yield found
+
+
+@pytest.fixture
+def joined(broker: Served, data: Path) -> Iterator[JoinedLogs]:
+    """Logs that have joined it."""
+    assert broker.logs.topics() == {}
+    with tidelog.join(data) as found:
+        yield found
+
+
+def values(logs: Any, topic: str = "t", **how: Any) -> list[bytes]:
+    """Return what a program reads."""
+    return [record.value for record in logs.read(topic, **how)]
+
+
+def test_what_is_appended_is_read_at_once_by_both(broker: Served, joined: JoinedLogs) -> None:
+    """By the program that has joined, and by the one that holds the directory."""
+    joined.create_topic("t", partitions=2)
+
+    first = joined.append("t", b"a", key=b"k", headers=[("h", b"v")], timestamp=1_700_000_000_000)
+    second = joined.append("t", b"b", key=b"k")
+    broker.logs.append("t", b"c", partition=first.partition)
+
+    assert (first.partition, first.offset, second.offset) == (second.partition, 0, 1)
+    assert values(joined) == values(broker.logs) == [b"a", b"b", b"c"]
+    (record, *_) = joined.read("t")
+    assert (record.key, record.headers) == (b"k", (("h", b"v"),))
+    assert record.timestamp == 1_700_000_000_000
+
+
+def test_many_records_are_appended_in_batches(broker: Served, joined: JoinedLogs) -> None:
+    """In order in each partition, as by the holder itself."""
+    joined.create_topic("t", partitions=3)
+    records = [(b"%d" % (number % 7), b"%d" % number) for number in range(5000)]
+
+    assert joined.append_all("t", records, codec=tidelog.Codec.ZSTD) == 5000
+    with joined.writer("t") as writer:
+        writer.append(b"last", key=b"0")
+
+    assert sorted(values(joined)) == sorted([*(value for _, value in records), b"last"])
+    assert values(joined) == values(broker.logs)
+    broker.logs.create_topic("own", partitions=3)
+    broker.logs.append_all("own", records)
+    for number in range(3):
+        ours = values(joined, partition=number)
+        assert [v for v in ours if v != b"last"] == values(broker.logs, "own", partition=number)
+
+
+def test_topics_are_changed_as_by_the_holder(broker: Served, joined: JoinedLogs) -> None:
+    """Created, altered, grown, emptied and deleted."""
+    joined.create_topic("t", config={"retention.ms": 5000})
+    joined.alter_topic("t", {"segment.ms": 7000}, unset=["retention.ms"])
+    joined.create_partitions("t", 3)
+    assert broker.logs.topic("t").config == {"segment.ms": "7000"}
+    assert len(broker.logs.topic("t").partitions) == 3
+
+    joined.append_all("t", [b"a", b"b"])
+    total = sum(joined.delete_records("t", number, "highWatermark") for number in range(3))
+    assert total == 2
+    assert values(joined) == []
+    joined.create_topic("t", exist_ok=True)
+    joined.delete_topic("t")
+    assert broker.logs.topics() == {}
+
+
+def test_errors_are_those_of_the_holder(joined: JoinedLogs) -> None:
+    """Of the same classes, so that a program need not know where it runs."""
+    joined.create_topic("t")
+    joined.create_topic("compacted", config={"cleanup.policy": "compact"})
+    for wrong, error in (
+        (lambda: joined.create_topic("t"), TopicAlreadyExists),
+        (lambda: joined.create_topic("u", config={"retention.ms": "x"}), InvalidConfig),
+        (lambda: joined.delete_topic("u"), UnknownTopicOrPartition),
+        (lambda: joined.append("u", b"a"), UnknownTopicOrPartition),
+        (lambda: joined.append("t", b"a", partition=7), UnknownTopicOrPartition),
+        (lambda: joined.append("compacted", b"a"), KafkaError),
+        (lambda: joined.append("t", "text"), InvalidArgument),  # type: ignore[arg-type]  # the fault
+        (lambda: joined.delete_records("compacted", 0, 0), PolicyViolation),
+        (lambda: joined.delete_records("t", 0, -1), InvalidArgument),
+    ):
+        with pytest.raises(error):
+            wrong()
+    assert joined.append("t", b"a").offset == 0
+
+
+def test_a_transaction_is_committed_by_the_holder(broker: Served, joined: JoinedLogs) -> None:
+    """All of it, or nothing."""
+    for topic in ("orders", "stock"):
+        joined.create_topic(topic)
+    with joined.transaction("order-7") as txn:
+        txn.append("orders", b"7 eggs")
+        txn.append("stock", b"-7", key=b"eggs")
+    aborted = joined.transaction("order-8")
+    aborted.append("orders", b"8 eggs")
+    aborted.abort()
+
+    assert values(broker.logs, "orders") == [b"7 eggs"]
+    assert values(joined, "stock") == [b"-7"]
+
+
+def test_nobody_to_join_is_a_typed_error(tmp_path: Path) -> None:
+    """Without a process, and beside one that only holds the directory."""
+    with tidelog.open(tmp_path), pytest.raises(NotServed, match="tidelog serve"):
+        tidelog.join(tmp_path)
+    with pytest.raises(NotServed):
+        tidelog.join(tmp_path)
+    with pytest.raises(InvalidArgument):
+        tidelog.join(tmp_path / "nothing").topics()
+
+
+def test_the_process_is_found_again_after_a_restart(tmp_path: Path) -> None:
+    """A call in between says that nobody is there."""
+    with KafkaBroker(tmp_path) as broker, tidelog.join(tmp_path) as joined:
+        joined.create_topic("t")
+        joined.append("t", b"a")
+        broker.stop()
+        with pytest.raises((NotServed, OutcomeUnknown)):
+            joined.append("t", b"lost?")
+        broker.start()
+        joined.append("t", b"b")
+        assert [v for v in values(joined) if v != b"lost?"] == [b"a", b"b"]
+
+
+def test_an_answer_that_does_not_come_is_an_unknown_outcome(tmp_path: Path) -> None:
+    """The record is there, once; the error says that it may be."""
+    with KafkaBroker(tmp_path) as broker, tidelog.join(tmp_path) as joined:
+        joined.create_topic("t")
+        broker.drop("Produce", carried_out=True)
+        with pytest.raises(OutcomeUnknown, match="did not answer Produce"):
+            joined.append("t", b"a")
+        assert joined.append("t", b"b").offset == 1
+        assert values(joined) == [b"a", b"b"]
+
+
+@pytest.mark.usefixtures("broker")
+def test_the_socket_is_the_users_alone(data: Path) -> None:
+    """Nobody else may connect."""
+    (socket,) = data.glob("tidelog.*.sock")
+    assert stat.S_IMODE(socket.stat().st_mode) == 0o600
+    assert stat.S_ISSOCK(socket.stat().st_mode)
+
+
+def test_a_killed_process_leaves_a_socket_that_the_next_one_removes(data: Path) -> None:
+    """To join meanwhile is refused: nobody is there."""
+    code = (
+        "import os, sys; from tidelog.testing import KafkaBroker;"
+        "KafkaBroker(sys.argv[1]).start(); os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(data)], check=False, timeout=60)
+    assert len(list(data.glob("tidelog.*.sock"))) == 1
+    with pytest.raises(NotServed):
+        tidelog.join(data)
+    with KafkaBroker(data):
+        assert len(list(data.glob("tidelog.*.sock"))) == 1
+        tidelog.join(data).close()
+    assert list(data.glob("tidelog.*.sock")) == []
+
+
+def test_a_path_that_is_too_long_has_its_socket_elsewhere(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain file in the directory names it; both are removed at the end."""
+    runtime = data
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    deep = tmp_path / ("long-" * 25)
+    with KafkaBroker(deep), tidelog.join(deep) as joined:
+        joined.create_topic("t")
+        assert joined.append("t", b"a").offset == 0
+        assert (deep / POINTER).is_file()
+        assert len(list(runtime.iterdir())) == 1
+    assert not (deep / POINTER).exists()
+    assert list(runtime.iterdir()) == []
+
+
+def test_threads_share_one_connection(joined: JoinedLogs) -> None:
+    """Each gets its own answers."""
+    joined.create_topic("t")
+    offsets: list[int] = []
+
+    def append() -> None:
+        offsets.extend(joined.append("t", b"a").offset for _ in range(50))
+
+    threads = [threading.Thread(target=append) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(offsets) == list(range(400))
+
+
+def test_what_is_ours_is_of_one_process(joined: JoinedLogs) -> None:
+    """A forked child uses nothing of it."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            joined.create_topic("t")
+        except tidelog.errors.ForkedProcess:
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(pid, 0)[1] == 0
