@@ -301,9 +301,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         servers = []
-        for enter in (lambda: tidelog_server(folder, "none"), lambda: kafka_server(folder)):
+        for entered in (tidelog_server(folder, "none"), kafka_server(folder)):
             start = time.perf_counter()
-            server = stack.enter_context(enter())
+            server = stack.enter_context(entered)
             Producer({"bootstrap.servers": server.bootstrap}).list_topics(timeout=PATIENCE_S)
             results.add("ready", server, time.perf_counter() - start)
             servers.append(server)

@@ -164,9 +164,7 @@ def broker_row(option: Option) -> str:
 def serve_row(option: Option) -> str:
     """Return the row of a setting of listeners."""
     valid, default = cell(option.check.valid), default_text(option)
-    return (
-        f"| `{option.name}` | {option.kind.name} | {default} | {valid} | {cell(option.doc)} |\n"
-    )
+    return f"| `{option.name}` | {option.kind.name} | {default} | {valid} | {cell(option.doc)} |\n"
 
 
 def synonym_text(synonym: Synonym) -> str:

@@ -76,10 +76,6 @@ class JoinedLogs(ReadOnlyLogs):
     It reads as ``open_directory_read_only`` does, beside the process and without a lock, and sees
     what that process has acknowledged. Appends and changes go through its socket; one that is not
     answered raises OutcomeUnknown, and the next call finds the process again once it was restarted.
-
-    >>> logs = tidelog.join("data")  # doctest: +SKIP
-    >>> logs.append("tides", b"high at 06:12", key=b"Brest")  # doctest: +SKIP
-    Appended(partition=0, offset=0)
     """
 
     def __init__(self, path: str, machine: Machine, wait_ms: Callable[[int], None]) -> None:

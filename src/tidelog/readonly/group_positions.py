@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.codec.messages.message_reader import read_message, split_version
-from tidelog.codec.messages.message_table import KEY, messages_of
-from tidelog.codec.messages.message_writer import with_version, write_message
-from tidelog.codec.uuid_text import ZERO_ID, format_uuid, parse_uuid
-from tidelog.errors import InvalidRecord
+from tidelog.codec.messages.keyed_message import read_keyed, write_key, write_value
+from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -71,7 +68,7 @@ def partition_of_group(group: str, partitions: int) -> int:
 def position_key(group: str, key: TopicPartition) -> bytes:
     """Return the key of the record of a group's position in a partition."""
     values = {"group": group, "topic": key.topic, "partition": key.partition}
-    return with_version(_NUMBER, write_message(messages_of("group")[_NUMBER, KEY], values))
+    return write_key("group", _NUMBER, values)
 
 
 def position_value(position: Position) -> bytes:
@@ -81,11 +78,9 @@ def position_value(position: Position) -> bytes:
         "leaderEpoch": position.leader_epoch,
         "metadata": position.metadata,
         "commitTimestamp": position.commit_time_ms,
+        "topicId": ZERO_ID if position.topic_id is None else position.topic_id,
     }
-    if position.topic_id is not None:
-        values["topicId"] = format_uuid(position.topic_id)
-    message = messages_of("group")[_NUMBER, _WRITTEN_VERSION]
-    return with_version(_WRITTEN_VERSION, write_message(message, values))
+    return write_value("group", _NUMBER, _WRITTEN_VERSION, values)
 
 
 def position_records(
@@ -103,26 +98,20 @@ def read_committed_position(record: Record) -> Committed | None:
 
     Raises InvalidRecord for one that is malformed, or of a version that is not known.
     """
-    if record.key is None:
-        raise InvalidRecord(f"the record at offset {record.offset} has no key")
-    number, data = split_version(record.key)
-    if number not in {_OLD_NUMBER, _NUMBER}:
+    numbers = (_OLD_NUMBER, _NUMBER)
+    found = read_keyed("group", numbers, record.key, record.value, value_number=_NUMBER)
+    if found is None:
         return None
-    key = read_message(messages_of("group")[number, KEY], data)
-    where = key["group"], TopicPartition(key["topic"], key["partition"])
-    if record.value is None:
+    where = found.key["group"], TopicPartition(found.key["topic"], found.key["partition"])
+    value = found.value
+    if value is None:
         return Committed(*where, None)
-    version, data = split_version(record.value)
-    message = messages_of("group").get((_NUMBER, version))
-    if message is None:
-        raise InvalidRecord(f"a position has version {version}, which is not known")
-    found = read_message(message, data)
-    topic_id = parse_uuid(found["topicId"]) if "topicId" in found else None
+    topic_id = value.get("topicId", ZERO_ID)
     position = Position(
-        found["offset"],
-        found.get("leaderEpoch", -1),
-        found["metadata"],
-        found["commitTimestamp"],
+        value["offset"],
+        value.get("leaderEpoch", -1),
+        value["metadata"],
+        value["commitTimestamp"],
         None if topic_id == ZERO_ID else topic_id,
     )
     return Committed(*where, position)

@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.broker.groups.classic_group import GroupState
 from tidelog.broker.groups.group_member import GroupMember, Protocol
-from tidelog.codec.messages.message_reader import read_values, split_version
-from tidelog.codec.messages.message_table import KEY, messages_of
-from tidelog.codec.messages.message_writer import with_version, write_values
-from tidelog.errors import InvalidRecord
+from tidelog.codec.messages.keyed_message import read_keyed, write_key, write_value
 
 if TYPE_CHECKING:
     from tidelog.broker.groups.classic_group import ClassicGroup
@@ -30,8 +27,7 @@ class StoredGroup(NamedTuple):
 
 def group_key(group_id: str) -> bytes:
     """Return the key of the record of a group."""
-    message = messages_of("group")[_NUMBER, KEY]
-    return with_version(_NUMBER, b"".join(write_values(message, {"group": group_id})))
+    return write_key("group", _NUMBER, {"group": group_id})
 
 
 def group_record(group: ClassicGroup, now_ms: int) -> RecordFields:
@@ -56,8 +52,7 @@ def group_record(group: ClassicGroup, now_ms: int) -> RecordFields:
             for member in group.members.values()
         ],
     }
-    message = messages_of("group")[_NUMBER, _WRITTEN_VERSION]
-    value = with_version(_WRITTEN_VERSION, b"".join(write_values(message, values)))
+    value = write_value("group", _NUMBER, _WRITTEN_VERSION, values)
     return (now_ms, group_key(group.group_id), value, ())
 
 
@@ -71,19 +66,8 @@ def read_group(record: Record) -> StoredGroup | None:
 
     Raises InvalidRecord for one that is malformed, or of a version that is not known.
     """
-    if record.key is None:
-        raise InvalidRecord(f"the record at offset {record.offset} has no key")
-    number, data = split_version(record.key)
-    if number != _NUMBER:
-        return None
-    group_id = read_values(messages_of("group")[_NUMBER, KEY], data)[0]["group"]
-    if record.value is None:
-        return StoredGroup(group_id, None)
-    version, data = split_version(record.value)
-    message = messages_of("group").get((_NUMBER, version))
-    if message is None:
-        raise InvalidRecord(f"a group has version {version}, which is not known")
-    return StoredGroup(group_id, read_values(message, data)[0])
+    found = read_keyed("group", (_NUMBER,), record.key, record.value)
+    return None if found is None else StoredGroup(found.key["group"], found.value)
 
 
 def restore_group(group: ClassicGroup, values: dict[str, Any]) -> None:

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.codec.messages.message_reader import read_values, split_version
-from tidelog.codec.messages.message_table import KEY, messages_of
-from tidelog.codec.messages.message_writer import with_version, write_values
+from tidelog.codec.messages.keyed_message import read_keyed, write_key, write_value
 from tidelog.errors import InvalidRecord
 from tidelog.records.batch import NO_PRODUCER_ID
 from tidelog.segment.filenames import TopicPartition
@@ -83,9 +81,7 @@ class Stored(NamedTuple):
 
 def transaction_key(transactional_id: str) -> bytes:
     """Return the key of the record of a transactional id."""
-    message = messages_of("transaction")[_NUMBER, KEY]
-    values = {"transactionalId": transactional_id}
-    return with_version(_NUMBER, b"".join(write_values(message, values)))
+    return write_key("transaction", _NUMBER, {"transactionalId": transactional_id})
 
 
 def transaction_record(found: Transaction, now_ms: int) -> RecordFields:
@@ -101,8 +97,7 @@ def transaction_record(found: Transaction, now_ms: int) -> RecordFields:
         "transactionLastUpdateTimestampMs": found.updated_ms,
         "transactionStartTimestampMs": found.started_ms,
     }
-    message = messages_of("transaction")[_NUMBER, _WRITTEN_VERSION]
-    value = with_version(_WRITTEN_VERSION, b"".join(write_values(message, values)))
+    value = write_value("transaction", _NUMBER, _WRITTEN_VERSION, values)
     return (now_ms, transaction_key(found.transactional_id), value, ())
 
 
@@ -124,19 +119,12 @@ def read_transaction(record: Record) -> Stored | None:
 
     Raises InvalidRecord for one that is malformed, or of a version that is not known.
     """
-    if record.key is None:
-        raise InvalidRecord(f"the record at offset {record.offset} has no key")
-    number, data = split_version(record.key)
-    if number != _NUMBER:
+    found = read_keyed("transaction", (_NUMBER,), record.key, record.value)
+    if found is None:
         return None
-    key = read_values(messages_of("transaction")[_NUMBER, KEY], data)[0]["transactionalId"]
-    if record.value is None:
+    key, values = found.key["transactionalId"], found.value
+    if values is None:
         return Stored(key, None)
-    version, data = split_version(record.value)
-    message = messages_of("transaction").get((_NUMBER, version))
-    if message is None:
-        raise InvalidRecord(f"a transaction has version {version}, which is not known")
-    values: dict[str, Any] = read_values(message, data)[0]
     try:
         state = State(values["transactionStatus"])
     except ValueError as error:
