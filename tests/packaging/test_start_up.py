@@ -44,7 +44,7 @@ def test_the_version_is_printed_without_a_parser(option: str) -> None:
     loaded = loaded_by(code)
 
     assert of_tidelog(loaded) == {
-        "tidelog", "tidelog.__main__", "tidelog.cli", "tidelog.cli.main", "tidelog.errors",
-        "tidelog.exit_codes", "tidelog.lazy", "tidelog.version",
+        "tidelog", "tidelog.__main__", "tidelog.cli", "tidelog.cli.main", "tidelog.error_codes",
+        "tidelog.errors", "tidelog.exit_codes", "tidelog.lazy", "tidelog.version",
     }  # fmt: skip
     assert loaded & SLOW == set()
