@@ -1,6 +1,6 @@
 """A part of an object as a file: fetched in large pieces, and ahead of a reader that says how far.
 
-What was fetched last is kept as long as the reads that follow continue there.
+The pieces fetched last are kept while reads continue in them.
 """
 
 from __future__ import annotations

@@ -67,3 +67,8 @@ class Refusal(KafkaError):
 
     def _text(self) -> str:
         return self.reason or self.code.name.lower().replace("_", " ")
+
+
+def refused(error: KafkaError) -> dict[str, Any]:
+    """Return the fields of a response, or of a part of one, that refuses what was asked."""
+    return {"errorCode": int(error.code), "errorMessage": str(error)}

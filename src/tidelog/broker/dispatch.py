@@ -1,4 +1,4 @@
-"""From the bytes of a request to those of its response, without sockets.
+"""Turns the bytes of a request into those of its response, without sockets.
 
 Kafka: ``KafkaApis`` and ``RequestContext``.
 """
@@ -9,7 +9,7 @@ import inspect
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.broker.client_request import Disconnect, Later, Request
+from tidelog.broker.client_request import Disconnect, Later, Request, refused
 from tidelog.codec.protocol.apis import API_VERSIONS, apis, read_request_header
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
@@ -43,7 +43,7 @@ class Pending:
         try:
             values = await self._answer
         except KafkaError as error:
-            values = _refused(error)
+            values = refused(error)
         return None if values is None else _response(self._header, values)
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class Dispatcher:
         try:
             answer = handler(request)
         except KafkaError as error:
-            answer = _refused(error)
+            answer = refused(error)  # else the handler refuses each part by itself
         if answer is None:
             return None
         if isinstance(answer, dict):
@@ -97,9 +97,12 @@ class Dispatcher:
         offered = [apis()[number] for number in sorted(self._handlers)]
         return {
             "apiKeys": [
-                {"apiKey": api.number, "minVersion": first, "maxVersion": api.last_version}
+                {
+                    "apiKey": api.number,
+                    "minVersion": api.first_version,
+                    "maxVersion": api.last_version,
+                }
                 for api in offered
-                for first in (api.first_version,)
             ],
             # A client that knows features takes an epoch of -1 for a broker that is not ready.
             "finalizedFeaturesEpoch": 0,
@@ -119,11 +122,3 @@ def _response(header: RequestHeader, values: Mapping[str, Any]) -> list[Any]:
     assert api is not None
     head = api.response_header(header.version, header.correlation_id)
     return [head, *api.write_response(header.version, values)]
-
-
-def _refused(error: KafkaError) -> dict[str, Any]:
-    """Return the fields of a response that refuses the whole request.
-
-    A handler whose response has no such fields refuses each part by itself.
-    """
-    return {"errorCode": int(error.code), "errorMessage": str(error)}

@@ -27,7 +27,7 @@ from tidelog.log.retention.retention_rules import deletion_end
 from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
 from tidelog.records.new_record import NewRecord
-from tidelog.records.partitioner import partition_for_key
+from tidelog.records.partitioner import chosen_partition
 
 if TYPE_CHECKING:
     import os
@@ -173,9 +173,7 @@ class JoinedLogs(ReadOnlyLogs):
         """Append one record; arguments, and what is promised, as ``Logs.append``."""
         given = NewRecord(key, value, headers, timestamp).checked()  # type: ignore[arg-type]  # it checks them
         if partition is None:
-            numbers = self._partitions_of(topic)
-            turn = numbers[next(self._turns) % len(numbers)]
-            partition = turn if key is None else partition_for_key(key, numbers[-1] + 1)
+            partition = chosen_partition(key, self._partitions_of(topic), next(self._turns))
         check_partition(partition)
         time = given.timestamp_or(self._clock.now_ms())
         record = (time, given.key, given.value, given.headers)

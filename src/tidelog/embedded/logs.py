@@ -35,7 +35,7 @@ from tidelog.readonly.log_follower import followed
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
 from tidelog.records.new_record import NewRecord
-from tidelog.records.partitioner import partition_for_key
+from tidelog.records.partitioner import chosen_partition
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -252,8 +252,7 @@ class Logs(OfOneProcess):
         manager = self.manager
         numbers = sorted(manager.topic(topic).partitions)
         if partition is None:
-            turn = next(self._turns) % len(numbers)
-            chosen = numbers[turn] if key is None else partition_for_key(key, numbers[-1] + 1)
+            chosen = chosen_partition(key, numbers, next(self._turns))
         else:
             check_partition(partition)
             chosen = partition

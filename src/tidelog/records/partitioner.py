@@ -6,9 +6,12 @@ This is the plain form, for one key; ``kernels.hashing.murmur`` handles whole co
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import InvalidPartitions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _SEED: Final = 0x9747_B28C
 _FACTOR: Final = 0x5BD1_E995
@@ -40,3 +43,10 @@ def partition_for_key(key: bytes, partitions: int) -> int:
     if partitions < 1:
         raise InvalidPartitions(f"the number of partitions must be at least 1, not {partitions}")
     return (murmur2(key) & _MASK31) % partitions
+
+
+def chosen_partition(key: bytes | None, numbers: Sequence[int], turn: int) -> int:
+    """Return the partition of a key; without one, that of a ``turn``, of sorted ``numbers``."""
+    if key is None:
+        return numbers[turn % len(numbers)]
+    return partition_for_key(key, numbers[-1] + 1)

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.broker.client_request import Refusal
+from tidelog.broker.groups.group_member import NO_MEMBER
 from tidelog.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -106,12 +107,17 @@ class ClassicGroup:
             raise Refusal(ErrorCode.ILLEGAL_GENERATION)
         return member
 
-    def supports(self, protocol_type: str, protocols: Iterable[Assignor]) -> bool:
-        """Whether a member of these protocols can join those that are there."""
+    def supports(
+        self, protocol_type: str, protocols: Iterable[Assignor], member_id: str = NO_MEMBER
+    ) -> bool:
+        """Whether a member of these protocols can join those that are there.
+
+        One that is in the group alone may change what it supports.
+        """
         names = {one.name for one in protocols}
         if not names or not protocol_type:
             return False
-        if not self.members:
+        if self.members.keys() <= {member_id}:
             return True
         return protocol_type == self.protocol_type and bool(names & self._common_protocols())
 
@@ -176,10 +182,7 @@ class ClassicGroup:
         old.answer_join(fenced)
         old.answer_sync(fenced)
         old.stop_expiry()
-        self.members = {
-            (new if one is old else one).member_id: (new if one is old else one)
-            for one in self.members.values()
-        }
+        self._put_in_place_of(old, new)
         was_leader = self.leader == old.member_id
         if was_leader:
             self.leader = new.member_id
@@ -189,10 +192,7 @@ class ClassicGroup:
         try:
             self._on_stable(self)
         except Exception:
-            self.members = {
-                (old if one is new else one).member_id: (old if one is new else one)
-                for one in self.members.values()
-            }
+            self._put_in_place_of(new, old)
             self.leader = old.member_id if was_leader else self.leader
             raise
         self.alive(new)
@@ -202,6 +202,11 @@ class ClassicGroup:
         if was_leader:  # one that took itself for the leader would assign, and sync in vain
             return answer | {"leader": old.member_id, "members": []}
         return answer
+
+    def _put_in_place_of(self, old: GroupMember, new: GroupMember) -> None:
+        """Replace a member; the order stays, in which members are assigned to."""
+        members = [new if one is old else one for one in self.members.values()]
+        self.members = {one.member_id: one for one in members}
 
     def _join(self, member: GroupMember) -> asyncio.Future[dict[str, Any]]:
         member.answer_join({"errorCode": int(ErrorCode.REBALANCE_IN_PROGRESS)})

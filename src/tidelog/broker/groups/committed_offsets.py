@@ -223,30 +223,26 @@ def _unknown(topics: Iterable[dict[str, Any]], code: ErrorCode) -> list[dict[str
     return [
         {
             "name": topic["name"],
-            "partitions": [
-                {
-                    "partitionIndex": number,
-                    "committedOffset": _NO_OFFSET,
-                    "metadata": "",
-                    "errorCode": int(code),
-                }
-                for number in topic["partitionIndexes"]
-            ],
+            "partitions": [_no_position(number, code) for number in topic["partitionIndexes"]],
         }
         for topic in topics
     ]
 
 
+def _no_position(number: int, code: ErrorCode) -> dict[str, Any]:
+    return {
+        "partitionIndex": number,
+        "committedOffset": _NO_OFFSET,
+        "metadata": "",
+        "errorCode": int(code),
+    }
+
+
 def _position(key: TopicPartition, found: Position | None, *, is_stable: bool) -> dict[str, Any]:
     if not is_stable:
-        return {
-            "partitionIndex": key.partition,
-            "committedOffset": _NO_OFFSET,
-            "metadata": "",
-            "errorCode": int(ErrorCode.UNSTABLE_OFFSET_COMMIT),
-        }
+        return _no_position(key.partition, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     if found is None:
-        return {"partitionIndex": key.partition, "committedOffset": _NO_OFFSET, "metadata": ""}
+        return _no_position(key.partition, ErrorCode.NONE)
     return {
         "partitionIndex": key.partition,
         "committedOffset": found.offset,

@@ -83,7 +83,7 @@ class GroupCoordinator:
     def load(self, stored: dict[str, dict[str, Any]]) -> None:
         """Take up the groups of ``stored``: their members continue where they are."""
         for group_id, values in stored.items():
-            if values["members"] and not self._held_by_reader(group_id):
+            if values["members"] and not self._positions.has_reader(group_id):
                 restore_group(self._new_group(group_id), values)
                 self._positions.enter_clients(group_id)
         self._is_loaded = True
@@ -112,9 +112,6 @@ class GroupCoordinator:
         home_of_group(self._manager, group.group_id).append_records([group_record(group, now_ms)])
         if group.state is GroupState.EMPTY:
             self._positions.leave_clients(group.group_id)
-
-    def _held_by_reader(self, group_id: str) -> bool:
-        return self._positions.has_reader(group_id)
 
     def delete(self, group_id: str) -> None:
         """Forget an empty group, and take back what was written of it; its positions stay."""
@@ -145,8 +142,7 @@ class GroupCoordinator:
         group = self._joined_group(values)
         protocols = tuple(Protocol(**one) for one in values["protocols"])
         member_id, instance_id = values["memberId"], values["groupInstanceId"]
-        others = self._without(group, member_id)
-        if not others.supports(values["protocolType"], protocols):
+        if not group.supports(values["protocolType"], protocols, member_id):
             raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if member_id == NO_MEMBER:
             return self._join_new(request, group, protocols)
@@ -154,12 +150,6 @@ class GroupCoordinator:
             return self._add(request, group, member_id, protocols)
         member = group.checked_member(member_id, instance_id)
         return group.rejoin(member, protocols, self._timeouts(values))
-
-    def _without(self, group: ClassicGroup, member_id: str) -> ClassicGroup:
-        """Return a group as one of its members finds it: alone, it may change what it supports."""
-        if set(group.members) == {member_id}:
-            return ClassicGroup(group.group_id, self._timers, 0, lambda _: None)
-        return group
 
     def _joined_group(self, values: dict[str, Any]) -> ClassicGroup:
         group_id = values["groupId"]

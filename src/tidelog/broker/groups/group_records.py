@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tidelog.records.record import Record
 
 _NUMBER: Final = 2
-"""Of the message GroupMetadata among those of the topic."""
+"""The number of the message GroupMetadata in the keys of the topic."""
 _WRITTEN_VERSION: Final = 3
 
 

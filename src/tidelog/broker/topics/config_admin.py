@@ -7,7 +7,7 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.broker.client_request import Refusal
+from tidelog.broker.client_request import Refusal, refused
 from tidelog.broker.topics.shown_settings import shown_broker_settings, shown_settings
 from tidelog.config.log_config import LogConfig
 from tidelog.config.option import options_of
@@ -29,7 +29,7 @@ _BROKER: Final = 4
 
 
 class _Step(IntEnum):
-    """What is done with a setting. Source: Kafka AlterConfigOp."""
+    """How a setting is to be changed. Source: Kafka AlterConfigOp."""
 
     SET = 0
     DELETE = 1
@@ -54,7 +54,7 @@ class ConfigAdmin:
         try:
             shown = self._shown(given)
         except KafkaError as error:
-            return answer | {"errorCode": int(error.code), "errorMessage": str(error)}
+            return answer | refused(error)
         wanted = given["configurationKeys"]
         values = request.values
         left_out = {
@@ -99,7 +99,7 @@ class ConfigAdmin:
             try:
                 await in_thread(partial(self._change, given, changes, is_trial=is_trial))
             except KafkaError as error:
-                answer |= {"errorCode": int(error.code), "errorMessage": str(error)}
+                answer |= refused(error)
             responses.append(answer)
         return {"responses": responses}
 

@@ -10,7 +10,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.broker.client_request import Refusal
+from tidelog.broker.client_request import Refusal, refused
 from tidelog.broker.topics.shown_settings import shown_settings
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
@@ -112,11 +112,8 @@ class TopicAdmin:
 
     # DeleteTopics
 
-    def delete(self, request: Request) -> Answer:
+    async def delete(self, request: Request) -> dict[str, Any]:
         """DeleteTopics; each topic succeeds or fails by itself."""
-        return self._delete(request)
-
-    async def _delete(self, request: Request) -> dict[str, Any]:
         values = request.values
         if request.version >= _IDS_VERSION:
             wanted = [(one["name"], one["topicId"]) for one in values["topics"]]
@@ -133,7 +130,7 @@ class TopicAdmin:
                 answer |= {"name": found, "topicId": self._manager.topic(found).topic_id}
                 await in_thread(partial(self._manager.delete_topic, found))
             except KafkaError as error:
-                answer |= {"errorCode": int(error.code), "errorMessage": str(error)}
+                answer |= refused(error)
             responses.append(answer)
         return {"responses": responses}
 
@@ -168,11 +165,8 @@ class TopicAdmin:
 
     # DeleteRecords
 
-    def delete_records(self, request: Request) -> Answer:
+    async def delete_records(self, request: Request) -> dict[str, Any]:
         """DeleteRecords."""
-        return self._delete_records(request)
-
-    async def _delete_records(self, request: Request) -> dict[str, Any]:
         return {
             "topics": [
                 {
@@ -215,7 +209,7 @@ class TopicAdmin:
             try:
                 answer |= await in_thread(partial(work, request, given))
             except KafkaError as error:
-                answer |= {"errorCode": int(error.code), "errorMessage": str(error)}
+                answer |= refused(error)
             answers.append(answer)
         return {answered: answers}
 

@@ -17,6 +17,8 @@ from tidelog.broker.transactions.transactional_id import (
     DECIDED,
     ENDED,
     LAST_EPOCH,
+    NO_EPOCH,
+    NO_TIME,
     State,
     Transaction,
     by_topic,
@@ -25,12 +27,12 @@ from tidelog.broker.transactions.transactional_id import (
     transaction_tombstone,
 )
 from tidelog.config.serve_config import FlushPolicy
+from tidelog.embedded.group_home import internal_topic
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import (
     InvalidRecord,
     KafkaError,
-    TopicAlreadyExists,
     TransactionCoordinatorFenced,
     UnknownTopicOrPartition,
 )
@@ -57,7 +59,6 @@ _CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 << 20)}
 _MARKER_VERSION: Final = 0
 _RETRY_MS: Final = 1000
 _EXPIRY_LOOK_MS: Final = 3_600_000
-_NO_EPOCH: Final = -1
 
 
 class TransactionCoordinator:
@@ -153,13 +154,7 @@ class TransactionCoordinator:
 
     def create_topic(self) -> Topic:
         """Create ``__transaction_state``, of one partition, unless it exists; on any thread."""
-        found = self._manager.topics().get(TRANSACTIONS_TOPIC)
-        if found is not None:
-            return found
-        try:
-            return self._manager.create_topic(TRANSACTIONS_TOPIC, config=_CONFIG)
-        except TopicAlreadyExists:
-            return self._manager.topic(TRANSACTIONS_TOPIC)
+        return internal_topic(self._manager, TRANSACTIONS_TOPIC, _CONFIG)
 
     def _home(self, transactional_id: str) -> Partition:
         topic = self._manager.topic(TRANSACTIONS_TOPIC)
@@ -237,7 +232,7 @@ class TransactionCoordinator:
             timeout_ms=timeout_ms,
             state=State.EMPTY,
             partitions=set(),
-            started_ms=-1,
+            started_ms=NO_TIME,
             previous_id=known.producer_id,
             previous_epoch=known.epoch,
         )
@@ -281,7 +276,7 @@ class TransactionCoordinator:
                 partitions=added if is_new else known.partitions | added,
                 started_ms=now_ms if is_new else known.started_ms,
                 previous_id=NO_PRODUCER_ID,
-                previous_epoch=_NO_EPOCH,
+                previous_epoch=NO_EPOCH,
             )
             # A partition whose record is lost would never get a marker.
             await self._write_durably(changed)
@@ -360,22 +355,16 @@ class TransactionCoordinator:
             except KafkaError as error:
                 _log.warning("marker-put-off topic=%s reason=%s", key, error)
                 left.add(key)
-        if left:
-            decided.partitions = left
-            self._timers.schedule(
-                "markers", lambda: self._write_markers(decided), delay_ms=_RETRY_MS
-            )
-            return
-        state = State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT
-        ended = replace(decided, state=state, partitions=set())
-        try:
-            self._write(ended)
-        except KafkaError as error:
-            _log.warning("end-put-off topic=%s reason=%s", TRANSACTIONS_TOPIC, error)
-            decided.partitions = set()
-            self._timers.schedule(
-                "markers", lambda: self._write_markers(decided), delay_ms=_RETRY_MS
-            )
+        if not left:
+            state = State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT
+            try:
+                self._write(replace(decided, state=state, partitions=set()))
+            except KafkaError as error:
+                _log.warning("end-put-off topic=%s reason=%s", TRANSACTIONS_TOPIC, error)
+            else:
+                return
+        decided.partitions = left
+        self._timers.schedule("markers", lambda: self._write_markers(decided), delay_ms=_RETRY_MS)
 
     def _write_marker(self, key: TopicPartition, decided: Transaction, *, is_commit: bool) -> None:
         marker = build_marker(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.broker.client_request import Refusal
+from tidelog.broker.client_request import Refusal, refused
 from tidelog.broker.groups.committed_offsets import each_partition
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.embedded.group_home import home_of_group
@@ -59,11 +59,8 @@ class TransactionRequests:
         self._offsets = offsets
         self._flushes = flushes
 
-    def init_producer_id(self, request: Request) -> Answer:
+    async def init_producer_id(self, request: Request) -> dict[str, Any]:
         """InitProducerId."""
-        return self._init_producer_id(request)
-
-    async def _init_producer_id(self, request: Request) -> dict[str, Any]:
         values = request.values
         name = values["transactionalId"]
         if name is None:
@@ -76,11 +73,8 @@ class TransactionRequests:
             producer_id, epoch = await _in_words_of(request, init)
         return {"producerId": producer_id, "producerEpoch": epoch}
 
-    def add_partitions(self, request: Request) -> Answer:
+    async def add_partitions(self, request: Request) -> dict[str, Any]:
         """AddPartitionsToTxn; all partitions or none."""
-        return self._add_partitions(request)
-
-    async def _add_partitions(self, request: Request) -> dict[str, Any]:
         values = request.values
         known = self._manager.topics()
         keys = [
@@ -123,11 +117,8 @@ class TransactionRequests:
             ]
         }
 
-    def add_offsets(self, request: Request) -> Answer:
+    async def add_offsets(self, request: Request) -> dict[str, Any]:
         """AddOffsetsToTxn: the partition that holds a group becomes a part of the transaction."""
-        return self._add_offsets(request)
-
-    async def _add_offsets(self, request: Request) -> dict[str, Any]:
         values = request.values
         if not values["groupId"]:
             raise Refusal(ErrorCode.INVALID_GROUP_ID)
@@ -137,11 +128,8 @@ class TransactionRequests:
         await _in_words_of(request, add)
         return {}
 
-    def end(self, request: Request) -> Answer:
+    async def end(self, request: Request) -> dict[str, Any]:
         """EndTxn."""
-        return self._end(request)
-
-    async def _end(self, request: Request) -> dict[str, Any]:
         values = request.values
         end = self._coordinator.end(
             values["transactionalId"], _producer(values), is_commit=values["committed"]
@@ -149,11 +137,8 @@ class TransactionRequests:
         await _in_words_of(request, end)
         return {}
 
-    def commit_offsets(self, request: Request) -> Answer:
+    async def commit_offsets(self, request: Request) -> dict[str, Any]:
         """TxnOffsetCommit: positions that count if the transaction is committed."""
-        return self._commit_offsets(request)
-
-    async def _commit_offsets(self, request: Request) -> dict[str, Any]:
         values = request.values
         positions, answer = self._offsets.accepted(values["topics"])
         group = values["groupId"]
@@ -225,11 +210,7 @@ class TransactionRequests:
         try:
             log = self._manager.partition(topic, number).log
         except KafkaError as error:
-            return {
-                "partitionIndex": number,
-                "errorCode": int(error.code),
-                "errorMessage": str(error),
-            }
+            return {"partitionIndex": number, **refused(error)}
         return {
             "partitionIndex": number,
             "activeProducers": [
