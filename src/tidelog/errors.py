@@ -704,7 +704,7 @@ class RequestFailed(TidelogError):
 
 
 class NotServed(TidelogError):
-    """No process lets others join a data directory; nothing was asked of anybody."""
+    """No program that others can join has a data directory open; nothing was asked of anybody."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -712,8 +712,8 @@ class NotServed(TidelogError):
 
     def __str__(self) -> str:
         return (
-            f"no process lets others join {self.path}: start `tidelog serve -d {self.path}`, or"
-            " open it here with tidelog.open"
+            f"no program has {self.path} open that others can join: start `tidelog serve -d"
+            f" {self.path}`, or open it here with tidelog.open"
         )
 
 

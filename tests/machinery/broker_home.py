@@ -42,7 +42,7 @@ class BrokerHome:
         self._is_cut_off = False
 
     async def __aenter__(self) -> Self:
-        self.broker = Broker(self.logs, self.config)
+        self.broker = Broker(self.logs.manager, self.config)
         await self.broker.start()
         return self
 

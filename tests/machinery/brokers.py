@@ -5,9 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-import tidelog
 from tidelog.broker.server import BrokerServer
 from tidelog.config.serve_config import ServeConfig
+from tidelog.config.sources import broker_config
+from tidelog.embedded.doors import start_logs
+from tidelog.env.paths import absolute_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,12 +38,9 @@ def served(
     given = listening | {name.replace("_", "."): str(value) for name, value in settings.items()}
     server = BrokerServer(ServeConfig.parse(given))
     try:
-        with tidelog.open(path, config=config or {}) as logs:
-            server.start(logs)
-            try:
-                host, port = server.addresses[0]
-                yield Served(f"{host}:{port}", logs)
-            finally:
-                server.close()
+        opened = broker_config(config or {}, [absolute_path(path)])
+        with start_logs(opened, make_door=server.start) as logs:
+            host, port = server.addresses[0]
+            yield Served(f"{host}:{port}", logs)
     finally:
         server.close()

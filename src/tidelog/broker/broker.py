@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tidelog.broker.groups.classic_group import Timers
     from tidelog.config.serve_config import ServeConfig
     from tidelog.datadir.catalogue import Topic
-    from tidelog.embedded.logs import Logs
+    from tidelog.manager.log_manager import LogManager
 
 
 class Broker:
@@ -40,20 +40,22 @@ class Broker:
     ``timers`` run what is due later; None: by the time of the loop.
     """
 
-    def __init__(self, logs: Logs, config: ServeConfig, timers: Timers | None = None) -> None:
-        manager = logs.manager
-        self._logs = logs
+    def __init__(
+        self, manager: LogManager, config: ServeConfig, timers: Timers | None = None
+    ) -> None:
+        self._manager = manager
+        self._positions = manager.staged_commits.groups
         self._config = config
         self._node = node_of(manager)
         self._names = TopicNames(manager)
         self._arrivals = Arrivals()
         self._flushes = Flushes(config.flush_policy)
         self._timers = timers or LoopTimers()
-        self._coordinator = GroupCoordinator(manager, logs.groups, self._timers, config)
+        self._coordinator = GroupCoordinator(manager, self._positions, self._timers, config)
         self._transactions = TransactionCoordinator(manager, self._flushes, self._timers)
         self._verification = Verification(self._transactions)
         self._offsets = CommittedOffsets(
-            manager, logs.groups, self._coordinator, self._flushes, config
+            manager, self._positions, self._coordinator, self._flushes, config
         )
         handlers = {
             **self._data(),
@@ -64,7 +66,7 @@ class Broker:
         self.dispatcher = Dispatcher(handlers)
 
     def _data(self) -> dict[str, Handler]:
-        manager = self._logs.manager
+        manager = self._manager
         fetch = Fetch(manager, self._names, self._arrivals, self._config.fetch_max_bytes)
         produce = Produce(manager, self._flushes, self._verification)
         return {
@@ -76,8 +78,8 @@ class Broker:
 
     def _topics(self) -> dict[str, Handler]:
         create = self._create if self._config.auto_create_topics_enable else None
-        cluster = Cluster(self._logs.manager, self._node, self._names, create)
-        manager, node = self._logs.manager, self._node
+        cluster = Cluster(self._manager, self._node, self._names, create)
+        manager, node = self._manager, self._node
         topics = TopicAdmin(manager, node, self._names, self._config.num_partitions)
         configs = ConfigAdmin(manager, node, self._config)
         placement = PlacementAdmin(manager)
@@ -99,11 +101,9 @@ class Broker:
 
     def _groups(self) -> dict[str, Handler]:
         coordinator, offsets = self._coordinator, self._offsets
-        admin = GroupAdmin(coordinator, self._logs.groups, offsets)
+        admin = GroupAdmin(coordinator, self._positions, offsets)
         return {
-            "FindCoordinator": Coordinators(
-                self._logs.manager, self._node, self._transactions
-            ).find,
+            "FindCoordinator": Coordinators(self._manager, self._node, self._transactions).find,
             "JoinGroup": coordinator.join,
             "SyncGroup": coordinator.sync,
             "Heartbeat": coordinator.heartbeat,
@@ -118,7 +118,7 @@ class Broker:
 
     def _producers(self) -> dict[str, Handler]:
         requests = TransactionRequests(
-            self._logs.manager,
+            self._manager,
             self._transactions,
             self._verification,
             groups=self._coordinator,
@@ -137,7 +137,7 @@ class Broker:
         }
 
     def _create(self, name: str) -> Topic:
-        return self._logs.manager.create_topic(name, self._config.num_partitions)
+        return self._manager.create_topic(name, self._config.num_partitions)
 
     def sizes(self) -> dict[str, int]:
         """Return how many groups there are with members, by Kafka's names; on any thread."""
@@ -151,7 +151,7 @@ class Broker:
         """Take up the groups that were written down; until then their members try again."""
         # What was committed is read here, too: on the event loop the first who asks would hold up
         # all others for as long as that takes.
-        await in_thread(self._logs.groups.positions)
+        await in_thread(self._positions.positions)
         stored = await in_thread(self._coordinator.stored)
         self._coordinator.load(stored)
         await self._transactions.load(await in_thread(self._transactions.stored))

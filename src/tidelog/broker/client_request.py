@@ -21,10 +21,15 @@ class Address(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """The other end of a connection; ``advertised`` is where clients of it find this broker."""
+    """The other end of a connection; ``advertised`` is where clients of it find this broker.
+
+    ``held`` is what a program of this machine has as long as its connection lives, by name, with
+    what releases it; None: the other end is a client.
+    """
 
     host: str
     advertised: Address
+    held: dict[str, Callable[[], None]] | None = None
 
 
 class Request(NamedTuple):

@@ -24,6 +24,8 @@ from tidelog.errors import TidelogError
 from tidelog.records.file_records import FileSlice
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidelog.broker.room import Room
     from tidelog.codec.varint import Bytes
 
@@ -345,6 +347,47 @@ class Connection(asyncio.BufferedProtocol):
         """Continue to send; as asyncio requires."""
         self._is_blocked = False
         self._pump()
+
+
+class LocalConnection(Connection):
+    """A connection of a program of this machine's.
+
+    One on which nothing is sent is a ring: ``look`` is called, and closes it when it has looked.
+    """
+
+    def __init__(
+        self, answers: Answers, room: Room, look: Callable[[Callable[[], None]], None]
+    ) -> None:
+        super().__init__(answers, room)
+        self._look = look
+        self._is_asked = False
+
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - asyncio's or uvloop's
+        """Begin; as asyncio requires."""
+        super().connection_made(transport)
+        self._peer = self._peer._replace(held={})
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Release what the other end had; as asyncio requires."""
+        super().connection_lost(error)
+        for release in (self._peer.held or {}).values():
+            release()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take the requests that are there; as asyncio requires."""
+        self._is_asked = True
+        super().buffer_updated(nbytes)
+
+    def eof_received(self) -> bool:
+        """Close the connection, or look first."""
+        if self._is_asked:
+            return super().eof_received()
+        self._look(self._looked)
+        return True
+
+    def _looked(self) -> None:
+        with suppress(RuntimeError):  # the loop was closed
+            self._loop.call_soon_threadsafe(self.close)
 
 
 class _Slot:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Refusal
-from tidelog.embedded.group_home import offsets_topic
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
+from tidelog.manager.group_home import offsets_topic
 from tidelog.manager.producer_ids import TRANSACTIONS_TOPIC
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
 

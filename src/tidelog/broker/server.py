@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.client_request import Address
-from tidelog.broker.connection import Connection
+from tidelog.broker.connection import Connection, LocalConnection
 from tidelog.broker.room import Room
 from tidelog.env.event_loop import LoopTimers
 from tidelog.env.forks import OfOneProcess, close_inherited
 from tidelog.env.unix_sockets import listen_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from typing import Self
 
     from tidelog.broker.connection import Answers
     from tidelog.broker.groups.classic_group import Timers
     from tidelog.config.serve_config import Endpoint, ServeConfig
-    from tidelog.embedded.logs import Logs
     from tidelog.env.unix_sockets import LocalListener
+    from tidelog.service.log_service import LogService
 
 _log = logging.getLogger(__name__)
 
@@ -39,8 +40,9 @@ class BrokerServer(OfOneProcess):
     """Serves the logs that a program has open to Kafka's clients.
 
     It listens from the start on, and answers between ``start`` and ``close``. The owner of the
-    logs closes it before them. ``between`` may put something between the connections and what
-    answers them; ``make_timers`` makes those of the ``Broker``, on its event loop.
+    logs closes it before them. ``endpoints`` None: those of the settings. ``between`` may put
+    something between the connections and what answers them; ``make_timers`` makes those of the
+    ``Broker``, on its event loop.
 
     Raises:
         OSError: an address is in use, or may not be used; the error names it.
@@ -49,6 +51,7 @@ class BrokerServer(OfOneProcess):
     def __init__(
         self,
         config: ServeConfig,
+        endpoints: Sequence[Endpoint] | None = None,
         *,
         between: Callable[[Answers], Answers] = lambda answers: answers,
         make_timers: Callable[[], Timers] = LoopTimers,
@@ -58,7 +61,7 @@ class BrokerServer(OfOneProcess):
         self._make_timers = make_timers
         self._room = Room(config)
         self._locals: list[LocalListener] = []
-        self._sockets = _listen(config.endpoints)
+        self._sockets = _listen(config.endpoints if endpoints is None else endpoints)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_ready = threading.Event()
@@ -70,12 +73,28 @@ class BrokerServer(OfOneProcess):
         """Where it listens, in the order of the settings."""
         return [Address(*one.getsockname()[:2]) for one in self._sockets]
 
-    def start(self, logs: Logs) -> None:
-        """Begin to answer from ``logs``; return once it does."""
-        manager = logs.manager
-        for path in manager.live_dirs:
-            self._locals.append(listen_in(path, manager.machine.rng))
-        self._thread = threading.Thread(target=self._run, args=(logs,), name="broker", daemon=True)
+    def start(self, service: LogService) -> Self:
+        """Listen beside the data, too, and begin to answer; return this once it does."""
+        try:
+            for path in service.live_dirs:
+                self._locals.append(listen_in(path, service.machine.rng))
+        except BaseException:
+            self.close()
+            raise
+        self.take_over(service, self._locals)
+        return self
+
+    def take_over(
+        self,
+        service: LogService,
+        local: Sequence[LocalListener],
+        accepted: Sequence[socket.socket] = (),
+    ) -> None:
+        """Begin to answer where somebody listens beside the data, and on accepted connections."""
+        self._locals = list(local)
+        self._thread = threading.Thread(
+            target=self._run, args=(service, accepted), name="broker", daemon=True
+        )
         self._thread.start()
         self._is_ready.wait()
         if self._error is not None:
@@ -111,9 +130,9 @@ class BrokerServer(OfOneProcess):
             close_inherited([*listeners, *(one.descriptor for one in self._room.connections)])
         super().after_fork(parent)
 
-    def _run(self, logs: Logs) -> None:
+    def _run(self, service: LogService, accepted: Sequence[socket.socket]) -> None:
         try:
-            asyncio.run(self._serve(logs))
+            asyncio.run(self._serve(service, accepted))
         except BaseException as error:  # noqa: BLE001 - raised by ``start``, or logged
             self._error = error
             if self._is_ready.is_set():
@@ -121,17 +140,17 @@ class BrokerServer(OfOneProcess):
         finally:
             self._is_ready.set()
 
-    async def _serve(self, logs: Logs) -> None:
+    async def _serve(self, service: LogService, accepted: Sequence[socket.socket]) -> None:
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
-        broker = Broker(logs, self._config, self._make_timers())
+        broker = Broker(service, self._config, self._make_timers())
         answers = self._between(broker.dispatcher)
         room = self._room
-        servers = [
-            await loop.create_unix_server(partial(Connection, answers, room), sock=one.socket)
-            for one in self._locals
-        ]
-        for listener, told in zip(self._sockets, self._config.advertised, strict=True):
+        local = partial(LocalConnection, answers, room, service.answer_mail)
+        servers = [await loop.create_unix_server(local, sock=one.socket) for one in self._locals]
+        for one in accepted:
+            await loop.connect_accepted_socket(local, one)
+        for listener, told in zip(self._sockets, self._config.advertised, strict=False):
             address = None if told is None else Address(*told)
             servers.append(
                 await loop.create_server(
@@ -146,7 +165,7 @@ class BrokerServer(OfOneProcess):
                 loop.call_soon_threadsafe(ended.set)
 
         self._stop = stop
-        logs.manager.metric_sources.append(lambda: room.counts.metrics(room.count, broker.sizes()))
+        service.metric_sources.append(lambda: room.counts.metrics(room.count, broker.sizes()))
         self._is_ready.set()
         await broker.start()
         sweep = loop.create_task(self._close_idle(room))
@@ -168,7 +187,7 @@ class BrokerServer(OfOneProcess):
                     connection.close()
 
 
-def _listen(endpoints: list[Endpoint]) -> list[socket.socket]:
+def _listen(endpoints: Sequence[Endpoint]) -> list[socket.socket]:
     found: list[socket.socket] = []
     try:
         for host, port in endpoints:

@@ -18,6 +18,7 @@ from tidelog.embedded.async_transaction import AsyncTransaction
 from tidelog.embedded.async_twins import Twin, twin
 from tidelog.embedded.doors import open_logs
 from tidelog.embedded.group_reader import LOOK_AGAIN_MS, ROUND_RECORDS, GroupMember
+from tidelog.embedded.group_source import OwnLogs
 from tidelog.embedded.logs import Logs
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.embedded.topic_reads import TopicFollower
@@ -243,7 +244,8 @@ class AsyncLogs(Twin[Logs]):
         """Open a reader of topics that continues where its group has committed."""
         level = Isolation.of(isolation)
         logs = self.logs
-        join = partial(AsyncGroupReader, logs.manager, logs.groups, topics, group)
+        source = OwnLogs(logs.manager, logs.groups)
+        join = partial(AsyncGroupReader, source, topics, group)
         opened = await in_thread(
             partial(join, partitions=partitions, start=start, isolation=level),
             undo=AsyncGroupReader.close,
@@ -266,7 +268,7 @@ class AsyncGroupReader(GroupMember):
     async def read(self, *, idle_ms: int | None = 0) -> AsyncGenerator[ConsumedRecord, None]:
         """Yield records until nothing has come for ``idle_ms``; see ``GroupReader.read``."""
         idle = IdleTime(idle_ms)
-        with LoopBell(self._manager.bell) as bell:
+        with LoopBell(self._source.bell) as bell:
             while True:
                 seen, found = bell.rings, False
                 for key in await in_thread(self._begin_round):

@@ -13,6 +13,7 @@ from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.signals import program_of
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.env.unix_sockets import ring_in
 from tidelog.errors import InvalidArgument
 from tidelog.mailbox.wait import Desk
 from tidelog.manager.log_manager import LogManager
@@ -87,6 +88,6 @@ def commit_when_possible(
         transaction,
         open_here,
         timeout_ms=timeout_ms,
-        desk=Desk(here.fs, here.clock, here.rng, here.sleep_ms, program_of),
+        desk=Desk(here.fs, here.clock, here.rng, here.sleep_ms, program_of, ring_in),
     )
     return wait.run()

@@ -9,13 +9,14 @@ import os
 import random
 from typing import TYPE_CHECKING
 
+from tidelog.broker.open_door import OpenDoor
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.config.sources import broker_config, from_keywords, from_mapping
 from tidelog.datadir.broker_properties import read_broker_properties
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.partition_directories import is_partition_directory
-from tidelog.embedded.logs import Logs
+from tidelog.embedded.logs import Door, Logs
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.descriptors import raise_descriptor_limit
@@ -107,11 +108,13 @@ def start_logs(
     on_halt: Callable[[], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     on_locked: Callable[[LogManager], None] | None = None,
+    make_door: Callable[[LogService], Door] | None = None,
 ) -> Logs:
     """Open the directories of ``log.dirs`` on this machine; as ``open_logs``.
 
     ``on_halt`` is called, on some thread, when no directory is left. ``on_locked`` is called once
-    the directories are locked, before their logs are loaded. Raises StartAborted, too, soon after
+    the directories are locked, before their logs are loaded. ``make_door`` lets clients in at the
+    end; None: other programs of this machine can join. Raises StartAborted, too, soon after
     ``should_stop``, which is called on any thread, has returned True.
     """
     raise_descriptor_limit()
@@ -130,7 +133,7 @@ def start_logs(
         if on_locked is not None:
             on_locked(manager)
         manager.startup(should_stop)
-        return Logs(manager, threads)
+        logs = Logs(manager, threads)
     except BaseException:
         try:
             if threads is not None:
@@ -138,6 +141,14 @@ def start_logs(
         finally:
             manager.abandon()
         raise
+    is_real = clock is None and files is SYSTEM_FILES
+    try:
+        if make_door is not None or is_real:
+            logs.door = (make_door or OpenDoor)(manager)
+    except BaseException:
+        logs.close()
+        raise
+    return logs
 
 
 def open_briefly(

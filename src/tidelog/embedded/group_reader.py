@@ -10,9 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.text import check_group
-from tidelog.embedded.group_home import home_of_group
-from tidelog.embedded.topic_reads import consumed, end_of
-from tidelog.embedded.whole_log import records_from
+from tidelog.embedded.topic_reads import consumed
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import InvalidArgument, OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.readonly.group_positions import Position
@@ -25,11 +23,9 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.datadir.catalogue import Topic
+    from tidelog.embedded.group_source import GroupSource
     from tidelog.embedded.topic_reads import ConsumedRecord
     from tidelog.embedded.transaction import Transaction
-    from tidelog.log.log import Log
-    from tidelog.manager.consumer_groups import Groups
-    from tidelog.manager.log_manager import LogManager
     from tidelog.records.isolation import Isolation
     from tidelog.records.record import Record
 
@@ -50,8 +46,7 @@ class GroupMember(OfOneProcess):
 
     def __init__(
         self,
-        manager: LogManager,
-        groups: Groups,
+        source: GroupSource,
         topics: Collection[str],
         group: str,
         *,
@@ -72,8 +67,7 @@ class GroupMember(OfOneProcess):
             raise InvalidArgument(f"{start!r} is not one of {', '.join(STARTS)}")
         self.group: Final = group
         self.topics: Final = tuple(dict.fromkeys(topics))
-        self._manager = manager
-        self._groups = groups
+        self._source = source
         self.partitions: Final = None if partitions is None else frozenset(partitions)
         self._start = start
         self._isolation = isolation
@@ -88,8 +82,8 @@ class GroupMember(OfOneProcess):
         self._topic_ids: dict[str, UUID] = {}
         self._jumps = 0
         self._is_open = True
-        groups.join(self)
         try:
+            source.join(self)
             self._find_partitions()
         except BaseException:
             self.close()
@@ -100,13 +94,14 @@ class GroupMember(OfOneProcess):
         if self.is_inherited:
             return
         self._is_open = False
-        self._groups.leave(self)
+        self._source.leave(self)
 
     # Reading
 
     def _begin_round(self) -> list[TopicPartition]:
         """Return the partitions to read, new ones among them."""
         self._check_open()
+        self._source.join(self)
         self._find_partitions()
         return list(self._next)
 
@@ -133,7 +128,8 @@ class GroupMember(OfOneProcess):
         return consumed(*key, record)
 
     def _end_of(self, key: TopicPartition) -> int:
-        return end_of(self._log_of(key), self._isolation)
+        self._checked_topic(key.topic)
+        return self._source.end(key, self._isolation)
 
     def _pass(self, key: TopicPartition, end: int, jumps: int) -> None:
         """Move the position after what is not yielded, such as markers, when all was read.
@@ -144,16 +140,12 @@ class GroupMember(OfOneProcess):
             self._next[key] = max(self._next[key], end)
 
     def _records(self, key: TopicPartition) -> Iterator[Record]:
-        fs = self._manager.machine.fs
-        return records_from(self._log_of(key), self._next[key], self._isolation, fs)
-
-    def _log_of(self, key: TopicPartition) -> Log:
         self._checked_topic(key.topic)
-        return self._manager.partition(*key).log
+        return self._source.records(key, self._next[key], self._isolation)
 
     def _checked_topic(self, name: str) -> Topic:
         """Return a topic; raise UnknownTopicOrPartition if it is not the one that was taken up."""
-        topic = self._manager.topic(name)
+        topic = self._source.topic(name)
         if self._topic_ids.setdefault(name, topic.topic_id) != topic.topic_id:
             raise UnknownTopicOrPartition(f"topic {name} was deleted, and is another one now")
         return topic
@@ -161,10 +153,10 @@ class GroupMember(OfOneProcess):
     def _reset(self, key: TopicPartition, error: OffsetOutOfRange) -> int:
         if self._start == "none":
             raise error
-        log = self._manager.partition(*key).log
         text = "position-reset directory=%s group=%s offset=%d reason=%s"
-        _log.warning(text, log.directory, self.group, self._next[key], error)
-        return self._first_of(log.log_start_offset, log.high_watermark)
+        directory = self._source.directory(key)
+        _log.warning(text, directory, self.group, self._next[key], error)
+        return self._first_of(*self._source.bounds(key))
 
     def _first_of(self, start: int, end: int) -> int:
         return end if self._start == "latest" else start
@@ -177,7 +169,7 @@ class GroupMember(OfOneProcess):
         return dict(self._next)
 
     def _committed(self) -> dict[TopicPartition, int]:
-        found = self._groups.committed(self.group)
+        found = self._source.committed(self.group)
         return {key: one.position.offset for key, one in found.items()}
 
     def lag(self) -> dict[TopicPartition, int]:
@@ -197,7 +189,7 @@ class GroupMember(OfOneProcess):
         self._jumps += 1
 
     def _rewind(self) -> None:
-        ids = {name: self._manager.topic(name).topic_id for name in self._topic_ids}
+        ids = {name: self._source.topic(name).topic_id for name in self._topic_ids}
         # The offsets of a topic that was created again are those of another log.
         again = {name for name, topic_id in self._topic_ids.items() if ids[name] != topic_id}
         self._taken_up = {key: at for key, at in self._taken_up.items() if key.topic not in again}
@@ -214,7 +206,7 @@ class GroupMember(OfOneProcess):
                     f"transaction {txn.txn!r}, which was given positions of group {self.group!r},"
                     " has not ended with a commit: rewind, and read again what belonged to it"
                 )
-        now_ms = self._manager.machine.clock.now_ms()
+        now_ms = self._source.clock.now_ms()
         moved = {key: offset for key, offset in self._next.items() if self._is_moved(key, offset)}
         if not moved:
             return
@@ -229,8 +221,7 @@ class GroupMember(OfOneProcess):
             within.add_positions(self.group, positions, before)
             self._within.update({key: (within, offset) for key, offset in moved.items()})
             return
-        partition = home_of_group(self._manager, self.group)
-        self._before.update(self._groups.commit(partition, self.group, positions, before))
+        self._before.update(self._source.commit(self.group, positions, before))
 
     def _is_moved(self, key: TopicPartition, offset: int) -> bool:
         """Return whether a position is not the one that was committed, or is to be."""
@@ -261,7 +252,7 @@ class GroupMember(OfOneProcess):
         new = [key for key in wanted if key not in self._next]
         if not new:
             return
-        committed = self._groups.committed(self.group)
+        committed = self._source.committed(self.group)
         is_first, self._has_begun = not self._has_begun, True
         for key in new:
             offset = self._taken_up.get(key)
@@ -269,8 +260,7 @@ class GroupMember(OfOneProcess):
                 offset = committed[key].position.offset
             self._before[key] = None if key not in committed else committed[key].at
             if offset is None:
-                log = self._manager.partition(*key).log
-                start, end = log.log_start_offset, log.high_watermark
+                start, end = self._source.bounds(key)
                 offset = self._first_of(start, end) if is_first else start
             self._next[key] = self._taken_up[key] = offset
 
@@ -328,7 +318,7 @@ class GroupReader(GroupMember):
             InvalidArgument: this is closed.
             KafkaStorageError: the disk failed, or the directories were closed.
         """
-        bell, clock = self._manager.bell, self._manager.machine.clock
+        bell, clock = self._source.bell, self._source.clock
         last_ns = clock.monotonic_ns()
         while True:
             seen, found = bell.rings, False

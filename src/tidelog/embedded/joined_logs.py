@@ -6,7 +6,9 @@ Records are read from the files; whatever changes something goes through that pr
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from weakref import WeakSet
 
 from tidelog.codec.compression import Codec
 from tidelog.codec.uuid_text import ZERO_ID
@@ -14,6 +16,8 @@ from tidelog.config.sources import from_mapping
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.door_client import DoorClient, error_of
 from tidelog.embedded.doors import brief_machine
+from tidelog.embedded.group_reader import GroupReader
+from tidelog.embedded.joined_source import JoinedSource
 from tidelog.embedded.logs import Appended
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.embedded.topic_reads import check_partition
@@ -31,7 +35,7 @@ from tidelog.records.partitioner import chosen_partition
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Self
 
     from tidelog.config.log_config import LogConfig
@@ -43,7 +47,8 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.builder import RecordFields
     from tidelog.records.new_record import GivenRecord
-    from tidelog.records.record import Header
+    from tidelog.records.record import Header, Record
+    from tidelog.segment.filenames import TopicPartition
 
 _IN_THE_LOG: Final = 1
 _ON_THE_DISK: Final = -1
@@ -56,13 +61,14 @@ _KNOWN_NS: Final = 1_000_000_000
 
 
 def join_logs(path: str | os.PathLike[str]) -> JoinedLogs:
-    """Join the process that serves a data directory, to read, append and change topics.
+    """Join the program that has a data directory open, to read, append and change topics.
 
-    Records are read from the files, and all else goes through a socket beside them: several
-    programs use one directory at the same time, each as if it were its own.
+    It is ``tidelog serve``, ``tidelog run``, or one that has called ``tidelog.open``. Records are
+    read from the files, and all else goes through it, by a socket beside them: several programs use
+    one directory at the same time, each as if it were its own.
 
     Raises:
-        NotServed: no ``tidelog serve`` holds the directory.
+        NotServed: no such program holds the directory.
         InvalidArgument: there is no such directory.
         KafkaStorageError: the disk failed.
     """
@@ -71,7 +77,7 @@ def join_logs(path: str | os.PathLike[str]) -> JoinedLogs:
 
 
 class JoinedLogs(ReadOnlyLogs):
-    """The topics of a data directory that ``tidelog serve`` holds. Any thread may use it.
+    """The topics of a data directory that another program has open. Any thread may use it.
 
     It reads as ``open_directory_read_only`` does, beside the process and without a lock, and sees
     what that process has acknowledged. Appends and changes go through its socket; one that is not
@@ -82,9 +88,10 @@ class JoinedLogs(ReadOnlyLogs):
         super().__init__(path, fs=machine.fs, clock=machine.clock, wait_ms=wait_ms)
         self._machine = machine
         self._door = DoorClient(path)
+        self._readers: WeakSet[GroupReader] = WeakSet()
         self._turns = itertools.count()
-        self._numbers_known: dict[str, tuple[int, list[int]]] = {}
-        """The partitions of topics, and when they were looked up, in ns."""
+        self._listed: dict[str, tuple[int, Topic]] = {}
+        """Topics, and when they were looked up, in ns."""
         self._door.ask("ApiVersions", 0)  # raises where nobody listens
 
     def __enter__(self) -> Self:
@@ -94,7 +101,9 @@ class JoinedLogs(ReadOnlyLogs):
         self.close()
 
     def close(self) -> None:
-        """Close the connection; what was appended stays."""
+        """Close the connection, and all readers; what was appended stays."""
+        for reader in tuple(self._readers):
+            reader.close()
         self._door.close()
 
     # Topics
@@ -173,19 +182,20 @@ class JoinedLogs(ReadOnlyLogs):
         """Append one record; arguments, and what is promised, as ``Logs.append``."""
         given = NewRecord(key, value, headers, timestamp).checked()  # type: ignore[arg-type]  # it checks them
         if partition is None:
-            partition = chosen_partition(key, self._partitions_of(topic), next(self._turns))
+            numbers = sorted(self.listed_topic(topic).partitions)
+            partition = chosen_partition(key, numbers, next(self._turns))
         check_partition(partition)
         time = given.timestamp_or(self._clock.now_ms())
         record = (time, given.key, given.value, given.headers)
         return Appended(partition, self._produce(topic, partition, build_batch([record])))
 
-    def _partitions_of(self, topic: str) -> list[int]:
-        """Return the numbers of a topic's partitions, as of a second ago at most."""
+    def listed_topic(self, name: str) -> Topic:
+        """Return a topic, as of a second ago at most; raise UnknownTopicOrPartition."""
         now_ns = self._clock.monotonic_ns()
-        known = self._numbers_known.get(topic)
+        known = self._listed.get(name)
         if known is None or now_ns - known[0] > _KNOWN_NS:
-            known = now_ns, sorted(self.topic(topic).partitions)
-            self._numbers_known[topic] = known
+            known = now_ns, BusyDirectory(self.path, self._machine).topic(name)
+            self._listed[name] = known
         return known[1]
 
     def append_all(
@@ -205,6 +215,41 @@ class JoinedLogs(ReadOnlyLogs):
         """Return a transaction, which the process commits; as ``Logs.transaction``."""
         return BusyDirectory(self.path, self._machine).transaction(txn, codec=codec)
 
+    def reader(
+        self,
+        *topics: str,
+        group: str,
+        partitions: Collection[int] | None = None,
+        start: str = "earliest",
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> GroupReader:
+        """Return a reader of topics that continues where its group has committed.
+
+        Arguments and errors as ``Logs.reader``. The process that holds the directory keeps the
+        group for it until it is closed, or this process ends.
+        """
+        level = Isolation.of(isolation)
+        source = JoinedSource(self, self._machine)
+        reader = GroupReader(
+            source, topics, group, partitions=partitions, start=start, isolation=level
+        )
+        self._readers.add(reader)
+        return reader
+
+    def visible_records(
+        self, key: TopicPartition, start: int, isolation: Isolation
+    ) -> Iterator[Record]:
+        """Yield the records of a partition from an offset on, that a reader of this level sees.
+
+        Raises OffsetOutOfRange, CorruptMessage.
+        """
+        with self.open(*key) as log:
+            if start > log.log_end_offset:
+                raise log.out_of_range(start)
+            first, end = self._visible(log, start, isolation)
+            committed = isolation is Isolation.READ_COMMITTED
+            yield from log.records(first, end, committed=committed)
+
     def _produce(self, topic: str, partition: int, batch: bytes, acks: int = _IN_THE_LOG) -> int:
         """Send a batch; return the offset of its last record."""
         data = [{"name": topic, "partitionData": [{"index": partition, "records": batch}]}]
@@ -221,17 +266,29 @@ class JoinedLogs(ReadOnlyLogs):
     ) -> tuple[int | None, int]:
         """Return start and end as the process has them: the files that say so are written later."""
         level = Isolation.of(isolation)
-        first = self._offset(log, _EARLIEST)
+        first = self.start_of(log)
         if start_offset is not None and start_offset < first:
             raise OffsetOutOfRange(start_offset, first, log.log_end_offset)
         start = max(first, start_offset or 0)
         if level is Isolation.LOG_END:
             return start, log.log_end_offset
-        end = self._offset(log, _LATEST, is_committed=level is Isolation.READ_COMMITTED)
+        end = self.end_of(log, level)
         # What has come since the files were looked at is not in them.
         return start, max(min(end, log.log_end_offset), start)
 
-    def _offset(self, log: ReadOnlyLog, target: int, *, is_committed: bool = False) -> int:
+    def _end_of(self, isolation: Isolation | str) -> Callable[[ReadOnlyLog], int] | None:
+        level = Isolation.of(isolation)
+        return None if level is Isolation.LOG_END else partial(self.end_of, isolation=level)
+
+    def start_of(self, key: _Partition) -> int:
+        """Return the log start offset of a partition, as the process has it."""
+        return self._offset(key, _EARLIEST)
+
+    def end_of(self, key: _Partition, isolation: Isolation) -> int:
+        """Return the offset up to which a reader of this level sees, as the process has it."""
+        return self._offset(key, _LATEST, is_committed=isolation is Isolation.READ_COMMITTED)
+
+    def _offset(self, log: _Partition, target: int, *, is_committed: bool = False) -> int:
         place = {"partitionIndex": log.partition, "timestamp": target}
         answer = self._door.ask(
             "ListOffsets",
@@ -244,6 +301,18 @@ class JoinedLogs(ReadOnlyLogs):
         _check(found)
         offset: int = found["offset"]
         return offset
+
+
+class _Partition(Protocol):
+    """A log, or the name of one."""
+
+    @property
+    def topic(self) -> str:
+        """Its topic."""
+
+    @property
+    def partition(self) -> int:
+        """Its number."""
 
 
 class _Target:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import itertools
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple, overload
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, overload
 
 from tidelog.codec.compression import Codec
 from tidelog.config.sources import from_mapping
 from tidelog.embedded.group_reader import GroupReader
+from tidelog.embedded.group_source import OwnLogs
 from tidelog.embedded.topic_reads import (
     TopicFollower,
     all_consumed,
@@ -21,7 +22,6 @@ from tidelog.embedded.topic_reads import (
 )
 from tidelog.embedded.topic_writer import NOT_APPENDED, TopicWriter
 from tidelog.embedded.transaction import Transaction
-from tidelog.embedded.whole_log import columns_from, count_records, offset_at
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     KafkaStorageError,
@@ -31,6 +31,7 @@ from tidelog.errors import (
 from tidelog.log.reading.record_count import total_count
 from tidelog.log.retention.retention_rules import deletion_end
 from tidelog.manager.topics.topic_checks import check_same
+from tidelog.manager.whole_log import columns_from, count_records, offset_at
 from tidelog.readonly.log_follower import followed
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
@@ -75,12 +76,20 @@ class Appended(NamedTuple):
     offset: int
 
 
+class Door(Protocol):
+    """Lets other programs use the logs until it is closed."""
+
+    def close(self) -> None:
+        """Let no more in, and end what they do; a second call does nothing."""
+
+
 class Logs(OfOneProcess):
     """The topics of one or several data directories, open for reading and writing.
 
     Any thread may use it. ``close``, or leaving the ``with``, flushes and closes everything. What
     was appended survives the end of the process at any moment, and a power cut once ``flush`` has
-    returned. ``scheduler`` is shut down by ``close``; None: nothing runs in background.
+    returned. ``door`` lets other programs in. It and ``scheduler`` are ended by ``close``; None:
+    nobody can join, and nothing runs in background.
 
     >>> with tidelog.open("data") as logs:
     ...     topic = logs.create_topic("tides", config={"retention.ms": "-1"}, exist_ok=True)
@@ -94,6 +103,7 @@ class Logs(OfOneProcess):
 
     def __init__(self, manager: LogManager, scheduler: ThreadScheduler | None = None) -> None:
         self.manager = manager
+        self.door: Door | None = None
         self._scheduler = scheduler
         self._turns = itertools.count()
         self._gathering: set[TopicWriter] = set()
@@ -529,7 +539,7 @@ class Logs(OfOneProcess):
         """
         level = Isolation.of(isolation)
         return GroupReader(
-            *(self.manager, self.groups, topics, group),
+            *(OwnLogs(self.manager, self.groups), topics, group),
             partitions=partitions,
             start=start,
             isolation=level,
@@ -590,6 +600,8 @@ class Logs(OfOneProcess):
 
     def _close(self, close_manager: Callable[[], None]) -> None:
         try:
+            if self.door is not None:
+                self.door.close()
             if self._scheduler is not None:
                 self.manager.stop_background()
                 self._scheduler.shutdown()

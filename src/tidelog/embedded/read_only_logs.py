@@ -212,7 +212,12 @@ class ReadOnlyLogs:
 
     def _follow(self, isolation: Isolation | str) -> Callable[[str, int | None], LogFollower]:
         is_committed, up_to = reach(isolation)
-        return partial(LogFollower, fs=self._fs, up_to=up_to, committed=is_committed)
+        end_of = self._end_of(isolation)
+        return partial(LogFollower, fs=self._fs, up_to=up_to, committed=is_committed, end_of=end_of)
+
+    def _end_of(self, _isolation: Isolation | str) -> Callable[[ReadOnlyLog], int] | None:
+        """Return what is asked how far a follower sees; None: the files."""
+        return None
 
     def _chosen(self, topic: str, partition: int | None, *offsets: int | None) -> list[int]:
         there = self._numbers(topic) if partition is None else ()

@@ -11,9 +11,9 @@ from numbers import Integral
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.embedded.whole_log import records_from
 from tidelog.env.moments import time_ms
 from tidelog.errors import InvalidArgument
+from tidelog.manager.whole_log import records_from
 from tidelog.readonly.log_follower import FollowedTopic
 from tidelog.records.batch import NO_SEQUENCE, TimestampType
 from tidelog.records.isolation import Isolation

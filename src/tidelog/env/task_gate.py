@@ -66,3 +66,26 @@ class TaskGate:
         if not have_ended:
             _log.warning("tasks-still-running count=%d waited_ms=%d", count, max_wait_ms)
         return have_ended
+
+
+class Pass:
+    """Work that looks at all there is to do; asked for while it runs, it is done once more.
+
+    So no two run at a time, and no caller waits for the one that runs. ``_is_asked`` is set before
+    ``_lock`` is tried: what is asked at the last moment of a pass is not lost.
+    """
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self._work: Final = work
+        self._lock: Final = threading.Lock()
+        self._is_asked = False
+
+    def run(self) -> None:
+        """Do the work on this thread, unless another does it: that one does it again."""
+        self._is_asked = True
+        while self._is_asked and self._lock.acquire(blocking=False):
+            try:
+                self._is_asked = False
+                self._work()
+            finally:
+                self._lock.release()

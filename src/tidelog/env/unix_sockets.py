@@ -11,7 +11,6 @@ import errno
 import os
 import socket
 import stat
-import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -27,6 +26,7 @@ _OURS_ONLY: Final = 0o600
 _RANDOM_BITS: Final = 64
 _BACKLOG: Final = 128
 _LONGEST_POINTER: Final = 4096
+_MS_PER_S: Final = 1000
 
 
 class LocalListener(NamedTuple):
@@ -57,6 +57,8 @@ def listen_in(folder: str, rng: Random) -> LocalListener:
         # A path that is too long has no number; some file systems take no sockets.
         if error.errno not in {None, errno.EPERM, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}:
             raise
+    import tempfile  # noqa: PLC0415 - few paths are too long, and it takes 3 ms
+
     elsewhere = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
     path = os.path.join(elsewhere, name + SUFFIX)
     made = _listen(os.path.join(elsewhere, name + _NEW), path)
@@ -120,6 +122,23 @@ def connect_in(folder: str, timeout_s: float) -> socket.socket | None:
         else:
             return found
     return None
+
+
+def ring_in(folder: str, timeout_ms: int) -> bool:
+    """Ask the process that holds a data directory to look for files left for it.
+
+    Return whether it has looked before ``timeout_ms``; False, too, where none listens. A connection
+    on which nothing is sent asks for that, and is closed once it is done.
+    """
+    try:
+        found = connect_in(folder, timeout_ms / _MS_PER_S)
+        if found is None:
+            return False
+        with found:
+            found.shutdown(socket.SHUT_WR)
+            return not found.recv(1)
+    except OSError:  # it is looked for files from time to time in any case
+        return False
 
 
 def _candidates(folder: str) -> list[str]:

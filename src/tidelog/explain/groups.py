@@ -5,7 +5,6 @@ Kafka: ``kafka-consumer-groups --describe``, which asks a broker.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from tidelog.codec.shown_rows import (
@@ -17,8 +16,9 @@ from tidelog.codec.shown_rows import (
     TopicName,
     shown,
 )
-from tidelog.errors import InvalidRecord, UnknownTopicOrPartition
+from tidelog.errors import UnknownTopicOrPartition
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, read_committed_position
+from tidelog.records.known_records import known_records
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from tidelog.readonly.group_positions import Position
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
-
-_log = logging.getLogger(__name__)
 
 
 class GroupPosition(NamedTuple):
@@ -75,14 +73,9 @@ def group_positions(
     directory.check_present({OFFSETS_TOPIC: None})
     found: dict[tuple[str, TopicPartition], Position] = {}
     for log in directory.logs(OFFSETS_TOPIC):
-        for record in log.settled_records():
-            try:
-                one = read_committed_position(record)
-            except InvalidRecord as error:
-                text = "position-unreadable directory=%s offset=%d reason=%s"
-                _log.warning(text, log.directory, record.offset, error)
-                continue
-            if one is None or (groups is not None and one.group not in groups):
+        records = log.settled_records()
+        for _, one in known_records(records, read_committed_position, log.directory):
+            if groups is not None and one.group not in groups:
                 continue
             if one.position is None:
                 found.pop((one.group, one.key), None)

@@ -31,7 +31,8 @@ NS_PER_MS: Final = 1_000_000
 class Desk(NamedTuple):
     """What the process that asks has: disk, time, random numbers, the names of other processes.
 
-    ``program_of`` names the program of a process, empty if unknown.
+    ``program_of`` names the program of a process, empty if unknown. ``ring`` asks the holder of a
+    directory to look at once, and returns whether it has, within a number of ms.
     """
 
     fs: FileSystem
@@ -39,6 +40,7 @@ class Desk(NamedTuple):
     rng: Random
     sleep_ms: Callable[[int], None]
     program_of: Callable[[int], str] = lambda _: ""
+    ring: Callable[[str, int], bool] = lambda *_: False
 
 
 class Wait(ABC, Generic[L, T]):
@@ -88,6 +90,8 @@ class Wait(ABC, Generic[L, T]):
                 raise self.timed_out()
             if not self.is_left:
                 self.leave()
+                if self.desk.ring(self.letter.data_dir, self.poll_ms):
+                    continue
             elif self.is_hopeless():
                 done = self.answer()  # it may have come since the last look
                 if done is not None:

@@ -6,13 +6,12 @@ closed reader nor an older one can move positions back. Kafka: ``GroupMetadataMa
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from weakref import WeakSet
 
 from tidelog.env.forks import OfOneProcess
-from tidelog.errors import IllegalGeneration, InvalidArgument, InvalidRecord, NonEmptyGroup
+from tidelog.errors import IllegalGeneration, InvalidArgument, NonEmptyGroup
 from tidelog.readonly.group_positions import (
     OFFSETS_TOPIC,
     Position,
@@ -20,6 +19,7 @@ from tidelog.readonly.group_positions import (
     position_records,
     read_committed_position,
 )
+from tidelog.records.known_records import known_records
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.group_step import CommittedAt, steps_of
 
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from tidelog.datadir.catalogue import Topic
     from tidelog.manager.partition import Partition
+    from tidelog.records.record import Record
     from tidelog.staging.group_step import GroupPartition, GroupStep
-
-_log = logging.getLogger(__name__)
 
 
 class Member(Protocol):
@@ -109,12 +108,7 @@ class Groups(OfOneProcess):
             return {}
         self._catch_up(partition_of_group(group, len(topic.partitions)), topic)
         with self._lock:
-            return {
-                key: one
-                for key, one in self._known.get(group, {}).items()
-                if key.topic in topics
-                and one.position.topic_id in {None, topics[key.topic].topic_id}
-            }
+            return of_live_topics(self._known.get(group, {}), topics)
 
     def undecided(self, group: str) -> frozenset[TopicPartition]:
         """Return the partitions of which an open transaction has set a group's position."""
@@ -196,26 +190,16 @@ class Groups(OfOneProcess):
                 self._known, self._read_to, self._topic_id = {}, {}, topic.topic_id
             start = max(self._read_to.get(number, 0), log.log_start_offset)
             decided = max(start, log.last_stable_offset)
-            for record in log.settled_records(start):
-                try:
-                    found = read_committed_position(record)
-                except InvalidRecord as error:
-                    text = "position-unreadable directory=%s offset=%d reason=%s"
-                    _log.warning(text, log.directory, record.offset, error)
-                    continue
-                if found is None:
-                    continue
-                positions = self._known.setdefault(found.group, {})
-                if found.position is None:
-                    positions.pop(found.key, None)
-                else:
-                    positions[found.key] = Committed(found.position, record.offset)
+            take_positions(self._known, log.settled_records(start), log.directory)
             self._read_to[number] = decided
 
     # Members
 
     def join(self, member: Member) -> None:
-        """Add a reader; raise InvalidArgument if another one of its group reads the same."""
+        """Add a reader, unless it has joined.
+
+        Raises InvalidArgument if another one of its group reads the same, or clients are in it.
+        """
         with self._lock:
             if member.group in self._of_clients:
                 raise InvalidArgument(
@@ -223,7 +207,7 @@ class Groups(OfOneProcess):
                     " them, or choose another group"
                 )
             others = self._members.setdefault(member.group, WeakSet())
-            if any(_overlap(member, other) for other in others):
+            if any(other is not member and _overlap(member, other) for other in others):
                 raise InvalidArgument(
                     f"group {member.group!r} has a reader of the same partitions: close it, or"
                     " give each reader partitions of its own"
@@ -259,6 +243,29 @@ class Groups(OfOneProcess):
         with self._lock:
             if self._members.get(group) or group in self._of_clients:
                 raise NonEmptyGroup(group)
+
+
+def take_positions(
+    known: dict[str, dict[TopicPartition, Committed]], records: Iterable[Record], directory: str
+) -> None:
+    """Take the positions that records of ``__consumer_offsets`` say into ``known``, by group."""
+    for record, found in known_records(records, read_committed_position, directory):
+        positions = known.setdefault(found.group, {})
+        if found.position is None:
+            positions.pop(found.key, None)
+        else:
+            positions[found.key] = Committed(found.position, record.offset)
+
+
+def of_live_topics(
+    positions: Mapping[TopicPartition, Committed], topics: Mapping[str, Topic]
+) -> dict[TopicPartition, Committed]:
+    """Return the positions without those of topics that were deleted since they were committed."""
+    return {
+        key: one
+        for key, one in positions.items()
+        if key.topic in topics and one.position.topic_id in {None, topics[key.topic].topic_id}
+    }
 
 
 def _overlap(one: Member, other: Member) -> bool:

@@ -44,6 +44,8 @@ class LogFollower:
         fs: the file system.
         up_to: how far to read.
         committed: read committed records only, up to the last stable offset.
+        end_of: returns the exclusive end to read to, where its writer can be asked; None: as the
+            files say, where the high watermark is some seconds old.
     """
 
     def __init__(
@@ -54,12 +56,14 @@ class LogFollower:
         fs: FileSystem,
         up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK,
         committed: bool = False,
+        end_of: Callable[[ReadOnlyLog], int] | None = None,
     ) -> None:
         self.path: Final = path
         self.next_offset = next_offset
         self._fs: Final = reading(fs)
         self._up_to = up_to
         self._committed = committed
+        self._end_of = end_of
         self._seen: tuple[int, ...] | None = None
         self._topic_id: UUID | None = None
 
@@ -71,6 +75,7 @@ class LogFollower:
             fs=self._fs,
             up_to=self._up_to,
             committed=self._committed,
+            end_of=self._end_of,
         )
         moved._topic_id = self._topic_id
         return moved
@@ -112,12 +117,20 @@ class LogFollower:
             start = log.log_start_offset if self.next_offset is None else self.next_offset
             if not log.log_start_offset <= start <= log.log_end_offset:
                 raise log.out_of_range(start)
-            end = log.visible_end(self._up_to, committed=self._committed)
+            end = self._visible_end(log)
             for found in log.columns(start, max(start, end), committed=self._committed):
                 yield found
                 self.next_offset = int(found.offset[-1]) + 1
             self.next_offset = max(start, end)
-        self._seen = seen
+            # Its writer may be about to say that more is visible, without writing anything.
+            is_all = self._end_of is None or end == log.log_end_offset
+        self._seen = seen if is_all else None
+
+    def _visible_end(self, log: ReadOnlyLog) -> int:
+        if self._end_of is None:
+            return log.visible_end(self._up_to, committed=self._committed)
+        # What has come since the files were looked at is not in them.
+        return min(self._end_of(log), log.log_end_offset)
 
     def _id_or_none(self) -> UUID | None:
         """Return the topic's id; None where there is none, or none that can be read."""

@@ -456,13 +456,15 @@ class ReadOnlyLog:
         for columns in found:
             yield from columns.records()
 
-    def settled_records(self, start_offset: int | None = None) -> Iterator[Record]:
+    def settled_records(
+        self, start_offset: int | None = None, up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK
+    ) -> Iterator[Record]:
         """Yield the records from ``start_offset`` to the high watermark that no marker can undo.
 
         As ``ReadableLog.settled_records``; None: from the log start offset. Errors as ``columns``.
         """
-        opened = self.transactions(aborted=False).open
-        for columns in self.columns(start_offset, self.high_watermark, committed=True):
+        opened = self.transactions(up_to, aborted=False).open
+        for columns in self.columns(start_offset, self.end_offset(up_to), committed=True):
             batches = columns.batches
             is_open = np.zeros(len(batches), np.bool_)
             for txn in opened:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from tidelog.env.task_gate import TaskGate
+from tidelog.env.task_gate import Pass, TaskGate
 from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import PASSING
 from tidelog.manager.directories.disk_reserve import retain_by_percent
@@ -83,12 +83,13 @@ class BackgroundTasks:
         self._deleter = deleter
         self._reserve = reserve
         self._requests = requests
+        self._answers = Pass(requests.look)
         self._reopener = reopener
         self._late = late
         self._staged = staged
         self._handles: list[Handle] = []
         self._gate = TaskGate()
-        self._ready = ReadyCommits(staged, lambda: self._gate.is_closed)
+        self._commits = Pass(ReadyCommits(staged, lambda: self._gate.is_closed).commit_all)
         self.archiving: Final = archiving and archiving(lambda: self._gate.is_closed)
 
     def start(self) -> None:
@@ -205,11 +206,29 @@ class BackgroundTasks:
 
     def answer_requests(self) -> None:
         """Begin what other processes requested, and continue with what was begun."""
-        self._requests.look()
+        self._answers.run()
 
     def commit_ready(self) -> None:
         """Commit the transactions that other processes wait for."""
-        self._ready.commit_all()
+        self._commits.run()
+
+    def answer_mail(self, done: Callable[[], None]) -> None:
+        """Do both now, on a thread of the scheduler; then call ``done``.
+
+        It is called at once where no task begins any more.
+        """
+
+        def look() -> None:
+            try:
+                self._gate.run(self.commit_ready)
+                self._gate.run(self.answer_requests)
+            finally:
+                done()
+
+        if self._gate.is_closed:
+            done()
+        else:
+            self._machine.scheduler.schedule("tidelog-mail", look)
 
     def delete_old_files(self) -> None:
         """Delete the staged files of writers that are gone, and what recoveries cut long ago.

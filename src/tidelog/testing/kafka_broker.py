@@ -12,10 +12,11 @@ from tidelog.broker.dispatch import Pending
 from tidelog.broker.server import BrokerServer
 from tidelog.codec.protocol.apis import api_named, read_request_header
 from tidelog.config.serve_config import ServeConfig
-from tidelog.config.sources import from_keywords
-from tidelog.embedded.doors import open_logs
+from tidelog.config.sources import broker_config, from_keywords
+from tidelog.embedded.doors import start_logs
 from tidelog.env.event_loop import LoopTimers
 from tidelog.env.forks import OfOneProcess
+from tidelog.env.paths import absolute_path
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidArgument
 from tidelog.testing.error_answers import error_answer
@@ -65,7 +66,6 @@ class KafkaBroker(OfOneProcess):
         self._clock = clock
         self._config = ServeConfig.parse({**_SETTINGS, **from_keywords(settings)})
         self._faults = _Faults()
-        self._server: BrokerServer | None = None
         self._logs: Logs | None = None
         self._port: int | None = None
 
@@ -80,7 +80,7 @@ class KafkaBroker(OfOneProcess):
 
     def start(self) -> None:
         """Start it: on a free port, and on the same one after ``stop``."""
-        if self._server is not None:
+        if self._logs is not None:
             raise InvalidArgument("the broker runs already")
         config = self._config
         if self._port is not None:
@@ -93,25 +93,18 @@ class KafkaBroker(OfOneProcess):
             make_timers=LoopTimers if clock is None else lambda: _ClockTimers(clock),
         )
         try:
-            logs = open_logs(self._path, clock=clock)
-            try:
-                server.start(logs)
-            except BaseException:
-                logs.close()
-                raise
+            settings = broker_config({}, [absolute_path(self._path)])
+            logs = start_logs(settings, clock=clock, make_door=server.start)
         except BaseException:
             server.close()
             raise
-        self._server, self._logs, self._port = server, logs, server.addresses[0].port
+        self._logs, self._port = logs, server.addresses[0].port
 
     def stop(self) -> None:
         """Stop it in order: clients lose their connections; nothing if it is stopped."""
         if self.is_inherited:
             return
-        server, logs = self._server, self._logs
-        self._server = self._logs = None
-        if server is not None:
-            server.close()
+        logs, self._logs = self._logs, None
         if logs is not None:
             logs.close()
 

@@ -13,6 +13,7 @@ import pytest
 from tests.machinery.brokers import served
 
 import tidelog
+from tidelog.embedded.doors import open_briefly
 from tidelog.env.unix_sockets import POINTER
 from tidelog.errors import (
     InvalidArgument,
@@ -147,8 +148,8 @@ def test_a_transaction_is_committed_by_the_holder(broker: Served, joined: Joined
 
 
 def test_nobody_to_join_is_a_typed_error(tmp_path: Path) -> None:
-    """Without a process, and beside one that only holds the directory."""
-    with tidelog.open(tmp_path), pytest.raises(NotServed, match="tidelog serve"):
+    """Without a process, and beside one that has it open for a moment."""
+    with open_briefly(tmp_path), pytest.raises(NotServed, match="tidelog serve"):
         tidelog.join(tmp_path)
     with pytest.raises(NotServed):
         tidelog.join(tmp_path)

@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.broker.client_request import Refusal
-from tidelog.embedded.whole_log import archived_batches
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
+from tidelog.manager.whole_log import archived_batches
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:

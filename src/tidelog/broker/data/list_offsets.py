@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.data.fetch import ISOLATIONS, check_epoch
-from tidelog.embedded.whole_log import offset_at
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
 from tidelog.log.reading.offset_lookup import OffsetTarget, TimestampedOffset
+from tidelog.manager.whole_log import offset_at
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:

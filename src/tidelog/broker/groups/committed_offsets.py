@@ -12,9 +12,9 @@ from tidelog.broker.client_request import Later, Refusal
 from tidelog.broker.groups.classic_group import NO_GENERATION, GroupState
 from tidelog.broker.groups.group_member import NO_MEMBER
 from tidelog.config.serve_config import FlushPolicy
-from tidelog.embedded.group_home import home_of_group
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, UnknownTopicOrPartition
+from tidelog.manager.group_home import home_of_group
 from tidelog.readonly.group_positions import Position, position_key, position_records
 from tidelog.segment.filenames import TopicPartition
 

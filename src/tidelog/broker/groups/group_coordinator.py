@@ -16,10 +16,12 @@ from tidelog.broker.groups.group_records import (
     read_group,
     restore_group,
 )
-from tidelog.embedded.group_home import home_of_group
+from tidelog.broker.groups.joined_readers import READER_PROTOCOL, enter_reader
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import InvalidRecord, KafkaError, NonEmptyGroup
+from tidelog.errors import KafkaError, NonEmptyGroup
+from tidelog.manager.group_home import home_of_group
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
+from tidelog.records.known_records import known_records
 
 if TYPE_CHECKING:
     from tidelog.broker.client_request import Answer, Request
@@ -66,15 +68,8 @@ class GroupCoordinator:
             return found
         for partition in self._manager.partitions(OFFSETS_TOPIC):
             log = partition.log
-            for record in log.settled_records(log.local_log_start_offset):
-                try:
-                    stored = read_group(record)
-                except InvalidRecord as error:
-                    text = "group-unreadable directory=%s offset=%d reason=%s"
-                    _log.warning(text, log.directory, record.offset, error)
-                    continue
-                if stored is None:
-                    continue
+            records = log.settled_records(log.local_log_start_offset)
+            for _, stored in known_records(records, read_group, log.directory):
                 found.pop(stored.group_id, None)
                 if stored.values is not None:
                     found[stored.group_id] = stored.values
@@ -128,8 +123,12 @@ class GroupCoordinator:
 
     def join(self, request: Request) -> Answer:
         """JoinGroup."""
-        values = request.values
+        values, held = request.values, request.peer.held
         self._check_group(values["groupId"])
+        if held is not None and values["protocolType"] == READER_PROTOCOL:
+            (protocol,) = values["protocols"] or ({"metadata": b""},)
+            enter_reader(self._positions, values["groupId"], protocol["metadata"], held)
+            return {"memberId": NO_MEMBER}
         self._check_session(values["sessionTimeoutMs"])
         try:
             answer = self._join(request)
@@ -274,6 +273,9 @@ class GroupCoordinator:
         else:
             leaving = values["members"]
         self._check_group(values["groupId"])
+        if request.peer.held and values["groupId"] in request.peer.held:
+            request.peer.held.pop(values["groupId"])()
+            return {}
         group = self.groups.get(values["groupId"])
         answers = [
             {

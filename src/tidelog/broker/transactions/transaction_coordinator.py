@@ -27,19 +27,19 @@ from tidelog.broker.transactions.transactional_id import (
     transaction_tombstone,
 )
 from tidelog.config.serve_config import FlushPolicy
-from tidelog.embedded.group_home import internal_topic
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import (
-    InvalidRecord,
     KafkaError,
     TransactionCoordinatorFenced,
     UnknownTopicOrPartition,
 )
+from tidelog.manager.group_home import internal_topic
 from tidelog.manager.producer_ids import TRANSACTIONS_TOPIC, ProducerIds
 from tidelog.readonly.group_positions import partition_of_group
 from tidelog.records.batch import NO_PRODUCER_ID
 from tidelog.records.control import build_marker
+from tidelog.records.known_records import known_records
 from tidelog.records.validation.append_origin import AppendOrigin
 
 if TYPE_CHECKING:
@@ -88,16 +88,10 @@ class TransactionCoordinator:
             return found
         for partition in self._manager.partitions(TRANSACTIONS_TOPIC):
             log = partition.log
-            for record in log.records():
-                try:
-                    stored = read_transaction(record)
-                except InvalidRecord as error:
-                    text = "transaction-unreadable directory=%s offset=%d reason=%s"
-                    _log.warning(text, log.directory, record.offset, error)
-                    continue
-                if stored is not None and stored.transaction is None:
+            for _, stored in known_records(log.records(), read_transaction, log.directory):
+                if stored.transaction is None:
                     found.pop(stored.transactional_id, None)
-                elif stored is not None and stored.transaction is not None:
+                else:
                     found[stored.transactional_id] = stored.transaction
         return found
 

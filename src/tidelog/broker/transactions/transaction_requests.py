@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.broker.client_request import Refusal, refused
 from tidelog.broker.groups.committed_offsets import each_partition
 from tidelog.config.serve_config import FlushPolicy
-from tidelog.embedded.group_home import home_of_group
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
+from tidelog.manager.group_home import home_of_group
 from tidelog.readonly.group_positions import position_records
 from tidelog.records.builder import build_batch
 from tidelog.records.validation.append_origin import AppendOrigin

@@ -17,6 +17,7 @@ from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.scheduler import start_threads
 from tidelog.env.signals import program_of
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.env.unix_sockets import ring_in
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import RequestFailed
 from tidelog.mailbox.wait import Desk
@@ -135,7 +136,7 @@ def asked(
             sleep_ms(ms)
 
         rng = random.SystemRandom()
-        desk = Desk(SYSTEM_FILES, SYSTEM_CLOCK, rng, wait_ms, program_of)
+        desk = Desk(SYSTEM_FILES, SYSTEM_CLOCK, rng, wait_ms, program_of, ring_in)
         asker = Asker(desk, holder_of=writer_of, on_left=report_left)
         return here_or_there(asker, data_dir, here, command, arguments)
 

@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import log_level, port_number
 from tidelog.cli.options import DIRECTORY_VARIABLE, SERVER_PROPERTIES, SETTINGS, Command, argument
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections import ChainMap
     from collections.abc import Callable, Iterator
 
+    from tidelog.broker.server import BrokerServer
     from tidelog.cli.serving.lock_wait import LockWait
     from tidelog.cli.serving.service_log_levels import LogLevels
     from tidelog.embedded.logs import Logs
@@ -75,28 +76,19 @@ COMMAND: Final = Command(
 )
 
 
-class Door(Protocol):
-    """Lets clients in, between ``start`` and ``close``."""
-
-    def start(self, logs: Logs) -> None:
-        """Let clients use the logs."""
-
-    def close(self) -> None:
-        """Let no more clients in, and end what they do; a second call does nothing."""
-
-
 def run(args: Namespace) -> int:
     """Keep the logs open until a signal; see ``keep_running``."""
     return keep_running(args)
 
 
 def keep_running(
-    args: Namespace, open_door: Callable[[ChainMap[str, str]], Door] | None = None
+    args: Namespace, listen: Callable[[ChainMap[str, str]], BrokerServer] | None = None
 ) -> int:
     """Keep the logs open until SIGTERM or SIGINT, then close them; SIGHUP reloads the settings.
 
     A directory that a short-lived writer holds is waited for, as long as commands wait.
-    ``open_door`` returns, given the settings, what lets clients in meanwhile.
+    ``listen`` returns, given the settings, what lets clients in meanwhile; None: only programs of
+    this machine can join.
 
     A signal while logs are loaded ends that, with what was recovered kept. Returns 1 if the last
     directory has failed.
@@ -119,9 +111,9 @@ def keep_running(
             signals.stop()
 
         # Before the logs are loaded: an address in use need not wait for that.
-        door = None if open_door is None else open_door(given)
-        if door is not None:
-            stack.callback(door.close)
+        server = None if listen is None else listen(given)
+        if server is not None:
+            stack.callback(server.close)
         stack.enter_context(suppress(StartAborted))
         status = ServiceStatus(args.http_port)
         stack.callback(status.close)
@@ -133,14 +125,16 @@ def keep_running(
             return is_requested
 
         start = partial(
-            start_logs, config, on_halt=halt, on_locked=status.begin, should_stop=should_stop
+            start_logs,
+            config,
+            on_halt=halt,
+            on_locked=status.begin,
+            should_stop=should_stop,
+            make_door=None if server is None else server.start,
         )
         with _without_garbage_collection():
             logs = _lock_wait(should_stop).opened(start)
             stack.callback(_close, logs)
-        if door is not None:
-            door.start(logs)
-            stack.callback(door.close)
         status.ready()
         _log_ready(logs)
         while signals.wait():

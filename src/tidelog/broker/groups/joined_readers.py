@@ -1,0 +1,66 @@
+"""Readers of groups in programs that have joined this one, as long as their connections live.
+
+They are readers as those of this program: a group is theirs or its clients', not both.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.broker.client_request import Refusal
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.manager.consumer_groups import Groups
+
+READER_PROTOCOL: Final = "tidelog-reader"
+"""The protocol type of JoinGroup by which a program that has joined this one has a reader."""
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedReader:
+    """A reader of a group in another program; a ``Member``."""
+
+    group: str
+    topics: tuple[str, ...]
+    partitions: frozenset[int] | None
+
+
+def enter_reader(
+    groups: Groups, group: str, metadata: bytes, held: dict[str, Callable[[], None]]
+) -> None:
+    """Let a program have a group by a reader until its connection closes, or ``held`` is released.
+
+    Asked again by the same connection, nothing changes. Raises Refusal: NON_EMPTY_GROUP where
+    another reader reads the same, or clients have the group.
+    """
+    if group in held:
+        return
+    reader = _read_metadata(group, metadata)
+    try:
+        groups.join(reader)
+    except InvalidArgument as error:
+        raise Refusal(ErrorCode.NON_EMPTY_GROUP, str(error)) from error
+    held[group] = partial(groups.leave, reader)
+
+
+def write_metadata(topics: tuple[str, ...], partitions: frozenset[int] | None) -> bytes:
+    """Return what a reader sends of itself; ``partitions`` None: all of each topic."""
+    chosen = None if partitions is None else sorted(partitions)
+    return json.dumps({"topics": topics, "partitions": chosen}).encode()
+
+
+def _read_metadata(group: str, metadata: bytes) -> JoinedReader:
+    try:
+        found: Any = json.loads(metadata)
+        topics, partitions = found["topics"], found["partitions"]
+        chosen = None if partitions is None else frozenset(map(int, partitions))
+        return JoinedReader(group, tuple(map(str, topics)), chosen)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "this is not a reader's") from error

@@ -1,0 +1,175 @@
+"""What a group's reader reads from in a program that has joined the one that holds the logs."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Protocol
+
+from tidelog.broker.groups.joined_readers import READER_PROTOCOL, write_metadata
+from tidelog.codec.compression import Codec
+from tidelog.embedded.busy_directory import BusyDirectory
+from tidelog.embedded.door_client import DoorClient, RefusedRequest
+from tidelog.env.waiting import ThreadBell
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import InvalidArgument, KafkaError, NotServed, OutcomeUnknown
+from tidelog.manager.consumer_groups import Committed, of_live_topics, take_positions
+from tidelog.readonly.group_positions import OFFSETS_TOPIC, partition_of_group
+from tidelog.readonly.log_follower import POLL_MS
+from tidelog.readonly.read_only_log import ReadUpTo
+from tidelog.records.isolation import Isolation
+from tidelog.staging.group_step import CommittedAt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tidelog.datadir.catalogue import Topic
+    from tidelog.env.machine import Machine
+    from tidelog.manager.consumer_groups import Member
+    from tidelog.readonly.group_positions import Position
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.records.record import Record
+    from tidelog.segment.filenames import TopicPartition
+
+_SESSION_MS: Final = 45_000
+"""The protocol wants one; the reader has the group as long as its connection lives."""
+_RETRY_MS: Final = 20
+_NS_PER_MS: Final = 1_000_000
+
+
+class JoinedReads(Protocol):
+    """What the source has of joined logs."""
+
+    @property
+    def path(self) -> str:
+        """The data directory."""
+
+    def open(self, topic: str, partition: int) -> ReadOnlyLog:
+        """Open one log as it is now."""
+
+    def listed_topic(self, name: str) -> Topic:
+        """Return a topic, as of a second ago at most."""
+
+    def visible_records(
+        self, key: TopicPartition, start: int, isolation: Isolation
+    ) -> Iterator[Record]:
+        """Yield the records of a partition from an offset on, that a reader of this level sees."""
+
+    def start_of(self, key: TopicPartition) -> int:
+        """Return the log start offset of a partition."""
+
+    def end_of(self, key: TopicPartition, isolation: Isolation) -> int:
+        """Return the offset up to which a reader of this level sees."""
+
+
+class JoinedSource:
+    """Topics, records and groups of joined logs, as a ``GroupSource`` of one reader.
+
+    Records and positions are read from the files, and positions are committed by a transaction. The
+    group is the reader's as long as a connection of its own lives, which is made again, and the
+    group asked for again, when the process was restarted.
+    """
+
+    def __init__(self, logs: JoinedReads, machine: Machine) -> None:
+        self._logs: Final = logs
+        self._machine: Final = machine
+        self._door: Final = DoorClient(logs.path)
+        self.clock: Final = machine.clock
+        self.bell: Final = _Looks()
+
+    def topic(self, name: str) -> Topic:
+        """Return a topic, as of a second ago at most."""
+        return self._logs.listed_topic(name)
+
+    def records(self, key: TopicPartition, start: int, isolation: Isolation) -> Iterator[Record]:
+        """Yield the records from an offset on."""
+        return self._logs.visible_records(key, start, isolation)
+
+    def end(self, key: TopicPartition, isolation: Isolation) -> int:
+        """Return the offset up to which a reader of this level sees."""
+        return self._logs.end_of(key, isolation)
+
+    def bounds(self, key: TopicPartition) -> tuple[int, int]:
+        """Return the log start offset and the high watermark."""
+        return self._logs.start_of(key), self._logs.end_of(key, Isolation.READ_UNCOMMITTED)
+
+    def directory(self, key: TopicPartition) -> str:
+        """Return the directory of the partition."""
+        return os.path.join(self._logs.path, str(key))
+
+    def join(self, member: Member) -> None:
+        """Have the group, or see that it is still had."""
+        began_ns = self.clock.monotonic_ns()
+        while True:
+            try:
+                return self._ask_for(member)
+            except RefusedRequest as error:
+                if error.code is ErrorCode.NON_EMPTY_GROUP:
+                    raise InvalidArgument(
+                        f"group {member.group!r} has another reader of the same partitions, or"
+                        " members among Kafka's clients: stop them, or give each reader partitions"
+                        " of its own"
+                    ) from error
+                # A process that has just started does not know its clients' groups yet.
+                waited_ms = (self.clock.monotonic_ns() - began_ns) // _NS_PER_MS
+                if not error.code.retriable or waited_ms > _SESSION_MS:
+                    raise
+            self._machine.sleep_ms(_RETRY_MS)
+
+    def _ask_for(self, member: Member) -> None:
+        me = {"name": "tidelog", "metadata": write_metadata(member.topics, member.partitions)}
+        self._door.ask(
+            *("JoinGroup", 5),
+            groupId=member.group,
+            sessionTimeoutMs=_SESSION_MS,
+            rebalanceTimeoutMs=_SESSION_MS,
+            memberId="",
+            protocolType=READER_PROTOCOL,
+            protocols=[me],
+        )
+
+    def leave(self, member: Member) -> None:
+        """Leave the group to others."""
+        # The end of the connection would do, but is heard of only later: the next reader of the
+        # group, which this program may open at once, would be refused.
+        with suppress(NotServed, OutcomeUnknown, KafkaError):
+            self._door.ask("LeaveGroup", 1, groupId=member.group, memberId="")
+        self._door.close()
+
+    def committed(self, group: str) -> dict[TopicPartition, Committed]:
+        """Return the committed positions of a group, without those of topics deleted since."""
+        directory = BusyDirectory(self._logs.path, self._machine)
+        topics = directory.topics()
+        if OFFSETS_TOPIC not in topics:
+            return {}
+        known: dict[str, dict[TopicPartition, Committed]] = {}
+        number = partition_of_group(group, len(topics[OFFSETS_TOPIC].partitions))
+        with self._logs.open(OFFSETS_TOPIC, number) as log:
+            # To the log end: what the holder acknowledged a moment ago is below its high watermark,
+            # which the files say only seconds later.
+            take_positions(known, log.settled_records(up_to=ReadUpTo.LOG_END), log.directory)
+        return of_live_topics(known.get(group, {}), topics)
+
+    def commit(
+        self,
+        group: str,
+        positions: Mapping[TopicPartition, Position],
+        before: Mapping[TopicPartition, CommittedAt | None],
+    ) -> dict[TopicPartition, CommittedAt]:
+        """Commit positions, durably."""
+        directory = BusyDirectory(self._logs.path, self._machine)
+        with directory.transaction(None, codec=Codec.NONE) as txn:
+            txn.add_positions(group, positions, before)
+            found = txn.commit().positions
+        return {
+            key: CommittedAt(one.offset, found[group, key.topic, key.partition])
+            for key, one in positions.items()
+        }
+
+
+class _Looks(ThreadBell):
+    """Nobody rings it: those that wait look again a few times a second."""
+
+    def wait(self, seen: int, timeout_ms: int) -> bool:
+        """Wait at most ``timeout_ms``, or until the next look."""
+        return super().wait(seen, min(timeout_ms, POLL_MS))

@@ -1,0 +1,263 @@
+"""Groups that are read by a program which has joined the one that holds the directory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from tests.machinery.brokers import served
+
+import tidelog
+from tidelog.env.waiting import sleep_ms
+from tidelog.errors import IllegalGeneration, InvalidArgument, NotServed
+from tidelog.testing import KafkaBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.machinery.brokers import Served
+
+    from tidelog import GroupReader, JoinedLogs
+
+
+@pytest.fixture
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory whose path is short enough for a socket in it."""
+    return tmp_path_factory.mktemp("d")
+
+
+@pytest.fixture
+def broker(data: Path) -> Iterator[Served]:
+    """A process that others may join: this one."""
+    with served(data) as found:
+        found.logs.create_topic("t", 2)
+        found.logs.append("t", b"a", partition=0)
+        found.logs.append("t", b"b", partition=1)
+        yield found
+
+
+@pytest.fixture
+def joined(broker: Served, data: Path) -> Iterator[JoinedLogs]:
+    """Logs that have joined it."""
+    assert broker.bootstrap
+    with tidelog.join(data) as found:
+        yield found
+
+
+def values(reader: GroupReader, **how: int) -> list[bytes | None]:
+    """Return what a reader finds."""
+    return [record.value for record in reader.read(**how)]
+
+
+def test_a_group_moves_between_programs_and_clients(broker: Served, joined: JoinedLogs) -> None:
+    """No record comes twice, and none is missed."""
+    with joined.reader("t", group="g") as reader:
+        assert values(reader) == [b"a", b"b"]
+        reader.commit()
+        assert reader.committed == {("t", 0): 1, ("t", 1): 1}
+        assert set(reader.lag().values()) == {0}
+    broker.logs.append("t", b"c", partition=0)
+
+    with broker.logs.reader("t", group="g") as reader:
+        assert values(reader) == [b"c"]
+        reader.commit()
+    broker.logs.append("t", b"d", partition=1)
+
+    where = {"bootstrap.servers": broker.bootstrap, "group.id": "g"}
+    consumer = Consumer({**where, "auto.offset.reset": "error", "enable.auto.commit": False})
+    consumer.subscribe(["t"])
+    (message,) = consumer.consume(1, timeout=30)
+    assert message.value() == b"d"
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    broker.logs.append("t", b"e", partition=0)
+
+    with joined.reader("t", group="g") as reader:
+        assert values(reader) == [b"e"]
+
+
+def test_records_are_seen_as_soon_as_they_are_acknowledged(
+    broker: Served, joined: JoinedLogs
+) -> None:
+    """By a reader and a follower, though the file of high watermarks is seconds older."""
+    with joined.reader("t", group="g") as reader:
+        followed = joined.follow("t", 0)
+        assert values(reader) == [b"a", b"b"]
+        assert next(followed).value == b"a"
+
+        for number in range(3):
+            broker.logs.append("t", b"%d" % number, partition=0)
+
+            assert values(reader) == [b"%d" % number]
+            assert next(followed).value == b"%d" % number
+
+
+def test_records_of_open_transactions_wait_for_readers_of_committed_ones(
+    broker: Served, joined: JoinedLogs
+) -> None:
+    """Those who read uncommitted records have them at once."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "x"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("t", b"open", partition=0)
+    producer.flush()
+
+    with (
+        joined.reader("t", group="g", isolation="read_committed") as committed,
+        joined.reader("t", group="h") as uncommitted,
+    ):
+        assert values(committed) == [b"a", b"b"]
+        assert values(uncommitted) == [b"a", b"open", b"b"]
+        producer.commit_transaction()
+        assert values(committed, idle_ms=5000)[:1] == [b"open"]
+
+
+def test_positions_are_committed_with_a_transaction(broker: Served, joined: JoinedLogs) -> None:
+    """Exactly once: what the transaction has written, and how far it has read."""
+    broker.logs.create_topic("out")
+
+    with joined.reader("t", group="g") as reader, joined.transaction() as txn:
+        for record in reader.read():
+            assert record.value is not None
+            txn.append("out", record.value * 2)
+        reader.commit(txn)
+
+    assert [record.value for record in joined.read("out")] == [b"aa", b"bb"]
+    with joined.reader("t", group="g") as reader:
+        assert values(reader) == []
+
+
+def test_a_group_has_one_reader_of_a_partition(broker: Served, joined: JoinedLogs) -> None:
+    """Whichever program it is in; others may read other partitions, and the next one the same."""
+    with joined.reader("t", group="g", partitions=[0]):
+        for logs in (joined, broker.logs):
+            with pytest.raises(InvalidArgument, match="reader of the same partitions"):
+                logs.reader("t", group="g")
+            logs.reader("t", group="g", partitions=[1]).close()
+
+    with broker.logs.reader("t", group="g"), pytest.raises(InvalidArgument, match="the same part"):
+        joined.reader("t", group="g")
+    joined.reader("t", group="g").close()
+
+
+def test_clients_wait_for_a_reader_and_readers_for_clients(
+    broker: Served, joined: JoinedLogs
+) -> None:
+    """A group is read by one kind at a time."""
+    where = {"bootstrap.servers": broker.bootstrap, "group.id": "g"}
+    consumer = Consumer({**where, "auto.offset.reset": "earliest"})
+    with joined.reader("t", group="g"):
+        consumer.subscribe(["t"])
+        assert consumer.consume(1, timeout=0.5) == []
+    assert len(consumer.consume(1, timeout=30)) == 1
+
+    with pytest.raises(InvalidArgument, match="members among Kafka's clients"):
+        joined.reader("t", group="g")
+
+    consumer.close()
+    joined.reader("t", group="g").close()
+
+
+def test_a_program_that_is_killed_leaves_the_group(data: Path, broker: Served) -> None:
+    """At once, by the end of its connection."""
+    program = (
+        "import sys, tidelog\n"
+        "reader = tidelog.join(sys.argv[1]).reader('t', group='g')\n"
+        "print('reads', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(data)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "reads\n"
+        with pytest.raises(InvalidArgument, match="reader of the same partitions"):
+            broker.logs.reader("t", group="g")
+        process.kill()
+
+    for _ in range(500):
+        try:
+            broker.logs.reader("t", group="g").close()
+        except InvalidArgument:
+            sleep_ms(10)
+        else:
+            return
+    raise AssertionError("the group was not left")
+
+
+def test_another_commit_fences_the_reader(broker: Served, joined: JoinedLogs) -> None:
+    """Who has moved the group meanwhile is not undone; after a rewind it continues there."""
+    with joined.reader("t", group="g", partitions=[0]) as reader:
+        assert values(reader) == [b"a"]
+        where = {"bootstrap.servers": broker.bootstrap, "group.id": "g"}
+        joined._door.ask("ApiVersions", 0)
+        reader._source.leave(reader)  # as if its connection had been lost
+        for _ in range(500):
+            if not broker.logs.groups.has_reader("g"):
+                break
+            sleep_ms(10)
+        consumer = Consumer(where)
+        consumer.commit(offsets=[TopicPartition("t", 0, 0)], asynchronous=False)
+        consumer.close()
+
+        with pytest.raises(IllegalGeneration):
+            reader.commit()
+        reader.rewind()
+        assert values(reader) == [b"a"]
+        reader.commit()
+        assert reader.committed == {("t", 0): 1}
+
+
+def test_a_reader_continues_after_a_restart_of_the_process(data: Path) -> None:
+    """It has the group again, unless another one has taken it."""
+    broker = KafkaBroker(data)
+    broker.start()
+    broker.logs.create_topic("t")
+    broker.logs.append("t", b"a")
+    with tidelog.join(data) as joined, joined.reader("t", group="g") as reader:
+        assert values(reader) == [b"a"]
+        broker.stop()
+        with pytest.raises(NotServed):
+            values(reader)
+
+        broker.start()
+        broker.logs.append("t", b"b")
+        assert values(reader) == [b"b"]
+        reader.commit()
+        assert reader.committed == {("t", 0): 2}
+
+        broker.stop()
+        broker.start()
+        with (
+            broker.logs.reader("t", group="g"),
+            pytest.raises(InvalidArgument, match="another reader"),
+        ):
+            values(reader)
+    broker.stop()
+
+
+def test_what_is_not_a_reader_is_refused(broker: Served, joined: JoinedLogs) -> None:
+    """A program may send anything as what its reader reads."""
+    from tidelog.broker.groups.joined_readers import READER_PROTOCOL
+
+    for metadata in (b"", b"[]", b'{"topics": 7, "partitions": null}', b"\xff", b"[" * 100_000):
+        with pytest.raises(tidelog.KafkaError):
+            joined._door.ask(
+                *("JoinGroup", 5),
+                groupId="g",
+                sessionTimeoutMs=45_000,
+                rebalanceTimeoutMs=45_000,
+                memberId="",
+                protocolType=READER_PROTOCOL,
+                protocols=[{"name": "tidelog", "metadata": metadata}],
+            )
+    assert not broker.logs.groups.has_reader("g")

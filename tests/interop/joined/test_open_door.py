@@ -1,0 +1,184 @@
+"""A program that has called ``tidelog.open`` lets others of the same user in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidelog
+from tidelog.env.unix_sockets import connect_in, ring_in
+from tidelog.env.waiting import sleep_ms
+from tidelog.errors import NotServed
+from tidelog.service.log_service import LogService
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory whose path is short enough for a socket in it."""
+    return tmp_path_factory.mktemp("d")
+
+
+def sockets_in(path: Path) -> list[str]:
+    """Return the sockets that lie in a directory."""
+    return [name for name in os.listdir(path) if name.endswith(".sock")]
+
+
+def test_a_program_that_has_the_directory_open_is_joined(data: Path) -> None:
+    """It appends and reads beside the others, and takes its socket away when it closes."""
+    with tidelog.open(data) as logs:
+        with tidelog.join(data) as joined:
+            joined.create_topic("t")
+            joined.append("t", b"a")
+            logs.append("t", b"b")
+            with joined.transaction() as txn:
+                txn.append("t", b"c")
+            assert [one.value for one in joined.read("t")] == [b"a", b"b", b"c"]
+        assert len(sockets_in(data)) == 1
+
+    assert sockets_in(data) == []
+    with pytest.raises(NotServed):
+        tidelog.join(data)
+
+
+def test_several_directories_can_each_be_joined(data: Path) -> None:
+    """By either the same process answers."""
+    with tidelog.open(data / "a", data / "b") as logs:
+        logs.create_topic("t")
+        for name in "ab":
+            with tidelog.join(data / name) as joined:
+                joined.append("t", name.encode(), partition=0)
+        assert [one.value for one in logs.read("t")] == [b"a", b"b"]
+
+
+def test_what_was_left_for_the_process_is_looked_at_when_it_is_rung(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a command does not wait for the next look, which comes once a second."""
+    create = [sys.executable, "-m", "tidelog", "create", "-d", os.fspath(data)]
+    with tidelog.open(data) as logs:
+        looks: list[int] = []
+        assert isinstance(logs.manager, LogService)
+        answers = logs.manager.tasks._answers
+        look = answers._work
+
+        def counted() -> None:
+            looks.append(1)
+            look()
+
+        monkeypatch.setattr(answers, "_work", counted)
+
+        before = len(looks)
+        assert ring_in(os.fspath(data), 10_000)
+        assert len(looks) > before
+        subprocess.run([*create, "t"], check=True, stdout=subprocess.DEVNULL)
+        assert "t" in logs.topics()
+        with tidelog.join(data):  # from now on an event loop answers, which hears rings too
+            before = len(looks)
+            assert ring_in(os.fspath(data), 10_000)
+            assert len(looks) > before
+            subprocess.run([*create, "u"], check=True, stdout=subprocess.DEVNULL)
+            assert "u" in logs.topics()
+
+
+def test_nobody_to_ring_is_no_error(data: Path) -> None:
+    """What is left there waits for the next program that opens the directory."""
+    assert not ring_in(os.fspath(data), 10)
+    assert not ring_in(os.fspath(data / "missing"), 10)
+
+
+def test_who_connects_and_says_nothing_holds_nobody_up(data: Path) -> None:
+    """Neither those who ask, nor the close."""
+    with tidelog.open(data) as logs:
+        silent = [connect_in(os.fspath(data), 5) for _ in range(20)]
+        with tidelog.join(data) as joined:
+            joined.create_topic("t")
+            joined.append("t", b"a")
+        assert len(list(logs.read("t"))) == 1
+    for one in silent:
+        assert one is not None
+        one.close()
+
+    with tidelog.open(data):
+        found = connect_in(os.fspath(data), 5)
+    assert found is not None
+    with found:
+        assert found.recv(1) == b""
+
+
+def test_where_no_socket_can_be_the_directory_opens_nevertheless(
+    data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is used as ever, and cannot be joined."""
+
+    def refused(*_: object) -> None:
+        raise PermissionError("no sockets here")
+
+    monkeypatch.setattr(socket.socket, "listen", refused)
+    with tidelog.open(data) as logs:
+        logs.create_topic("t")
+        logs.append("t", b"a")
+        with pytest.raises(NotServed):
+            tidelog.join(data)
+    assert f"cannot-be-joined directory={data}" in caplog.text
+
+
+def test_a_forked_child_holds_no_socket_of_its_parent(data: Path) -> None:
+    """After the parent's end nobody seems to listen, and the child ends as it would."""
+    logs = tidelog.open(data)
+    ready, done = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(done)
+        os.read(ready, 1)
+        logs.close()
+        os._exit(0)
+    os.close(ready)
+    logs.close()
+    with tidelog.open(data), tidelog.join(data) as joined:
+        joined.create_topic("t")
+    os.close(done)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_copy_of_an_open_directory_is_not_joined(data: Path) -> None:
+    """Where a copy has taken the socket along, it is nobody's."""
+    with tidelog.open(data / "a") as logs:
+        logs.create_topic("t")
+        shutil.copytree(data / "a", data / "b", ignore=shutil.ignore_patterns("*.sock"))
+        with pytest.raises(NotServed):
+            tidelog.join(data / "b")
+
+
+def test_closing_while_others_ask_ends_in_order(data: Path) -> None:
+    """Whatever they get, the directory is closed cleanly, and the next program has all of it."""
+    program = (
+        "import sys, tidelog\n"
+        "try:\n"
+        "    with tidelog.join(sys.argv[1]) as joined:\n"
+        "        print('joined', flush=True)\n"
+        "        while True:\n"
+        "            joined.append('t', b'x')\n"
+        "except (tidelog.errors.NotServed, tidelog.errors.OutcomeUnknown):\n"
+        "    pass\n"
+    )
+    logs = tidelog.open(data)
+    logs.create_topic("t")
+    command = [sys.executable, "-c", program, os.fspath(data)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "joined\n"
+        sleep_ms(100)
+        end = logs.offsets("t", 0).log_end_offset
+        logs.close()
+        assert process.wait(30) == 0
+    with tidelog.open(data) as logs:
+        assert logs.offsets("t", 0).log_end_offset >= end > 0
