@@ -654,15 +654,20 @@ class MirrorDiverged(TidelogError):
 
 
 class DirectoryLocked(TidelogError):
-    """A process (maybe this one) already writes the data directory; ``pid`` 0 if unknown."""
+    """A process (maybe this one) already writes the data directory; ``pid`` 0 if unknown.
+
+    ``lets_join``: a Python program can use it through that process, by ``tidelog.join``.
+    """
 
     def __init__(self, path: str, pid: int = 0) -> None:
         super().__init__(path, pid)
         self.path = path
         self.pid = pid
+        self.lets_join = False
 
     def __str__(self) -> str:
-        return f"{self._use()}; one process at a time may write, any may read"
+        how = "; tidelog.join writes through that process" if self.lets_join else ""
+        return f"{self._use()}; one process at a time may write, any may read{how}"
 
     def _use(self, program: str = "") -> str:
         holder = f"process {self.pid}{program}" if self.pid else "another process"

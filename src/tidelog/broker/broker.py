@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from tidelog.broker.coordinators import Coordinators
@@ -25,13 +26,18 @@ from tidelog.broker.transactions.transaction_coordinator import TransactionCoord
 from tidelog.broker.transactions.transaction_requests import TransactionRequests
 from tidelog.broker.transactions.verification import Verification
 from tidelog.env.event_loop import LoopTimers, in_thread
+from tidelog.errors import KafkaError
+from tidelog.readonly.group_positions import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from tidelog.broker.client_request import Handler
     from tidelog.broker.groups.classic_group import Timers
     from tidelog.config.serve_config import ServeConfig
     from tidelog.datadir.catalogue import Topic
+    from tidelog.env.scheduler import Handle
     from tidelog.manager.log_manager import LogManager
+
+_log = logging.getLogger(__name__)
 
 
 class Broker:
@@ -51,6 +57,7 @@ class Broker:
         self._arrivals = Arrivals()
         self._flushes = Flushes(config.flush_policy)
         self._timers = timers or LoopTimers()
+        self._expiry: Handle | None = None
         self._coordinator = GroupCoordinator(manager, self._positions, self._timers, config)
         self._transactions = TransactionCoordinator(manager, self._flushes, self._timers)
         self._verification = Verification(self._transactions)
@@ -155,8 +162,23 @@ class Broker:
         stored = await in_thread(self._coordinator.stored)
         self._coordinator.load(stored)
         await self._transactions.load(await in_thread(self._transactions.stored))
+        self._expire_later()
+
+    def _expire_later(self) -> None:
+        delay_ms = self._config.offsets_retention_check_interval_ms
+        self._expiry = self._timers.schedule("offsets-expiry", self._expire, delay_ms=delay_ms)
+
+    def _expire(self) -> None:
+        try:
+            self._offsets.expire()
+        except KafkaError as error:  # such as a full disk: the next time it may be another
+            _log.warning("positions-not-expired topic=%s reason=%s", OFFSETS_TOPIC, error)
+        finally:
+            self._expire_later()
 
     async def close(self) -> None:
         """Answer who waits, and stop the timers."""
+        if self._expiry is not None:
+            self._expiry.cancel()
         self._coordinator.close()
         self._transactions.close()

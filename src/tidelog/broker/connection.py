@@ -16,6 +16,7 @@ from tidelog.broker.client_request import Address, Peer
 from tidelog.broker.dispatch import Pending
 from tidelog.codec.protocol.apis import (
     SIZE_BYTES,
+    apis,
     frame_number,
     frame_size,
     size_of_frame,
@@ -35,10 +36,13 @@ _SENDFILE_BYTES: Final = 32 << 10
 """Slices below this are copied: that takes less time than a call for them alone."""
 _COPY_BYTES: Final = 256 << 10
 """How much of a slice is copied where the socket takes no more."""
+_MS_PER_S: Final = 1000
 _MOST_PENDING: Final = 64
 """Responses that may be pending before no more requests are taken."""
 
 _log = logging.getLogger(__name__)
+_requests = logging.getLogger("tidelog.broker.requests")
+"""Kafka: ``kafka.request.logger``."""
 
 
 class Answers(Protocol):
@@ -231,8 +235,9 @@ class Connection(asyncio.BufferedProtocol):
     def _take(self, frame: memoryview) -> None:
         number, start = frame_number(frame), self._loop.time()
         answer = self._answers.handle(frame, self._peer)
+        now = self._loop.time()
         if isinstance(answer, Pending):
-            slot = _Slot(number, start, holds_others=answer.holds_others)
+            slot = _Slot(number, start, now, holds_others=answer.holds_others)
             self._slots.append(slot)
             self._detach_buffer()
             self._is_held = answer.holds_others or len(self._slots) >= _MOST_PENDING
@@ -243,11 +248,11 @@ class Connection(asyncio.BufferedProtocol):
             task.add_done_callback(lambda _: answer.close())
             return
         self._drop_large_buffer()
-        self._room.counts.answered(number, self._loop.time() - start)
+        self._count(number, now - start)
         if answer is None:
             return
         if self._slots:
-            self._slots.append(_Slot(number, start, parts=answer, is_done=True))
+            self._slots.append(_Slot(number, start, now, parts=answer, is_done=True))
         else:
             self._add(answer)
 
@@ -266,7 +271,8 @@ class Connection(asyncio.BufferedProtocol):
             _release(slot.parts or ())
             return
         slot.is_done = True
-        self._room.counts.answered(slot.number, self._loop.time() - slot.start)
+        now = self._loop.time()
+        self._count(slot.number, now - slot.start, now - slot.waits_from)
         while self._slots and self._slots[0].is_done:
             done = self._slots.popleft()
             if done.parts is not None:
@@ -276,6 +282,15 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_held and not holds and len(self._slots) < _MOST_PENDING:
             self._is_held = False
             self._take_requests()
+
+    def _count(self, number: int, seconds: float, waited: float = 0.0) -> None:
+        """Count an answer, and log it if that is wanted."""
+        self._room.counts.answered(number, seconds, waited)
+        if _requests.isEnabledFor(logging.DEBUG):
+            text = "request-answered request=%s host=%s local_ms=%.3f wait_ms=%.3f"
+            name = apis()[number].name
+            local_ms, wait_ms = (seconds - waited) * _MS_PER_S, waited * _MS_PER_S
+            _requests.debug(text, name, self._peer.host, local_ms, wait_ms)
 
     # Responses
 
@@ -393,12 +408,13 @@ class LocalConnection(Connection):
 class _Slot:
     """A response that is to be sent after those before it."""
 
-    __slots__ = ("holds_others", "is_done", "number", "parts", "start")
+    __slots__ = ("holds_others", "is_done", "number", "parts", "start", "waits_from")
 
     def __init__(
         self,
         number: int,
         start: float,
+        waits_from: float,
         *,
         parts: list[Any] | None = None,
         is_done: bool = False,
@@ -406,6 +422,7 @@ class _Slot:
     ) -> None:
         self.number = number
         self.start = start
+        self.waits_from = waits_from
         self.parts = parts
         self.is_done = is_done
         self.holds_others = holds_others

@@ -21,13 +21,15 @@ class RequestCounts:
     def __init__(self) -> None:
         self._counts: dict[int, int] = dict.fromkeys(apis(), 0)
         self._seconds: dict[int, float] = dict.fromkeys(apis(), 0.0)
+        self._waited: dict[int, float] = dict.fromkeys(apis(), 0.0)
         self.closed = 0
         """Connections that were closed for what they sent."""
 
-    def answered(self, number: int, seconds: float) -> None:
-        """Count a request that was answered, so long after it had come."""
+    def answered(self, number: int, seconds: float, waited: float = 0.0) -> None:
+        """Count a request that was answered so long after it had come, of which it has waited."""
         self._counts[number] += 1
         self._seconds[number] += seconds
+        self._waited[number] += waited
 
     def metrics(self, connections: int, groups: Mapping[str, int]) -> Iterator[Metric]:
         """Yield the counts, how many connections there are, and what ``groups`` says of groups."""
@@ -35,8 +37,14 @@ class RequestCounts:
             tags = (("request", api.name),)
             count = self._counts[number]
             yield Metric(*_REQUESTS, "RequestsPerSec", tags, count, "counter")
-            for part, value in (("count", count), ("sum", self._seconds[number] * _MS_PER_S)):
-                yield Metric(*_REQUESTS, "TotalTimeMs", tags, value, "summary", part)
+            total, waited = self._seconds[number], self._waited[number]
+            for name, seconds in (
+                ("TotalTimeMs", total),
+                ("LocalTimeMs", total - waited),
+                ("RemoteTimeMs", waited),
+            ):
+                for part, value in (("count", count), ("sum", seconds * _MS_PER_S)):
+                    yield Metric(*_REQUESTS, name, tags, value, "summary", part)
         yield Metric("kafka.server", "socket-server-metrics", "connection-count", (), connections)
         yield Metric("tidelog", "Broker", "ConnectionsClosedCount", (), self.closed, "counter")
         for name, value in groups.items():

@@ -164,6 +164,19 @@ class ServeConfig:
         at_least(0),
         "Largest metadata in bytes of a committed position.",
     )
+    offsets_retention_minutes: Int32 = option(
+        "offsets.retention.minutes",
+        -1,
+        Check("-1, or at least 1", lambda value: value == -1 or value >= 1),
+        "Time in minutes after which positions of groups without members are deleted; -1: never.",
+        kafka_default=7 * 24 * 60,
+    )
+    offsets_retention_check_interval_ms: int = option(
+        "offsets.retention.check.interval.ms",
+        10 * MINUTE_MS,
+        at_least(1),
+        "Time in ms between two looks for positions that are to be deleted.",
+    )
     tidelog_flush_policy: str = option(
         "tidelog.flush.policy",
         FlushPolicy.GROUP.value,

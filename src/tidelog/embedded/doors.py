@@ -24,8 +24,9 @@ from tidelog.env.machine import Machine
 from tidelog.env.paths import absolute_path, absolute_place, absolute_places
 from tidelog.env.scheduler import InlineScheduler, ThreadScheduler, start_threads
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.env.unix_sockets import is_listened_in
 from tidelog.env.waiting import sleep_ms
-from tidelog.errors import InvalidArgument
+from tidelog.errors import DirectoryLocked, InvalidArgument
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.log_manager import LogManager
 from tidelog.manager.mirror import Mirror, check_mirror_paths
@@ -126,7 +127,11 @@ def start_logs(
     else:
         scheduler = clock.scheduler()
         machine = Machine(files, clock, scheduler, rng, clock.advance, new_bell=clock.bell)
-    manager = LogService(config, machine, overrides=overrides, on_halt=on_halt)
+    try:
+        manager = LogService(config, machine, overrides=overrides, on_halt=on_halt)
+    except DirectoryLocked as error:
+        error.lets_join = files is SYSTEM_FILES and is_listened_in(os.path.dirname(error.path))
+        raise
     try:
         if threads is not None:
             threads.start()

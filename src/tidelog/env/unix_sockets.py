@@ -124,6 +124,14 @@ def connect_in(folder: str, timeout_s: float) -> socket.socket | None:
     return None
 
 
+def is_listened_in(folder: str) -> bool:
+    """Whether the process that holds a data directory seems to listen; nothing is asked of it."""
+    try:
+        return bool(_candidates(folder))
+    except OSError:
+        return False
+
+
 def ring_in(folder: str, timeout_ms: int) -> bool:
     """Ask the process that holds a data directory to look for files left for it.
 

@@ -253,6 +253,8 @@ def take_positions(
         positions = known.setdefault(found.group, {})
         if found.position is None:
             positions.pop(found.key, None)
+            if not positions:
+                del known[found.group]
         else:
             positions[found.key] = Committed(found.position, record.offset)
 

@@ -5,12 +5,14 @@ Kafka: ``OffsetMetadataManager``.
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Later, Refusal
 from tidelog.broker.groups.classic_group import NO_GENERATION, GroupState
 from tidelog.broker.groups.group_member import NO_MEMBER
+from tidelog.config.log_config import MINUTE_MS
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, UnknownTopicOrPartition
@@ -19,7 +21,7 @@ from tidelog.readonly.group_positions import Position, position_key, position_re
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.data.flushes import Flushes
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from tidelog.manager.consumer_groups import Groups
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
+
+_log = logging.getLogger(__name__)
 
 _GROUPS_VERSION: Final = 8
 """Of OffsetFetch: one request asks for several groups."""
@@ -50,7 +54,7 @@ class CommittedOffsets:
         self._groups = groups
         self._coordinator = coordinator
         self._flushes = flushes
-        self._most_metadata_bytes = config.offset_metadata_max_bytes
+        self._config = config
 
     # OffsetCommit
 
@@ -120,7 +124,7 @@ class CommittedOffsets:
                 metadata = one["committedMetadata"] or ""
                 if found is None or number not in found.partitions:
                     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                elif len(metadata.encode()) > self._most_metadata_bytes:
+                elif len(metadata.encode()) > self._config.offset_metadata_max_bytes:
                     code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
                     positions[TopicPartition(name, number)] = Position(
@@ -184,8 +188,7 @@ class CommittedOffsets:
         known = self._groups.committed(group_id)
         if not known and group_id not in self._coordinator.groups:
             raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
-        group = self._coordinator.groups.get(group_id)
-        if self._groups.has_reader(group_id) or (group is not None and group.members):
+        if self._is_read(group_id):
             # Which topics a member reads is said in the words of its protocol, which may be any.
             code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             return {"topics": each_partition(values["topics"], code)}
@@ -196,6 +199,39 @@ class CommittedOffsets:
         ]
         self.take_back(group_id, [key for key in keys if key in known])
         return {"topics": each_partition(values["topics"], ErrorCode.NONE)}
+
+    # Expiry
+
+    def expire(self) -> None:
+        """Delete the positions that are older than is kept, of groups that nobody reads for.
+
+        A position is as old as its commit, and as the time when its group has had no member. Those
+        that an open transaction sets again stay. Source: Kafka OffsetExpirationConditionImpl.
+        """
+        minutes = self._config.offsets_retention_minutes
+        if minutes < 0:
+            return
+        oldest_ms = self._manager.machine.clock.now_ms() - minutes * MINUTE_MS
+        known, emptied_ms = self._groups.positions(), self._coordinator.emptied_ms
+        for group_id in sorted(known.keys() | emptied_ms.keys()):
+            if emptied_ms.get(group_id, 0) <= oldest_ms and not self._is_read(group_id):
+                self._expire(group_id, known.get(group_id, {}), oldest_ms)
+
+    def _expire(
+        self, group_id: str, positions: Mapping[TopicPartition, Position], oldest_ms: int
+    ) -> None:
+        old = {key for key, one in positions.items() if one.commit_time_ms <= oldest_ms}
+        if old:
+            old -= self._groups.undecided(group_id)
+            self.take_back(group_id, old)
+            _log.info("positions-expired group=%s partitions=%d", group_id, len(old))
+        if len(old) == len(positions):
+            self._coordinator.delete(group_id)
+
+    def _is_read(self, group_id: str) -> bool:
+        group = self._coordinator.groups.get(group_id)
+        has_members = group is not None and (group.members or group.pending)
+        return bool(has_members) or self._groups.has_reader(group_id)
 
     def take_back(self, group: str, keys: Iterable[TopicPartition]) -> None:
         """Delete positions of a group."""

@@ -57,6 +57,8 @@ class GroupCoordinator:
         self._timers = timers
         self._config = config
         self.groups: dict[str, ClassicGroup] = {}
+        self.emptied_ms: dict[str, int] = {}
+        """When groups that clients have left had their last member."""
         self._is_loaded = False
 
     # Life
@@ -78,7 +80,9 @@ class GroupCoordinator:
     def load(self, stored: dict[str, dict[str, Any]]) -> None:
         """Take up the groups of ``stored``: their members continue where they are."""
         for group_id, values in stored.items():
-            if values["members"] and not self._positions.has_reader(group_id):
+            if not values["members"]:
+                self.emptied_ms[group_id] = values.get("currentStateTimestamp", 0)
+            elif not self._positions.has_reader(group_id):
                 restore_group(self._new_group(group_id), values)
                 self._positions.enter_clients(group_id)
         self._is_loaded = True
@@ -105,7 +109,9 @@ class GroupCoordinator:
         now_ms = self._manager.machine.clock.now_ms()
         # Not flushed: members of a group that is lost join again, and lose nothing.
         home_of_group(self._manager, group.group_id).append_records([group_record(group, now_ms)])
+        self.emptied_ms.pop(group.group_id, None)
         if group.state is GroupState.EMPTY:
+            self.emptied_ms[group.group_id] = now_ms
             self._positions.leave_clients(group.group_id)
 
     def delete(self, group_id: str) -> None:
@@ -116,6 +122,7 @@ class GroupCoordinator:
                 raise NonEmptyGroup(group_id)
             group.end()
             del self.groups[group_id]
+        self.emptied_ms.pop(group_id, None)
         now_ms = self._manager.machine.clock.now_ms()
         home_of_group(self._manager, group_id).append_records([group_tombstone(group_id, now_ms)])
 

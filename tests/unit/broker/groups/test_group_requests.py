@@ -18,7 +18,9 @@ from tests.machinery.broker_home import (
 
 from tidelog.error_codes import ErrorCode
 from tidelog.segment.filenames import TopicPartition
-from tidelog.testing import CrashFileSystem
+from tidelog.testing import CrashFileSystem, ManualClock
+
+KEPT_MS = 5 * 60_000
 
 
 async def joined(home: BrokerHome, member_id: str = "", group: str = "g") -> Any:
@@ -165,3 +167,91 @@ def test_a_group_is_deleted_only_when_it_is_empty() -> None:
         assert await position(home) == -1
 
     with_broker(test)
+
+
+def test_positions_are_kept_for_ever_by_default() -> None:
+    """Whatever the time is."""
+
+    async def test(home: BrokerHome) -> None:
+        await commit(home, 1)
+        home.clock.advance(10 * KEPT_MS)
+        home.broker._expire()
+        assert await position(home) == 1
+
+    with_broker(test)
+
+
+def test_positions_expire_once_nobody_reads_for_the_group() -> None:
+    """As old as the commit, and as the time since the last member has left."""
+
+    async def test(home: BrokerHome) -> None:
+        member_id, generation = await member_of(home)
+        await commit(home, 1, member_id, generation)
+        home.clock.advance(2 * KEPT_MS)
+        home.broker._expire()
+        assert await position(home) == 1  # it has a member
+
+        await home.ask("LeaveGroup", 3, groupId="g", members=[{"memberId": member_id}])
+        home.clock.advance(KEPT_MS - 1)
+        home.broker._expire()
+        assert await position(home) == 1
+
+        with home.logs.reader("t", group="g"):
+            home.clock.advance(1)
+            home.broker._expire()
+            assert await position(home) == 1
+
+        home.broker._expire()
+        assert await position(home) == -1
+        assert (await home.ask("ListGroups", 4))["groups"] == []
+
+    with_broker(test, offsets_retention_minutes=5)
+
+
+def test_the_age_of_positions_outlives_a_restart() -> None:
+    """Of a group that clients left, and of one that never had a member."""
+    files, clock = CrashFileSystem(), ManualClock()
+
+    async def before() -> None:
+        async with BrokerHome(files, clock) as home:
+            home.logs.create_topic("t")
+            member_id, generation = await member_of(home)
+            await commit(home, 1, member_id, generation)
+            clock.advance(2 * KEPT_MS)
+            await home.ask("LeaveGroup", 3, groupId="g", members=[{"memberId": member_id}])
+
+    async def after() -> None:
+        async with BrokerHome(files, clock, offsets_retention_minutes=5) as home:
+            home.broker._expire()
+            assert await position(home) == 1
+            clock.advance(KEPT_MS)
+            home.broker._expire()
+            assert await position(home) == -1
+
+    run(before())
+    run(after())
+
+
+def test_a_position_that_a_transaction_sets_anew_does_not_expire() -> None:
+    """Its commit would be of a group that has none."""
+
+    async def test(home: BrokerHome) -> None:
+        await commit(home, 1)
+        producer = await begun(home)
+        ids: dict[str, Any] = {
+            "producerId": producer[0],
+            "producerEpoch": producer[1],
+            "transactionalId": "x",
+        }
+        await home.ask("AddOffsetsToTxn", 3, groupId="g", **ids)
+        place = {"partitionIndex": 0, "committedOffset": 9, "committedMetadata": None}
+        topics = [{"name": "t", "partitions": [place]}]
+        await home.ask("TxnOffsetCommit", 3, groupId="g", topics=topics, **ids)
+        home.clock.advance(2 * KEPT_MS)
+        home.broker._expire()
+        assert TopicPartition("t", 0) in home.logs.groups.committed("g")
+        await end(home, producer, commit=False)
+        home.broker._expire()
+        assert await position(home) == -1
+
+    with_broker(test, offsets_retention_minutes=5)
