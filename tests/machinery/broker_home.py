@@ -187,6 +187,13 @@ async def end(
     return code(answer)
 
 
+async def described(home: BrokerHome, name: str = "x") -> str:
+    """Return the state of a transaction, as tools show it."""
+    answer = await home.ask("DescribeTransactions", 0, transactionalIds=[name])
+    state: str = answer["transactionStates"][0]["transactionState"]
+    return state
+
+
 async def commit(home: BrokerHome, offset: int, member_id: str = "", generation: int = -1) -> Any:
     """Commit a position of the group."""
     place = {"partitionIndex": 0, "committedOffset": offset, "committedMetadata": "here"}

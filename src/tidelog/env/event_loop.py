@@ -10,10 +10,10 @@ import math
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
     from typing import Self
 
     from tidelog.env.waiting import Bell
@@ -41,6 +41,19 @@ async def in_thread(function: Callable[[], T], *, undo: Callable[[T], object] | 
         await _ended(future)
         if undo is not None and future.exception() is None:
             await _ended(loop.run_in_executor(None, undo, future.result()))
+        raise
+
+
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await work that has to be done whole: a task that is cancelled meanwhile waits for its end.
+
+    It raises CancelledError then, and drops the result. A loop that closes cancels the work itself.
+    """
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await _ended(task)
         raise
 
 

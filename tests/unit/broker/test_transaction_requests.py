@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from tests.machinery.broker_home import (
     add,
     begun,
     code,
+    described,
     end,
     run,
     with_broker,
@@ -181,3 +183,22 @@ def test_an_open_transaction_survives_a_restart() -> None:
 
     run(before())
     run(after())
+
+
+def test_a_client_that_leaves_does_not_stop_its_transaction_from_ending() -> None:
+    """What it has decided gets its markers: else the next producer would wait for ever."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        await add(home, producer)
+        await write(home, producer, b"a", 0)
+        asked = asyncio.get_running_loop().create_task(end(home, producer))
+        while await described(home) != "PrepareCommit":
+            await asyncio.sleep(0)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        assert await described(home) == "CompleteCommit"
+        assert (await home.fetch("t", isolation=1))["lastStableOffset"] == 2
+
+    with_broker(test)

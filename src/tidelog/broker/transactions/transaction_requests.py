@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.broker.client_request import Refusal, refused
 from tidelog.broker.groups.committed_offsets import each_partition
 from tidelog.config.serve_config import FlushPolicy
+from tidelog.env.event_loop import to_the_end
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
 from tidelog.manager.group_home import home_of_group
@@ -234,9 +235,12 @@ def _producer(values: dict[str, Any]) -> tuple[int, int]:
 
 
 async def _in_words_of(request: Request, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - what the work returns
-    """Await some work; an old client that is fenced hears it in the word that it knows."""
+    """Await some work; an old client that is fenced hears it in the word that it knows.
+
+    A client that leaves does not end it: a transaction that is decided would never get its markers.
+    """
     try:
-        return await work
+        return await to_the_end(work)
     except Refusal as error:
         is_old = request.version < _FENCED_VERSIONS[request.api.name]
         if error.code is ErrorCode.PRODUCER_FENCED and is_old:
