@@ -145,7 +145,7 @@ def test_a_decided_transaction_is_ended_by_the_next_start(
             producer = await begun(home)
             await add(home, producer)
             assert await write(home, producer, b"a", 0) is ErrorCode.NONE
-            monkeypatch.setattr(home.broker._transactions, "_write_markers", lambda _: None)
+            monkeypatch.setattr(home.broker._transactions, "_write_markers", _nothing)
             assert await end(home, producer, commit=commit) is ErrorCode.NONE
             home.cut_power()
 
@@ -193,8 +193,9 @@ def test_a_client_that_leaves_does_not_stop_its_transaction_from_ending() -> Non
         await add(home, producer)
         await write(home, producer, b"a", 0)
         asked = asyncio.get_running_loop().create_task(end(home, producer))
-        while await described(home) != "PrepareCommit":
+        for _ in range(3):
             await asyncio.sleep(0)
+        assert await described(home) == "PrepareCommit"
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
@@ -202,3 +203,30 @@ def test_a_client_that_leaves_does_not_stop_its_transaction_from_ending() -> Non
         assert (await home.fetch("t", isolation=1))["lastStableOffset"] == 2
 
     with_broker(test)
+
+
+def test_an_end_is_not_kept_without_its_markers() -> None:
+    """The next flush of the coordinator's topic, by another id, keeps the end of this one."""
+    files = CrashFileSystem()
+
+    async def before() -> None:
+        async with BrokerHome(files) as home:
+            home.logs.create_topic("t")
+            producer, other = await begun(home), await begun(home, "y")
+            await add(home, producer)
+            await write(home, producer, b"a", 0)
+            assert await end(home, producer) is ErrorCode.NONE
+            assert await add(home, other, "y") is ErrorCode.NONE
+            home.cut_power()
+
+    async def after() -> None:
+        async with BrokerHome(files) as home:
+            assert await described(home) == "CompleteCommit"
+            assert (await home.fetch("t", isolation=1))["lastStableOffset"] == 2
+
+    run(before())
+    run(after())
+
+
+async def _nothing(_: object) -> None:
+    """Take the place of a step that a crash leaves out."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Refusal
@@ -43,7 +44,7 @@ from tidelog.records.known_records import known_records
 from tidelog.records.validation.append_origin import AppendOrigin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from tidelog.broker.data.flushes import Flushes
     from tidelog.broker.groups.classic_group import Timers
@@ -104,7 +105,7 @@ class TransactionCoordinator:
         self._is_loaded = True
         for found in stored.values():
             if found.state in DECIDED:
-                self._write_markers(found)
+                await self._write_markers(found)
         self._look_for_expired()
 
     def close(self) -> None:
@@ -332,23 +333,25 @@ class TransactionCoordinator:
             if self.transactions[known.transactional_id] is known:
                 self._watch(known)
             raise
-        self._write_markers(decided)
+        await self._write_markers(decided)
 
-    def _write_markers(self, decided: Transaction) -> None:
-        """Write the markers that are missing; what fails for now is tried again."""
+    async def _write_markers(self, decided: Transaction) -> None:
+        """Write the markers that are missing, durably; what fails for now is tried again."""
         if self.transactions.get(decided.transactional_id) is not decided:
             return
         is_commit = decided.state is State.PREPARE_COMMIT
-        left = set()
+        left, written = set(), {}
         for key in sorted(decided.partitions):
             try:
-                self._write_marker(key, decided, is_commit=is_commit)
+                written[key] = self._write_marker(key, decided, is_commit=is_commit)
             except (UnknownTopicOrPartition, TransactionCoordinatorFenced) as error:
                 # It was deleted, or a later coordinator has ended it: nothing is left to do.
                 _log.warning("marker-not-written topic=%s reason=%s", key, error)
             except KafkaError as error:
                 _log.warning("marker-put-off topic=%s reason=%s", key, error)
                 left.add(key)
+        # An end that a power cut keeps, and not its markers, would leave them unwritten for good.
+        left |= await self._not_durable(written)
         if not left:
             state = State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT
             try:
@@ -358,9 +361,28 @@ class TransactionCoordinator:
             else:
                 return
         decided.partitions = left
-        self._timers.schedule("markers", lambda: self._write_markers(decided), delay_ms=_RETRY_MS)
+        again = partial(self._begin, self._write_markers, decided)
+        self._timers.schedule("markers", again, delay_ms=_RETRY_MS)
 
-    def _write_marker(self, key: TopicPartition, decided: Transaction, *, is_commit: bool) -> None:
+    async def _not_durable(
+        self, written: Mapping[TopicPartition, tuple[Partition, int]]
+    ) -> set[TopicPartition]:
+        """Flush markers, all at once; return where that failed."""
+        if self._flushes.policy is FlushPolicy.NONE:
+            return set()
+        waits = [self._flushes.wait(*place) for place in written.values()]
+        found = dict(
+            zip(written, await asyncio.gather(*waits, return_exceptions=True), strict=True)
+        )
+        failed = {key: error for key, error in found.items() if error is not None}
+        for key, error in failed.items():
+            _log.warning("marker-put-off topic=%s reason=%s", key, error)
+        return set(failed)
+
+    def _write_marker(
+        self, key: TopicPartition, decided: Transaction, *, is_commit: bool
+    ) -> tuple[Partition, int]:
+        """Append a marker; return where it ends."""
         marker = build_marker(
             producer_id=decided.producer_id,
             producer_epoch=decided.epoch,
@@ -369,7 +391,10 @@ class TransactionCoordinator:
             timestamp=self._manager.machine.clock.now_ms(),
         )
         partition = self._manager.partition(*key)
-        partition.append(marker, AppendOrigin.COORDINATOR, transaction_version=_MARKER_VERSION)
+        info = partition.append(
+            marker, AppendOrigin.COORDINATOR, transaction_version=_MARKER_VERSION
+        )
+        return partition, info.last_offset + 1
 
     # Time
 
@@ -391,7 +416,10 @@ class TransactionCoordinator:
             self._watch(known)
             return
         _log.warning("transaction-timed-out topic=%s id=%r", TRANSACTIONS_TOPIC, name)
-        task = asyncio.get_running_loop().create_task(self._abort_late(name, known))
+        self._begin(self._abort_late, name, known)
+
+    def _begin(self, work: Callable[..., Coroutine[Any, Any, None]], *given: Any) -> None:  # noqa: ANN401 - what the work takes
+        task = asyncio.get_running_loop().create_task(work(*given))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
