@@ -18,11 +18,19 @@ from tests.machinery.broker_home import (
     write,
 )
 
+from tidelog.broker.broker import Broker
 from tidelog.error_codes import ErrorCode
-from tidelog.testing import CrashFileSystem
+from tidelog.errors import KafkaStorageError
+from tidelog.records.control import build_marker
+from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.testing import CrashFileSystem, ManualClock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.conftest import Enumerated
+
+    from tidelog.env.scheduler import Handle
 
 
 def test_a_transaction_is_seen_when_it_is_committed() -> None:
@@ -226,6 +234,73 @@ def test_an_end_is_not_kept_without_its_markers() -> None:
 
     run(before())
     run(after())
+
+
+def test_a_clock_that_was_set_back_does_not_keep_a_transaction_open() -> None:
+    """After a restart it has its own timeout again at most."""
+    files, delays = CrashFileSystem(), []
+
+    class Timers:
+        def schedule(self, name: str, task: Callable[[], object], *, delay_ms: int = 0) -> Handle:
+            delays.append((name, delay_ms))
+            return asyncio.get_running_loop().call_later(3600, task)
+
+    async def before() -> None:
+        async with BrokerHome(files) as home:
+            home.logs.create_topic("t")
+            await add(home, await begun(home))
+
+    async def after() -> None:
+        async with BrokerHome(files, ManualClock(1)) as home:
+            again = Broker(home.logs.manager, home.config, Timers())
+            await again.start()
+            await again.close()
+
+    run(before())
+    run(after())
+    assert ("transaction-timeout", 60_000) in delays
+
+
+def test_an_abort_that_fails_is_not_tried_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk would keep the event loop busy with nothing else."""
+
+    async def test(home: BrokerHome) -> None:
+        answer = await home.ask("InitProducerId", 4, transactionalId="x", transactionTimeoutMs=1)
+        await add(home, (answer["producerId"], answer["producerEpoch"]))
+        tries = []
+
+        def full(changed: object) -> None:
+            tries.append(changed)
+            raise KafkaStorageError("no space is left")
+
+        home.clock.advance(10)
+        monkeypatch.setattr(home.broker._transactions, "_write", full)
+        await asyncio.sleep(0.05)
+        assert len(tries) == 1
+
+    with_broker(test)
+
+
+def test_a_marker_that_a_later_producer_has_made_needless_is_left_out() -> None:
+    """The log has a higher epoch: the transaction has ended there."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        await add(home, producer)
+        await write(home, producer, b"a", 0)
+        marker = build_marker(
+            producer_id=producer[0],
+            producer_epoch=producer[1] + 1,
+            coordinator_epoch=0,
+            is_commit=False,
+            timestamp=1,
+        )
+        partition = home.logs.manager.partition("t", 0)
+        partition.append(marker, AppendOrigin.COORDINATOR, transaction_version=0)
+        assert await end(home, producer) is ErrorCode.NONE
+        assert await described(home) == "CompleteCommit"
+
+    with_broker(test)
 
 
 async def _nothing(_: object) -> None:

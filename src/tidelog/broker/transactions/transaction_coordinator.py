@@ -31,6 +31,7 @@ from tidelog.config.serve_config import FlushPolicy
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import (
+    InvalidProducerEpoch,
     KafkaError,
     TransactionCoordinatorFenced,
     UnknownTopicOrPartition,
@@ -59,6 +60,9 @@ _log = logging.getLogger(__name__)
 _CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 << 20)}
 _MARKER_VERSION: Final = 0
 _RETRY_MS: Final = 1000
+_MOOT: Final = (UnknownTopicOrPartition, TransactionCoordinatorFenced, InvalidProducerEpoch)
+"""Of a marker: the partition was deleted, or a later coordinator or producer has ended the
+transaction there. Source: Kafka TransactionMarkerRequestCompletionHandler."""
 _EXPIRY_LOOK_MS: Final = 3_600_000
 
 
@@ -331,7 +335,7 @@ class TransactionCoordinator:
             await self._write_durably(decided)
         except BaseException:
             if self.transactions[known.transactional_id] is known:
-                self._watch(known)
+                self._watch(known, at_least_ms=_RETRY_MS)
             raise
         await self._write_markers(decided)
 
@@ -344,8 +348,7 @@ class TransactionCoordinator:
         for key in sorted(decided.partitions):
             try:
                 written[key] = self._write_marker(key, decided, is_commit=is_commit)
-            except (UnknownTopicOrPartition, TransactionCoordinatorFenced) as error:
-                # It was deleted, or a later coordinator has ended it: nothing is left to do.
+            except _MOOT as error:
                 _log.warning("marker-not-written topic=%s reason=%s", key, error)
             except KafkaError as error:
                 _log.warning("marker-put-off topic=%s reason=%s", key, error)
@@ -398,13 +401,16 @@ class TransactionCoordinator:
 
     # Time
 
-    def _watch(self, ongoing: Transaction) -> None:
-        """Abort the transaction when its time is over."""
+    def _watch(self, ongoing: Transaction, *, at_least_ms: int = 0) -> None:
+        """Abort the transaction when its time is over, in ``at_least_ms`` from now on.
+
+        A clock that was set back since it began gives it no more than its time again.
+        """
         now_ms = self._manager.machine.clock.now_ms()
-        left_ms = max(ongoing.started_ms + ongoing.timeout_ms - now_ms, 0)
+        left_ms = min(ongoing.started_ms + ongoing.timeout_ms - now_ms, ongoing.timeout_ms)
         name = ongoing.transactional_id
         self._timeouts[name] = self._timers.schedule(
-            "transaction-timeout", lambda: self._time_out(name), delay_ms=left_ms
+            "transaction-timeout", lambda: self._time_out(name), delay_ms=max(left_ms, at_least_ms)
         )
 
     def _time_out(self, name: str) -> None:
@@ -413,7 +419,7 @@ class TransactionCoordinator:
         if known is None or known.state is not State.ONGOING:
             return
         if name in self._busy:
-            self._watch(known)
+            self._watch(known, at_least_ms=_RETRY_MS)
             return
         _log.warning("transaction-timed-out topic=%s id=%r", TRANSACTIONS_TOPIC, name)
         self._begin(self._abort_late, name, known)
