@@ -122,15 +122,19 @@ class ClassicGroup:
         return protocol_type == self.protocol_type and bool(names & self._common_protocols())
 
     def _common_protocols(self) -> set[str]:
-        counts = Counter(one.name for member in self.members.values() for one in member.protocols)
+        # A set of each: a member may name a protocol twice.
+        names = ({one.name for one in member.protocols} for member in self.members.values())
+        counts = Counter(name for found in names for name in found)
         return {name for name, count in counts.items() if count == len(self.members)}
 
-    def give_out_id(self, member_id: str, timeout_ms: int) -> None:
+    def give_out_id(
+        self, member_id: str, timeout_ms: int, on_expired: Callable[[], None] = lambda: None
+    ) -> None:
         """Expect that a member joins with the id that it is given; a rebalance waits for it."""
 
         def expire() -> None:
-            if self.pending.pop(member_id, None) is not None:
-                self._complete_join_if_all()
+            if self.give_up_id(member_id):
+                on_expired()
 
         self.pending[member_id] = self._timers.schedule("id-expiry", expire, delay_ms=timeout_ms)
 
@@ -140,6 +144,13 @@ class ClassicGroup:
         if timer is not None:
             timer.cancel()
         return timer is not None
+
+    def give_up_id(self, member_id: str) -> bool:
+        """Expect no more that a member joins with an id; return whether it was expected."""
+        is_given_up = self.take_id(member_id)
+        if is_given_up:
+            self._complete_join_if_all()
+        return is_given_up
 
     # Joining
 
@@ -194,6 +205,7 @@ class ClassicGroup:
         except Exception:
             self._put_in_place_of(new, old)
             self.leader = old.member_id if was_leader else self.leader
+            self.alive(old)
             raise
         self.alive(new)
         answer = self._join_answer(new)

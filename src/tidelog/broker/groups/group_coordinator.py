@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -114,6 +115,16 @@ class GroupCoordinator:
             self.emptied_ms[group.group_id] = now_ms
             self._positions.leave_clients(group.group_id)
 
+    def _leave_if_unused(self, group_id: str) -> None:
+        """Let readers of this program have a group that no client has joined after all."""
+        group = self.groups.get(group_id)
+        if group is None or group.members or group.pending:
+            return
+        self._positions.leave_clients(group_id)
+        if not group.generation:  # nobody has ever been in it
+            group.end()
+            del self.groups[group_id]
+
     def delete(self, group_id: str) -> None:
         """Forget an empty group, and take back what was written of it; its positions stay."""
         group = self.groups.get(group_id)
@@ -140,6 +151,7 @@ class GroupCoordinator:
         try:
             answer = self._join(request)
         except Refusal as error:
+            self._leave_if_unused(values["groupId"])
             return {"errorCode": int(error.code), "memberId": values["memberId"]}
         return answer if isinstance(answer, dict) else _answered(answer)
 
@@ -188,7 +200,11 @@ class GroupCoordinator:
             new = self._member(request, member_id, protocols)
             return group.replace_static(old, new, can_skip=request.version >= _SKIP_VERSION)
         if instance_id is None and request.version >= _ID_REQUIRED_VERSION:
-            group.give_out_id(member_id, values["sessionTimeoutMs"])
+            group.give_out_id(
+                member_id,
+                values["sessionTimeoutMs"],
+                partial(self._leave_if_unused, group.group_id),
+            )
             return {"errorCode": int(ErrorCode.MEMBER_ID_REQUIRED), "memberId": member_id}
         return self._add(request, group, member_id, protocols)
 
@@ -300,9 +316,8 @@ class GroupCoordinator:
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         member_id, instance_id = leaving["memberId"], leaving["groupInstanceId"]
-        if instance_id is None and group.take_id(member_id):
-            if not group.members:
-                self._positions.leave_clients(group.group_id)
+        if instance_id is None and group.give_up_id(member_id):
+            self._leave_if_unused(group.group_id)
             return ErrorCode.NONE
         found = group.static_member(instance_id)
         try:

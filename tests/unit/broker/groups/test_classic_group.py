@@ -207,6 +207,54 @@ def test_an_id_that_was_given_out_is_waited_for() -> None:
     run(scenario())
 
 
+def test_an_id_that_is_given_up_is_not_waited_for() -> None:
+    """Its client has left before it has joined: the others need not wait for their timeout."""
+
+    async def scenario() -> None:
+        home = Home()
+        await stable(home, "a")
+        home.group.give_out_id("b", SESSION_MS)
+        joining = home.rejoin("a")
+        assert not joining.done()
+        assert home.group.give_up_id("b")
+        assert joining.done()
+        assert not home.group.give_up_id("b")
+
+    run(scenario())
+
+
+def test_a_protocol_that_is_named_twice_counts_once() -> None:
+    """Else no protocol would be common to all, and nobody could join any more."""
+
+    async def scenario() -> None:
+        home = Home()
+        await stable(home, "a")
+        joining = home.join("b", protocols=RANGE * 2)
+        assert home.group.supports("consumer", RANGE)
+        home.rejoin("a")
+        assert joining.result()["protocolName"] == "range"
+
+    run(scenario())
+
+
+def test_a_static_member_that_could_not_be_replaced_still_expires() -> None:
+    """Else nobody would read what it was assigned, if it does not come back."""
+
+    async def scenario() -> None:
+        home = Home()
+        joining = home.join("a", instance="i")
+        home.sync("a", a=b"all")
+        assert joining.done()
+        home.fails = True
+        new = home.member("b", instance="i")
+        with pytest.raises(KafkaStorageError):
+            home.group.replace_static(home.group.members["a"], new, can_skip=True)
+        home.clock.advance(SESSION_MS)
+        assert not home.group.members
+
+    run(scenario())
+
+
 def test_who_does_not_sync_in_time_is_removed() -> None:
     """A leader that dies while it assigns does not hold the others up for ever."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -93,6 +94,34 @@ def test_a_reader_of_the_program_and_clients_exclude_each_other() -> None:
             home.logs.reader("t", group="g")
 
     with_broker(test)
+
+
+@pytest.mark.parametrize("protocols", [[], [{"name": "range", "metadata": b"m"}]])
+def test_who_asked_to_join_and_did_not_leaves_the_group_to_readers(
+    protocols: list[dict[str, Any]],
+) -> None:
+    """It was refused, or has not used the id that it got in time."""
+
+    async def test(home: BrokerHome) -> None:
+        answer = await home.ask(
+            "JoinGroup",
+            5,
+            groupId="g",
+            sessionTimeoutMs=10,
+            rebalanceTimeoutMs=10,
+            memberId="",
+            protocolType="consumer",
+            protocols=protocols,
+        )
+        assert code(answer) in {
+            ErrorCode.MEMBER_ID_REQUIRED,
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        }
+        await asyncio.sleep(0.02)
+        with home.logs.reader("t", group="g"):
+            assert not home.broker.sizes()["NumGroups"]
+
+    with_broker(test, group_min_session_timeout_ms=1)
 
 
 def tidelog_error() -> type[Exception]:
