@@ -143,11 +143,15 @@ class Connection(asyncio.BufferedProtocol):
     def _take_requests(self) -> None:
         self.last_used = self._loop.time()
         try:
-            while not self._is_held and self._transport is not None:
+            # Of a client that leaves its answers unread nothing more is taken: a few bytes of
+            # requests would hold any number of answers and open files.
+            while not self._is_held and not self._is_blocked and self._transport is not None:
                 frame = self._next_frame()
                 if frame is None:
                     break
                 self._take(frame)
+                if len(self._out) >= _MOST_PENDING:
+                    self._pump()
         except TidelogError as error:
             text = "connection-closed host=%s reason=%s"
             _log.warning(text, self._peer.host, error)
@@ -253,6 +257,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self._slots:
             self._slots.append(_Slot(number, start, now, parts=answer, is_done=True))
+            self._is_held = len(self._slots) >= _MOST_PENDING
         else:
             self._add(answer)
 
@@ -362,6 +367,7 @@ class Connection(asyncio.BufferedProtocol):
         """Continue to send; as asyncio requires."""
         self._is_blocked = False
         self._pump()
+        self._take_requests()
 
 
 class LocalConnection(Connection):

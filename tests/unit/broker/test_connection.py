@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -289,6 +290,25 @@ def test_a_slow_reader_gets_all_in_the_end() -> None:
         answer = read("Fetch", 12, [b"\0\0\0\7" + line.answers()[0][4:]])
         records = answer["responses"][0]["partitions"][0]["records"]
         assert len(records) > 60_000
+
+    with_home(test)
+
+
+def test_of_a_client_that_does_not_read_no_more_requests_are_taken() -> None:
+    """Its answers would fill the memory; once it reads, it gets all of them."""
+
+    async def test(home: BrokerHome) -> None:
+        await home.produce("t", bytes(30_000))
+        line = Line(home, most=100_000)
+        sent = 0
+        with suppress(BlockingIOError):
+            while sent < 2000:
+                line.feed(fetch(sent, 0))
+                sent += 1
+        assert sum(map(len, line.connection._out)) + len(line.wire.written) < 4 << 20
+        for _ in range(sent):
+            line.wire.drain()
+        assert numbers(line) == list(range(sent))
 
     with_home(test)
 
