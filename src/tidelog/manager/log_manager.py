@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar
 
+from tidelog.datadir.catalogue import INTERNAL_SETTINGS
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.partition_directories import random_id
 from tidelog.env.forks import OfOneProcess
@@ -426,7 +427,8 @@ class LogManager(OfOneProcess):
         Args:
             name: 1 to 249 letters, digits, dots, underscores and dashes.
             partitions: how many, from 1 to 10,000.
-            config: the topic's own settings, under Kafka's names.
+            config: the topic's own settings, under Kafka's names; an internal topic of Kafka's has
+                those that it cannot do without, too.
             is_spread: create each partition where the fewest logs are, instead of all of them in
                 one directory. No transaction can then write all of the topic.
             path: create all partitions in this directory.
@@ -438,8 +440,9 @@ class LogManager(OfOneProcess):
             KafkaStorageError: a disk is full, or something lies where the topic would, and nothing
                 was created; or the disk failed.
         """
+        config = {**INTERNAL_SETTINGS.get(name, {}), **(config or {})}
         with self._changing():
-            check_topic(name, partitions, config or {}, birth, defaults=self._topics.defaults)
+            check_topic(name, partitions, config, birth, defaults=self._topics.defaults)
             homes = self._creator.choose_directories(partitions, is_spread=is_spread, path=path)
             ids = [home.directory_id for home in homes]
             topic_id = random_id(self.machine.rng)
@@ -447,7 +450,7 @@ class LogManager(OfOneProcess):
             self._creator.check_free(name, range(partitions))
             self._registry.expect_new(TopicPartition(name, number) for number in range(partitions))
             # From here on the topic exists: directories that a crash leaves out are created later.
-            topic = self._topics.create(name, topic_id, ids, config or {}, birth)
+            topic = self._topics.create(name, topic_id, ids, config, birth)
             with self._deleter.undoing_creation(topic):
                 self._create_logs(topic, topic.partitions)
         return topic

@@ -106,3 +106,17 @@ def test_the_brokers_own_topics_are_not_changed_by_clients() -> None:
         assert await position(home) == 1
 
     with_broker(test)
+
+
+def test_internal_topics_are_compacted_whoever_asks_for_them() -> None:
+    """Retention would delete the positions of groups that commit rarely."""
+
+    async def test(home: BrokerHome) -> None:
+        topics = [{"name": "__consumer_offsets"}]
+        await home.ask("Metadata", 9, topics=topics, allowAutoTopicCreation=True)
+        new = {"name": "__transaction_state", "numPartitions": 2, "replicationFactor": 1}
+        await home.ask("CreateTopics", 7, topics=[new])
+        for name in ("__consumer_offsets", "__transaction_state"):
+            assert home.logs.manager.config_of(name).cleanup_policy == ("compact",)
+
+    with_broker(test)
