@@ -177,8 +177,9 @@ class Broker:
             self._expire_later()
 
     async def close(self) -> None:
-        """Answer who waits, and stop the timers."""
+        """Answer who waits, and stop the timers and threads."""
         if self._expiry is not None:
             self._expiry.cancel()
         self._coordinator.close()
         self._transactions.close()
+        self._flushes.close()

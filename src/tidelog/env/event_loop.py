@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -27,14 +28,21 @@ CHUNK_BYTES: Final = 1 << 20
 _MS_PER_S: Final = 1000
 
 
-async def in_thread(function: Callable[[], T], *, undo: Callable[[T], object] | None = None) -> T:
+async def in_thread(
+    function: Callable[[], T],
+    *,
+    undo: Callable[[T], object] | None = None,
+    threads: OwnThreads | None = None,
+) -> T:
     """Call ``function`` on a thread and return its result, while the event loop runs on.
+
+    ``threads``: its threads, None: those of the loop.
 
     A call that runs cannot be interrupted. So a task that is cancelled meanwhile waits for its end,
     drops the result, or passes it to ``undo`` on a thread, and raises CancelledError.
     """
     loop = asyncio.get_running_loop()
-    future = loop.run_in_executor(None, partial(copy_context().run, function))
+    future = loop.run_in_executor(threads, partial(copy_context().run, function))
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
@@ -42,6 +50,13 @@ async def in_thread(function: Callable[[], T], *, undo: Callable[[T], object] | 
         if undo is not None and future.exception() is None:
             await _ended(loop.run_in_executor(None, undo, future.result()))
         raise
+
+
+class OwnThreads(ThreadPoolExecutor):
+    """Threads for calls that must not wait for those of others; their owner shuts them down.
+
+    Args: how many threads, and what their names begin with.
+    """
 
 
 async def to_the_end(work: Coroutine[Any, Any, T]) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,3 +35,22 @@ def test_others_are_served_meanwhile(broker: Served) -> None:
 
     assert done == [b"%d" % number for number in range(5)]
     assert [record.value for record in broker.logs.read("busy")] == done
+
+
+def test_any_number_of_clients_may_wait_for_it(broker: Served) -> None:
+    """They take all threads of the event loop, and others are acknowledged all the same."""
+    from confluent_kafka import Producer
+
+    for topic in ("busy", "free"):
+        broker.logs.create_topic(topic)
+    count = (os.cpu_count() or 1) + 6
+    *waiting, other = (
+        Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0}) for _ in range(count)
+    )
+    with broker.logs.partition("busy", 0).lock:
+        for one in waiting:
+            one.produce("busy", b"a")
+            one.poll(0.05)
+        other.produce("free", b"a")
+        assert other.flush(PATIENCE_S / 2) == 0
+    assert [one.flush(PATIENCE_S) for one in waiting] == [0] * len(waiting)

@@ -8,28 +8,32 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from tidelog.env.event_loop import in_thread
+from tidelog.env.event_loop import OwnThreads, in_thread
 
 if TYPE_CHECKING:
     from tidelog.config.serve_config import FlushPolicy
     from tidelog.manager.partition import Partition
 
+_THREADS: Final = 4
+
 
 class Flushes:
     """Flushes logs on helper threads; one flush serves all that was appended before it began.
 
-    Only the event loop uses it.
+    Only the event loop uses it. The threads are its own: acknowledgements do not wait for those who
+    wait for a partition that is held, or for an archive.
     """
 
     def __init__(self, policy: FlushPolicy) -> None:
         self.policy: Final = policy
+        self._threads: Final = OwnThreads(_THREADS, "flush")
         self._running: dict[Partition, _LogFlushes] = {}
 
     async def wait(self, partition: Partition, end_offset: int) -> None:
         """Wait until the records below ``end_offset`` are durable; raise KafkaStorageError."""
         running = self._running.get(partition)
         if running is None:
-            running = self._running[partition] = _LogFlushes(partition)
+            running = self._running[partition] = _LogFlushes(partition, self._threads)
             running.task = asyncio.get_running_loop().create_task(self._run(running))
         waiter = asyncio.get_running_loop().create_future()
         running.waiting.append((end_offset, waiter))
@@ -42,12 +46,17 @@ class Flushes:
         finally:
             del self._running[running.partition]
 
+    def close(self) -> None:
+        """Begin no more flushes."""
+        self._threads.shutdown(wait=False)
+
 
 class _LogFlushes:
     """Who waits for flushes of one log."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, threads: OwnThreads) -> None:
         self.partition: Final = partition
+        self._threads: Final = threads
         self.waiting: list[tuple[int, asyncio.Future[None]]] = []
         self.task: asyncio.Task[None] | None = None
 
@@ -59,7 +68,7 @@ class _LogFlushes:
         served, self.waiting = self.waiting, []
         error: BaseException | None = None
         try:
-            await in_thread(self._flush_now)
+            await in_thread(self._flush_now, threads=self._threads)
         except Exception as caught:  # noqa: BLE001 - raised where it is waited for
             error = caught
         for _, waiter in served:
