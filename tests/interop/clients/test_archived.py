@@ -36,6 +36,36 @@ def archive(logs: Logs) -> None:
     manager.tasks.cleanup_logs()
 
 
+def test_what_an_answer_has_no_room_for_is_in_the_next(tmp_path: Path) -> None:
+    """It is not out of range: a consumer would begin again at the end, and skip all of it."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    limit = 50_000
+    settings = {
+        "group.id": "g",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "message.max.bytes": limit,
+        "fetch.max.bytes": limit,
+        "receive.message.max.bytes": limit * 10,
+    }
+    with served(tmp_path / "data", {"tidelog.archive.uri": f"file://{tmp_path}/lake"}) as broker:
+        places = []
+        for topic in ("a", "b"):
+            broker.logs.create_topic(topic, config=CONFIG)
+            for _ in range(6):
+                broker.logs.append_all(topic, [b"x" * 400] * 200)
+            places.append(TopicPartition(topic, 0, 0))
+        archive(broker.logs)
+        consumer = Consumer(settings | {"bootstrap.servers": broker.bootstrap})
+        consumer.assign(places)
+        for _ in range(2400):
+            message = consumer.poll(30)
+            assert message is not None
+            assert message.error() is None
+        consumer.close()
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_client_begins_at_the_beginning(
     tmp_path: Path, kind: type[Confluent | KafkaPython | AioKafka]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tidelog.broker.client_request import Refusal
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import KafkaError
+from tidelog.errors import KafkaError, OffsetOutOfRange
 from tidelog.manager.whole_log import archived_batches
 from tidelog.records.isolation import Isolation
 
@@ -129,6 +129,13 @@ class Fetch:
                     raise given
                 assert one.partition is not None
                 found.add(one, one.partition, isolation, given)
+            except OffsetOutOfRange as error:
+                if not one.is_archived:
+                    found.fail(one, error)
+                    continue
+                # The answer was full, or it was deleted on the disk just now: the next one has it.
+                assert one.partition is not None
+                found.add(one, one.partition, isolation, b"")
             except KafkaError as error:
                 found.fail(one, error)
         return found
