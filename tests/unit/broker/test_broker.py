@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.machinery.broker_home import (
@@ -18,9 +19,12 @@ from tidelog.broker.client_request import Disconnect
 from tidelog.codec.compression import Codec
 from tidelog.codec.protocol.apis import api_named, apis
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import InvalidRecord
+from tidelog.errors import InvalidRecord, KafkaStorageError
 from tidelog.records.builder import build_batch
 from tidelog.testing import CrashFileSystem
+
+if TYPE_CHECKING:
+    from tidelog.manager.partition import Partition
 
 LATEST, EARLIEST = -1, -2
 
@@ -336,5 +340,35 @@ def test_a_full_disk_refuses_records_and_the_rest_is_served() -> None:
         assert (await home.fetch("t"))["highWatermark"] == 1
         home.files.set_free_bytes(None)
         assert code(await home.produce("t", b"b")) is ErrorCode.NONE
+
+    with_broker(test)
+
+
+def test_the_partitions_of_a_request_are_flushed_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its producer does not wait for one after the other; each fails by itself."""
+
+    async def test(home: BrokerHome) -> None:
+        home.logs.create_topic("many", 3)
+        there = asyncio.Event()
+        waiting = []
+
+        async def wait(partition: Partition, end_offset: int) -> None:
+            waiting.append((partition.partition, end_offset))
+            if len(waiting) == 3:
+                there.set()
+            await there.wait()
+            if partition.partition == 1:
+                raise KafkaStorageError("the disk failed")
+
+        monkeypatch.setattr(home.broker._flushes, "wait", wait)
+        records = build_batch([(1, None, b"a", ())])
+        places = [{"index": number, "records": records} for number in range(3)]
+        data = [{"name": "many", "partitionData": places}]
+        async with asyncio.timeout(30):
+            answer = await home.ask("Produce", 9, acks=-1, timeoutMs=1, topicData=data)
+        found = [code(one) for one in answer["responses"][0]["partitionResponses"]]
+        assert found == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
 
     with_broker(test)

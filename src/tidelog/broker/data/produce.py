@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -109,11 +110,14 @@ class Produce:
     async def _flushed(
         self, answer: dict[str, Any], appended: list[tuple[Partition, int, dict[str, Any]]]
     ) -> dict[str, Any]:
-        for partition, end, one in appended:
-            try:
-                await self._flushes.wait(partition, end)
-            except KafkaError as error:
+        # All at once: a request may be for a hundred partitions.
+        waits = [self._flushes.wait(partition, end) for partition, end, _ in appended]
+        ended = await asyncio.gather(*waits, return_exceptions=True)
+        for (_, _, one), error in zip(appended, ended, strict=True):
+            if isinstance(error, KafkaError):
                 one.update(_failed(one["index"], error))
+            elif error is not None:
+                raise error
         return answer
 
     def _append(
