@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +22,7 @@ from tests.machinery.broker_home import (
 from tidelog.broker.broker import Broker
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaStorageError
+from tidelog.manager.producer_ids import ProducerIds
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import CrashFileSystem, ManualClock
@@ -299,6 +301,60 @@ def test_a_marker_that_a_later_producer_has_made_needless_is_left_out() -> None:
         partition.append(marker, AppendOrigin.COORDINATOR, transaction_version=0)
         assert await end(home, producer) is ErrorCode.NONE
         assert await described(home) == "CompleteCommit"
+
+    with_broker(test)
+
+
+def test_a_decision_that_may_not_be_durable_is_written_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its id would be busy, and its partitions undecided, until the next start."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        await add(home, producer)
+        await write(home, producer, b"a", 0)
+        coordinator = home.broker._transactions
+        later = []
+
+        async def fail(*_: object) -> None:
+            raise KafkaStorageError("the disk failed")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(coordinator, "_schedule", lambda *step: later.append(step))
+            patch.setattr(home.broker._flushes, "wait", fail)
+            assert await end(home, producer) is ErrorCode.KAFKA_STORAGE_ERROR
+            assert await described(home) == "PrepareCommit"
+            ((work, decided),) = later
+            await work(decided)
+        work, decided = later[1]
+        await work(decided)
+        assert await described(home) == "CompleteCommit"
+        assert (await home.fetch("t", isolation=1))["lastStableOffset"] == 2
+
+    with_broker(test)
+
+
+def test_a_block_of_producer_ids_is_used_by_one_thread_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those who waited for it take theirs on the event loop, as all who come later do."""
+
+    async def test(home: BrokerHome) -> None:
+        elsewhere = []
+        plain = ProducerIds.next
+
+        def taken(ids: ProducerIds) -> int:
+            elsewhere.append(ids.has_next)
+            with suppress(RuntimeError):
+                asyncio.get_running_loop()
+                elsewhere.pop()  # this is the thread of the event loop
+            return plain(ids)
+
+        monkeypatch.setattr(ProducerIds, "next", taken)
+        asked = [home.asking("InitProducerId", 4, transactionalId=None) for _ in range(3)]
+        assert len({one["producerId"] for one in await asyncio.gather(*asked)}) == 3
+        assert elsewhere == [False]
 
     with_broker(test)
 

@@ -185,6 +185,8 @@ class TransactionCoordinator:
         if self._producer_ids.has_next:
             return self._producer_ids.next()
         async with self._reserving:  # else two threads would use it at once
+            if self._producer_ids.has_next:  # a block was reserved meanwhile
+                return self._producer_ids.next()
             return await in_thread(self._producer_ids.next)
 
     async def init_producer(
@@ -336,6 +338,8 @@ class TransactionCoordinator:
         except BaseException:
             if self.transactions[known.transactional_id] is known:
                 self._watch(known, at_least_ms=_RETRY_MS)
+            else:  # it may be on the disk: nobody can decide otherwise any more
+                self._schedule(self._decide_again, decided)
             raise
         await self._write_markers(decided)
 
@@ -364,8 +368,24 @@ class TransactionCoordinator:
             else:
                 return
         decided.partitions = left
-        again = partial(self._begin, self._write_markers, decided)
-        self._timers.schedule("markers", again, delay_ms=_RETRY_MS)
+        self._schedule(self._write_markers, decided)
+
+    async def _decide_again(self, decided: Transaction) -> None:
+        """Write a decision once more, of which it is not known whether it is durable."""
+        again = replace(decided)
+        try:
+            await self._write_durably(again)
+        except KafkaError as error:
+            _log.warning("decision-put-off topic=%s reason=%s", TRANSACTIONS_TOPIC, error)
+            self._schedule(self._decide_again, self.transactions[decided.transactional_id])
+        else:
+            await self._write_markers(again)
+
+    def _schedule(
+        self, work: Callable[[Transaction], Coroutine[Any, Any, None]], decided: Transaction
+    ) -> None:
+        """Continue with a decided transaction after a while."""
+        self._timers.schedule("decided", partial(self._begin, work, decided), delay_ms=_RETRY_MS)
 
     async def _not_durable(
         self, written: Mapping[TopicPartition, tuple[Partition, int]]
