@@ -9,11 +9,14 @@ from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, NonEmptyGroup
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.groups.classic_group import ClassicGroup
     from tidelog.broker.groups.committed_offsets import CommittedOffsets
     from tidelog.broker.groups.group_coordinator import GroupCoordinator
     from tidelog.manager.consumer_groups import Groups
+    from tidelog.segment.filenames import TopicPartition
 
 _CLASSIC: Final = "classic"
 
@@ -54,12 +57,13 @@ class GroupAdmin:
     def describe(self, request: Request) -> Answer:
         """DescribeGroups."""
         self._coordinator.check_loaded()
-        return {"groups": [self._describe(one) for one in request.values["groups"]]}
+        known = self._groups.positions()  # once: tools ask for all groups together
+        return {"groups": [self._describe(one, known) for one in request.values["groups"]]}
 
-    def _describe(self, group_id: str) -> dict[str, Any]:
+    def _describe(self, group_id: str, known: Collection[str]) -> dict[str, Any]:
         group = self._coordinator.groups.get(group_id)
         if group is None:
-            is_known = group_id in self._groups.positions()
+            is_known = group_id in known
             state = self._state(group_id, None) if is_known else GroupState.DEAD
             return {"groupId": group_id, "groupState": str(state)}
         is_stable = group.state is GroupState.STABLE
@@ -91,15 +95,15 @@ class GroupAdmin:
     def delete(self, request: Request) -> Answer:
         """DeleteGroups; only groups without members are deleted, with all their positions."""
         self._coordinator.check_loaded()
+        known = self._groups.positions()
         return {
             "results": [
-                {"groupId": one, "errorCode": int(self._delete(one))}
+                {"groupId": one, "errorCode": int(self._delete(one, known.get(one, {})))}
                 for one in dict.fromkeys(request.values["groupsNames"])
             ]
         }
 
-    def _delete(self, group_id: str) -> ErrorCode:
-        positions = self._groups.positions().get(group_id, {})
+    def _delete(self, group_id: str, positions: Collection[TopicPartition]) -> ErrorCode:
         if not positions and group_id not in self._coordinator.groups:
             return ErrorCode.GROUP_ID_NOT_FOUND
         try:

@@ -124,6 +124,29 @@ def test_who_asked_to_join_and_did_not_leaves_the_group_to_readers(
     with_broker(test, group_min_session_timeout_ms=1)
 
 
+def test_positions_are_looked_up_once_for_all_groups_of_a_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tools ask for a thousand groups, each of which would take as long as all of them."""
+
+    async def test(home: BrokerHome) -> None:
+        await commit(home, 5)
+        looks: list[None] = []
+        plain = home.logs.groups.positions
+
+        def positions() -> Any:
+            looks.append(None)
+            return plain()
+
+        monkeypatch.setattr(home.logs.groups, "positions", positions)
+        found = await home.ask("DescribeGroups", 5, groups=["g", "h", "i"])
+        assert [one["groupState"] for one in found["groups"]] == ["Empty", "Dead", "Dead"]
+        await home.ask("DeleteGroups", 2, groupsNames=["g", "h", "i"])
+        assert len(looks) == 2
+
+    with_broker(test)
+
+
 def tidelog_error() -> type[Exception]:
     """Return the error of a wrong use."""
     from tidelog.errors import InvalidArgument
