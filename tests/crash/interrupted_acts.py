@@ -549,7 +549,7 @@ def _go_on(act: Act, program: Program) -> Iterator[str]:
     if act.name == "move":
         return  # it continues in background, and renames what is being copied here
     killed = Path(f"{program.top} killed")
-    shutil.copytree(program.top, killed)
+    shutil.copytree(program.top, killed, ignore=shutil.ignore_patterns("*.sock"))
     yield from _opened(act, Program(killed, act.is_service, kept=program.kept), "after a kill")
 
 

@@ -201,7 +201,11 @@ class JoinedLogs(ReadOnlyLogs):
     def append_all(
         self, topic: str, records: Iterable[GivenRecord], *, codec: Codec = Codec.NONE
     ) -> int:
-        """Append records in batches, durably; as ``Logs.append_all``."""
+        """Append records in batches; as ``Logs.append_all``.
+
+        It is durable when this returns, unless the process that holds the directory was started
+        with ``tidelog.flush.policy=none``.
+        """
         writer = self.writer(topic, codec=codec)
         writer.append_all(records)
         writer.flush()
@@ -336,7 +340,7 @@ class _Target:
         return _TargetPartition(self._logs, topic, partition)
 
     def flush(self) -> None:
-        """Nothing is left to flush: each batch was on the disk when it was acknowledged."""
+        """Nothing is left to flush: each acknowledged batch has waited for that, if any does."""
 
 
 class _TargetPartition:

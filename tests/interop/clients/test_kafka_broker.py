@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidelog.env.waiting import sleep_ms
 from tidelog.errors import InvalidArgument
 from tidelog.testing import KafkaBroker, ManualClock
 
@@ -124,3 +125,17 @@ def test_a_fault_that_cannot_be_is_refused(
         kafka_broker.fail(request_name, code)
     with pytest.raises(InvalidArgument):
         kafka_broker.drop("Nothing")
+
+
+def test_a_request_without_an_answer_fails_by_the_end_of_its_connection(
+    kafka_broker: KafkaBroker,
+) -> None:
+    """The client would take an answer for that to its next request."""
+    kafka_broker.logs.create_topic("t")
+    kafka_broker.fail("Produce", "NOT_LEADER_OR_FOLLOWER")
+    produced(kafka_broker, b"lost", acks=0)
+    end = time.monotonic() + PATIENCE_S
+    while not kafka_broker.requests["Produce"] and time.monotonic() < end:
+        sleep_ms(1)
+    assert produced(kafka_broker, b"a") == [None]
+    assert stored(kafka_broker) == [b"a"]

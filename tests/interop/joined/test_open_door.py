@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -110,7 +111,7 @@ def test_who_connects_and_says_nothing_holds_nobody_up(data: Path) -> None:
     with tidelog.open(data):
         found = connect_in(os.fspath(data), 5)
     assert found is not None
-    with found:
+    with found, suppress(ConnectionResetError):  # if it was not accepted yet
         assert found.recv(1) == b""
 
 

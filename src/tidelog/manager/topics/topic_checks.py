@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 _TIERED: Final = "remote.storage.enable"
+_POLICY: Final = "cleanup.policy"
 MOST_PARTITIONS: Final = 10_000
 """As Kafka's controller allows: ReplicationControlManager.MAX_PARTITIONS_PER_BATCH."""
 
@@ -74,8 +75,7 @@ def check_topic(
     if partitions > MOST_PARTITIONS:
         limit = f"more than {MOST_PARTITIONS:,} are not made at once"
         raise PolicyViolation(f"a topic of {partitions:,} partitions: {limit}")
-    if name in INTERNAL_SETTINGS and config.get(_TIERED, "").strip().lower() == "true":
-        raise InvalidConfig((f"{_TIERED}: a topic of Kafka's own is not archived",))
+    _check_internal(name, config)
     _check_settings(config, defaults.with_overrides(birth or {}))
 
 
@@ -119,6 +119,7 @@ def altered_config(
     absent = sorted(set(unset) - set(topic.config))
     if absent:
         raise InvalidConfig(tuple(f"{name}: topic {topic.name} does not set it" for name in absent))
+    _check_internal(topic.name, settings)
     kept = {name: value for name, value in topic.config.items() if name not in unset}
     is_archived = topic.config_in_force(defaults).remote_storage_enable
     _check_settings({**kept, **settings}, topic.defaults_of(defaults), is_archived=is_archived)
@@ -136,6 +137,19 @@ def following(topic: Topic, names: Collection[str]) -> Mapping[str, str] | None:
         reason = f"topic {topic.name} has no birth value of it"
         raise InvalidConfig(tuple(f"{name}: {reason}" for name in absent))
     return {name: value for name, value in born.items() if name not in names} if names else None
+
+
+def _check_internal(name: str, config: Mapping[str, str]) -> None:
+    """Raise InvalidConfig for settings by which a topic of Kafka's own would lose what it holds."""
+    own = INTERNAL_SETTINGS.get(name)
+    if own is None:
+        return
+    if config.get(_TIERED, "").strip().lower() == "true":
+        raise InvalidConfig((f"{_TIERED}: a topic of Kafka's own is not archived",))
+    policy = config.get(_POLICY, own[_POLICY]).strip()
+    if policy != own[_POLICY]:
+        reason = f"{name} holds what groups or transactions are at, which {policy!r} would delete"
+        raise InvalidConfig((f"{_POLICY}: {reason}",))
 
 
 def _check_settings(

@@ -86,6 +86,20 @@ def test_what_cannot_be_archived_is_refused() -> None:
             manager.alter_topic("t", {"cleanup.policy": "compact"})
 
 
+def test_a_topic_of_kafkas_own_keeps_its_policy() -> None:
+    """Another one would delete what groups and transactions are at; its own may be named."""
+    home = ManagerHome()
+    with home.open() as manager:
+        with pytest.raises(InvalidConfig, match="'compact,delete' would delete"):
+            manager.create_topic("__consumer_offsets", 1, {"cleanup.policy": "compact,delete"})
+        manager.create_topic("__consumer_offsets", 1)
+        manager.alter_topic("__consumer_offsets", {"cleanup.policy": "compact"})
+        with pytest.raises(InvalidConfig, match="'delete' would delete"):
+            manager.alter_topic("__consumer_offsets", {"cleanup.policy": "delete"})
+        with pytest.raises(InvalidConfig, match="is not archived"):
+            manager.alter_topic("__consumer_offsets", {"remote.storage.enable": "true"})
+
+
 def test_an_archive_is_not_given_up_unless_it_is_deleted() -> None:
     """It may hold records that are no longer here, so the setting alone is refused, as in Kafka."""
     home = ManagerHome()
