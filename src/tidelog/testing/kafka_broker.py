@@ -219,7 +219,7 @@ def _failed(code: ErrorCode, header: RequestHeader, data: Bytes, _peer: Peer) ->
     values = api.read_request(header.version, data, header.body)
     if values.get("acks") == 0:
         # The client expects no answer, and would take this for that to its next request. A broker
-        # tells it of errors in this way, too.
+        # closes the connection, too.
         raise Disconnect(f"{api.name} with acks=0 was to fail with {code.name}")
     answer = error_answer(api.name, values, code)
     head = api.response_header(header.version, header.correlation_id)
