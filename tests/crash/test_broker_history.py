@@ -1,7 +1,8 @@
 """Clients at a broker that is killed again and again: what was acknowledged is there, once.
 
 A small history checker after Jepsen's queue workload: idempotent producers, a transactional one, a
-group of consumers, and commits of files beside them, while the broker gets SIGKILL or SIGSTOP.
+group of consumers, commits of files, and programs that have joined beside them, one of which copies
+records exactly once, while the broker gets SIGKILL or SIGSTOP. A larger ``SCALE`` tries more seeds.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +23,13 @@ from tests.machinery.scale import scaled
 
 import tidelog
 from tidelog.env.waiting import sleep_ms
+from tidelog.errors import (
+    CommitOutcomeUnknown,
+    DirectoryLocked,
+    IllegalGeneration,
+    NotServed,
+    OutcomeUnknown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,11 +37,15 @@ if TYPE_CHECKING:
 
     from tests.conftest import Enumerated
 
+    from tidelog import GroupReader, JoinedLogs
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 COMMAND = [sys.executable, "-m", "tidelog"]
 PARTITIONS = 3
-BLOWS = scaled(5)
+BLOWS = 5
+BUSY = NotServed, OutcomeUnknown, DirectoryLocked, CommitOutcomeUnknown, IllegalGeneration
+"""What a program that has joined is answered while the broker is away."""
 PATIENCE_S = 60
 
 
@@ -93,6 +106,8 @@ class Workload:
         self.unknown: set[int] = set()
         self.consumed: Counter[bytes] = Counter()
         self.files: set[int] = set()
+        self.appended: set[int] = set()
+        self.copies = 0
         self.faults: list[str] = []
 
     def guarded(self, work: Any, *words: Any) -> threading.Thread:
@@ -215,6 +230,37 @@ class Workload:
                 number += 1
             sleep_ms(50)
 
+    def append_joined(self) -> None:
+        """Append numbers, each once, as a program that has joined; some outcomes are unknown."""
+        number = 0
+        with self._joined() as logs:
+            while not self.is_over.is_set():
+                with suppress(*BUSY):
+                    logs.append("joined", b"%d" % number, partition=number % PARTITIONS)
+                    self.appended.add(number)
+                number += 1
+
+    def copy_joined(self) -> None:
+        """Copy what the producers send, with the positions of a group, as one that has joined."""
+        with self._joined() as logs:
+            while not self.is_over.is_set():
+                with suppress(*BUSY), logs.reader("plain", group="copier") as reader:
+                    while not self.is_over.is_set():
+                        self._copy(logs, reader)
+
+    def _copy(self, logs: JoinedLogs, reader: GroupReader) -> None:
+        with logs.transaction() as txn:
+            for record in islice(reader.read(idle_ms=200), 200):
+                txn.append("copied", record.value, partition=record.partition)
+            reader.commit(txn)
+        self.copies += 1
+
+    def _joined(self) -> JoinedLogs:
+        while True:
+            with suppress(NotServed):
+                return tidelog.join(self.data)
+            sleep_ms(20)
+
 
 @contextmanager
 def at_work(workload: Workload) -> Iterator[None]:
@@ -226,6 +272,8 @@ def at_work(workload: Workload) -> Iterator[None]:
         workload.guarded(workload.consume, "left"),
         workload.guarded(workload.consume, "right"),
         workload.guarded(workload.append_files),
+        workload.guarded(workload.append_joined),
+        workload.guarded(workload.copy_joined),
     ]
     try:
         yield
@@ -236,15 +284,16 @@ def at_work(workload: Workload) -> Iterator[None]:
             assert not thread.is_alive()
 
 
-def test_nothing_is_lost_doubled_or_torn(tmp_path: Path, enumerated: Enumerated) -> None:
+@pytest.mark.parametrize("seed", range(scaled(1)))
+def test_nothing_is_lost_doubled_or_torn(seed: int, tmp_path: Path, enumerated: Enumerated) -> None:
     """Blow after blow; then the logs hold what the clients were answered, and no more."""
     broker = Broker(tmp_path / "data", tmp_path / "log")
     with tidelog.open(broker.data) as logs:
-        for topic in ("plain", "paid", "files"):
+        for topic in ("plain", "paid", "files", "joined", "copied"):
             logs.create_topic(topic, partitions=PARTITIONS)
     broker.start()
     workload = Workload(broker.address, broker.data)
-    rng = random.Random(20261128)
+    rng = random.Random(seed)
     with at_work(workload):
         for _ in range(BLOWS):
             sleep_ms(rng.randrange(1000, 3000))
@@ -261,11 +310,15 @@ def test_nothing_is_lost_doubled_or_torn(tmp_path: Path, enumerated: Enumerated)
     check_plain(workload, broker.data)
     check_paid(workload, broker.data)
     check_files(workload, broker.data)
+    check_joined(workload, broker.data)
+    check_copied(broker.data)
     enumerated("blows", BLOWS, at_least=5)
     enumerated("records acknowledged", len(workload.acknowledged), at_least=500)
     enumerated("transactions committed", len(workload.committed), at_least=20)
     enumerated("records consumed", sum(workload.consumed.values()), at_least=60)
     enumerated("files", len(workload.files), at_least=3)
+    enumerated("joined appends", len(workload.appended), at_least=50)
+    enumerated("copies", workload.copies, at_least=5)
 
 
 def check_plain(workload: Workload, data: Path) -> None:
@@ -313,3 +366,24 @@ def check_files(workload: Workload, data: Path) -> None:
     numbers = Counter(int((value or b"").partition(b"-")[0]) for value in values)
     assert set(numbers.values()) <= {5}
     assert workload.files <= set(numbers)
+
+
+def check_joined(workload: Workload, data: Path) -> None:
+    """Each append that a joined program was answered is there, none twice, and in order."""
+    logs = tidelog.open_directory_read_only(data)
+    seen: list[int] = []
+    for number in range(PARTITIONS):
+        found = [int(record.value or b"") for record in logs.read("joined", partition=number)]
+        assert found == sorted(set(found))
+        seen += found
+    assert workload.appended <= set(seen)
+
+
+def check_copied(data: Path) -> None:
+    """The copy has what the group has read, each record once, in its order."""
+    with tidelog.open(data) as logs:
+        positions = logs.group_positions()["copier"]
+        for number in range(PARTITIONS):
+            end = positions["plain", number].offset  # type: ignore[index]  # as a TopicPartition
+            wanted = [one.value for one in logs.read("plain", number) if one.offset < end]
+            assert [record.value for record in logs.read("copied", number)] == wanted
