@@ -24,19 +24,29 @@ class Counters:
     def __init__(self) -> None:
         self._lock = Lock()
         self._counts: dict[tuple[str, str | None], int] = {}
-        for name in _NAMES:
+        for name in _REJECTED.values():
             self._counts[name, None] = 0
+        # Apart from the others, and not added up: each append is counted.
+        self._appended: dict[str, list[int]] = {}
+        """The records and bytes of each topic."""
+        self._forgotten = [0, 0]
+        """Those of topics that were deleted."""
         self._waiters = {"CommitsForOthersCount": 0, "CommitsRefusedCount": 0}
         self._commits = {(name, origin): 0 for name in _COMMITS for origin in _ORIGINS}
 
     def appended(self, topic: str, records: int, size_bytes: int) -> None:
         """Count an append."""
-        self._add(topic, ("MessagesInPerSec", records), ("BytesInPerSec", size_bytes))
+        with self._lock:
+            found = self._appended.get(topic)
+            if found is None:
+                found = self._appended[topic] = [0, 0]
+            found[0] += records
+            found[1] += size_bytes
 
     def rejected(self, topic: str, kind: Rejection, count: int) -> None:
         """Count what an append was rejected for: bytes by topic and in all, records in all."""
         by_topic = topic if kind is Rejection.BYTES_REJECTED else None
-        self._add(by_topic, (_REJECTED[kind], count))
+        self._add(by_topic, _REJECTED[kind], count)
 
     def committed_for_others(self, *, refused: bool) -> None:
         """Count a transaction that another process waited for."""
@@ -59,13 +69,16 @@ class Counters:
         with self._lock:
             for key in [key for key in self._counts if key[1] == topic]:
                 del self._counts[key]
+            gone = self._appended.pop(topic, (0, 0))
+            self._forgotten = [sum(both) for both in zip(self._forgotten, gone, strict=True)]
 
     def metrics(self) -> Iterator[Metric]:
         """Yield all counts."""
         with self._lock:
-            counts = sorted(self._counts.items(), key=lambda item: (item[0][0], item[0][1] or ""))
+            found = self._counts | self._appended_counts()
             waiters, commits = dict(self._waiters), dict(self._commits)
-        for (name, topic), count in counts:
+        by_name = sorted(found.items(), key=lambda item: (item[0][0], item[0][1] or ""))
+        for (name, topic), count in by_name:
             tags = () if topic is None else (("topic", topic),)
             yield Metric(_GROUP, _TYPE, name, tags, count, "counter")
         for name, count in waiters.items():
@@ -73,12 +86,19 @@ class Counters:
         for (name, origin), count in commits.items():
             yield Metric("tidelog", "Transactions", name, (("origin", origin),), count, "counter")
 
-    def _add(self, topic: str | None, *counts: tuple[str, int]) -> None:
-        """Add to counts, each by its name: in all, and of a topic."""
+    def _appended_counts(self) -> dict[tuple[str, str | None], int]:
+        found: dict[tuple[str, str | None], int] = {}
+        for at, name in enumerate(_APPENDED):
+            of_topics = {topic: counts[at] for topic, counts in self._appended.items()}
+            found[name, None] = self._forgotten[at] + sum(of_topics.values())
+            found |= {(name, topic): count for topic, count in of_topics.items()}
+        return found
+
+    def _add(self, topic: str | None, name: str, count: int) -> None:
+        """Add to a count: in all, and of a topic."""
         with self._lock:
-            for name, count in counts:
-                for key in {(name, None), (name, topic)}:
-                    self._counts[key] = self._counts.get(key, 0) + count
+            for key in {(name, None), (name, topic)}:
+                self._counts[key] = self._counts.get(key, 0) + count
 
 
 _COMMITS: Final = ("CommittedCount", "Records", "Bytes", "CommitTimeMs", "SkippedCount")
@@ -92,8 +112,4 @@ _REJECTED: Final = {
     Rejection.INVALID_MESSAGE_CRC: "InvalidMessageCrcRecordsPerSec",
     Rejection.INVALID_OFFSET_OR_SEQUENCE: "InvalidOffsetOrSequenceRecordsPerSec",
 }
-_NAMES: Final = (
-    "MessagesInPerSec",
-    "BytesInPerSec",
-    *_REJECTED.values(),
-)
+_APPENDED: Final = ("MessagesInPerSec", "BytesInPerSec")
