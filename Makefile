@@ -21,9 +21,10 @@ MEMORY := $(shell grep -q ' /dev/shm .*noexec' /proc/mounts || df -Pk /dev/shm 2
 FAST := not slow and not compat
 PLAIN_TESTS := tests/golden $(addprefix tests/unit/,codec log readonly records segment)
 SOAK_MINUTES ?= 60
+FUZZ_MINUTES ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-pythons test-sparks lint format bench soak mutants peer docs lock dist clean
+.PHONY: help install demo test test-all test-pythons test-sparks lint format bench soak fuzz mutants peer docs lock dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,6 +110,15 @@ mutants: $(STAMP) .venvs/mutants/.installed ## change each rule: a test must fai
 
 soak: $(STAMP) ## service, stream and appends killed at random for an hour, all checked; SOAK_MINUTES=n SOAK_SEED=n
 	@$(BIN)/python tools/soak/run.py --minutes $(SOAK_MINUTES) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
+
+fuzz: .venvs/fuzz/.installed ## an hour of damaged requests to a broker, guided by coverage; FUZZ_MINUTES=n
+	@.venvs/fuzz/bin/python tools/fuzz/broker_requests.py .fuzz -max_total_time=$$((60 * $(FUZZ_MINUTES)))
+
+.venvs/fuzz/.installed: tools/fuzz/requirements.txt | $(STAMP)
+	@$(PYTHON) -m venv .venvs/fuzz
+	@.venvs/fuzz/bin/python -m pip install -q --disable-pip-version-check -r $<
+	@echo "$(CURDIR)/$$(ls -d $(VENV)/lib/python*/site-packages)" > $$(ls -d .venvs/fuzz/lib/python*/site-packages)/venv.pth
+	@touch $@
 
 bench: $(STAMP) ## every benchmark, one after the other
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

@@ -120,3 +120,16 @@ def test_internal_topics_are_compacted_whoever_asks_for_them() -> None:
             assert home.logs.manager.config_of(name).cleanup_policy == ("compact",)
 
     with_broker(test)
+
+
+def test_a_topic_without_a_name_is_none() -> None:
+    """Versions that have no ids may name none, which their answers have no place for."""
+
+    async def test(home: BrokerHome) -> None:
+        for version in (10, 11):
+            found = await home.ask("Metadata", version, topics=[{"name": None}])
+            assert [code(one) for one in found["topics"]] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+        found = await home.ask("Metadata", 12, topics=[{"name": None}])
+        assert [code(one) for one in found["topics"]] == [ErrorCode.UNKNOWN_TOPIC_ID]
+
+    with_broker(test)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_IDS_VERSION: Final = 12
 _NULL_FOR_ALL_VERSION: Final = 1
 
 
@@ -67,6 +68,8 @@ class Cluster:
         topics = request.values["topics"]
         if topics is None or (not topics and request.version < _NULL_FOR_ALL_VERSION):
             return None
+        if request.version < _IDS_VERSION:  # the answer has no place for a null
+            return [(ZERO_ID, topic["name"] or "") for topic in topics]
         return [(topic["topicId"], topic["name"]) for topic in topics]
 
     def _missing(self, request: Request, wanted: list[tuple[UUID, str | None]] | None) -> list[str]:

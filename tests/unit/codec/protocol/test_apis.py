@@ -8,7 +8,6 @@ from dataclasses import fields as fields_of_entity
 from datetime import timedelta
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -16,8 +15,8 @@ from hypothesis import strategies as st
 from kio.index import load_payload_module
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
+from tests.machinery.random_messages import values_of
 
-from tidelog.codec.messages.function_text import default_value
 from tidelog.codec.messages.message_table import fields_of
 from tidelog.codec.protocol.apis import (
     api_named,
@@ -30,32 +29,13 @@ from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.errors import InvalidRecord
 
 if TYPE_CHECKING:
-    from random import Random
-
     from tests.conftest import Enumerated
 
-    from tidelog.codec.messages.message_table import Field, Message, Type
+    from tidelog.codec.messages.message_table import Field, Type
     from tidelog.codec.protocol.apis import Api
 
 REMOVED = {"Produce": 3, "ListOffsets": 1}
 """The first versions that Kafka 4 defines, where ours begin before."""
-NUMBERS = {"int8": 7, "int16": 15, "uint16": 16, "int32": 31, "int64": 63}
-TEXTS = ("", "a", "tides", "schön", "x" * 200)
-
-
-def values_of(message: Message, rng: Random) -> dict[str, Any]:
-    """Return a value for each field: one that its version has not got has its default."""
-    return struct_of(message.fields, message.version, rng)
-
-
-def struct_of(fields: tuple[Field, ...], version: int, rng: Random) -> dict[str, Any]:
-    """Return values for the fields of a structure."""
-    return {
-        field.name: value_of(field, field.type, version, rng)
-        if field.is_in(version)
-        else default_value(field)
-        for field in fields
-    }
 
 
 def present(fields: tuple[Field, ...], version: int, values: dict[str, Any]) -> dict[str, Any]:
@@ -74,29 +54,6 @@ def part_of(kind: Type, version: int, value: Any) -> Any:
     if kind.element is not None:
         return [part_of(kind.element, version, one) for one in value]
     return present(kind.fields, version, value) if kind.name == "struct" else value
-
-
-def value_of(field: Field, kind: Type, version: int, rng: Random) -> Any:
-    """Return a random value of a type."""
-    if kind.null_from <= version and rng.random() < 0.3:
-        return None
-    if kind.name == "struct":
-        return struct_of(kind.fields, version, rng)
-    if kind.element is not None:
-        return [value_of(field, kind.element, version, rng) for _ in range(rng.randrange(4))]
-    if kind.name == "string":
-        return rng.choice(TEXTS)
-    if kind.name in {"bytes", "records"}:
-        return rng.randbytes(rng.choice((0, 1, 200)))
-    if kind.name == "uuid":
-        return rng.choice((ZERO_ID, UUID(int=rng.getrandbits(128))))
-    if kind.name == "bool":
-        return rng.random() < 0.5
-    if "errorCode" in field.name or "ErrorCode" in field.name:
-        return rng.randrange(-1, 90)
-    if field.name.endswith("Ms"):
-        return rng.randrange(1 << 30)  # kio takes them for durations
-    return rng.randrange(1 << NUMBERS[kind.name]) if rng.random() < 0.5 else rng.randrange(100)
 
 
 def messages() -> list[tuple[Api, int, str]]:
