@@ -42,6 +42,7 @@ COMMAND_MODULES: Final = {
     "verify": "inspection.verify_command",
     "recover": "upkeep.recover_command",
     "salvage": "inspection.salvage_command",
+    "rescue": "upkeep.rescue_command",
     "retain": "upkeep.retain_command",
     "compact": "upkeep.compact_command",
     "archive": "upkeep.archive_command",

@@ -30,7 +30,7 @@ from tidelog.readonly.read_only_topic import MissingPartition, ReadOnlyTopic
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from uuid import UUID
 
     from tidelog.codec.checkpoint_file import OffsetCheckpoint
@@ -283,17 +283,22 @@ class ReadOnlyDirectory:
         KafkaStorageError for a malformed checkpoint of the cleaner.
         """
         found = list(holes)
-        if not found:
-            return ()
-        topic = self.topics.get(log.topic)
+        key = TopicPartition(log.topic, log.partition)
+        return self.unexplained_holes_of(key, found) if found else ()
+
+    def unexplained_holes_of(
+        self, key: TopicPartition, holes: Sequence[tuple[int, int]]
+    ) -> tuple[Hole, ...]:
+        """Return those of a partition's holes as above, whatever they were found by."""
+        topic = self.topics.get(key.topic)
         if topic is not None and topic.is_compacted:
             return ()
-        path = os.path.join(os.path.dirname(log.directory), CLEANER_OFFSET_FILE)
-        cleaned = read_offsets(self._fs, path).get((log.topic, log.partition), 0)
+        path = os.path.join(self.part_of(*key).path, CLEANER_OFFSET_FILE)
+        cleaned = read_offsets(self._fs, path).get(key, 0)
         # A broker's cleaner keeps a line here for each log that it compacts.
         is_unknown = topic is None or "cleanup.policy" in topic.unknown_settings
         may_be_compacted = is_unknown and not self._fs.exists(path)
-        clipped = ((max(start, cleaned), end) for start, end in found)
+        clipped = ((max(start, cleaned), end) for start, end in holes)
         return tuple(Hole(*hole, may_be_compacted) for hole in clipped if hole[0] < hole[1])
 
     def logs(self, topic: str | None = None) -> Iterator[ReadOnlyLog]:

@@ -57,6 +57,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "verify": ("verify",),
     "recover": ("recover", "--full"),
     "salvage": ("salvage",),
+    "rescue": ("rescue", "--to", "OTHER"),
     "retain": ("retain", "-o", "retention.bytes=1"),
     "compact": ("compact", "-o", "cleanup.policy=compact"),
     "archive": ("archive", "-o", "cleanup.policy=delete", "--to", "ARCHIVE"),
@@ -85,7 +86,7 @@ ACTS: Final = {
 """Commands that change the directory."""
 SEES_DAMAGE: Final = {
     *("list", "cat", "sql", "offsets", "txns", "dump", "describe", "picture", "table", "verify"),
-    *("recover", "plan recovery", "metrics", "mirror"),
+    *("recover", "plan recovery", "metrics", "mirror", "rescue"),
 }
 """Commands that read what the test damages, and so end with 1."""
 STEPS: Final = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89)

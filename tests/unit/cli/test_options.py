@@ -26,7 +26,7 @@ WITHOUT_DIRECTORY = {"dump", "restore", "warm", "schema", "completion"}
 SEVERAL_DIRECTORIES = {"join", "run", "serve"}
 WHOLE_TOPICS = {
     *("create", "delete", "alter"),
-    *("mirror", "spark mirror", "restore"),  # a mirror has the partitions of its source
+    *("mirror", "spark mirror", "restore", "rescue"),  # a mirror has the partitions of its source
     *("spark compact", "spark verify", "spark repartition"),  # jobs over whole topics
 }
 DIFFERENT = {

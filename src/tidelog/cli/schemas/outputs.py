@@ -54,6 +54,7 @@ from tidelog.manager.lifecycle.move_status import MoveStatus
 from tidelog.manager.metrics.health import OfflineDirectory
 from tidelog.manager.mirror import MirroredPartition
 from tidelog.manager.recovered_log import RecoveredLog
+from tidelog.manager.rescue.rescued_partition import LeftOut, RescuedPartition
 from tidelog.manager.restore import RestoredPartition
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.readonly.replayed_transactions import OpenTransaction
@@ -438,6 +439,20 @@ _OUTPUTS: Final = {
             unreadable="How many of them a newer release wrote; they have no line.",
         ),
         text="A line a file that keeps what a recovery has cut off.",
+    ),
+    "rescue": _output(
+        row(RescuedPartition),
+        row(LeftOut),
+        counts(
+            partitions=PARTITIONS,
+            damaged="How many of them are not whole.",
+            entries="Files and directories beside partitions that were left out: the other lines.",
+            batches="Batches that were copied.",
+            records="Records in them.",
+            sizeBytes="Their size, in bytes.",
+            leftOut="What was left out of the partitions, in pieces.",
+        ),
+        text="A line a partition, then a line an entry of the directories that was left out.",
     ),
     "retain": _output(SHRUNK_LOG, counts(**_SHRUNK_COUNTS)),
     "compact": _output(COMPACTION, counts(**_COMPACTION_COUNTS)),

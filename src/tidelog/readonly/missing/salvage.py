@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem, OpenFile
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.records.damage.sound_offsets import OffsetBounds
     from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.file_records import Piece
 
@@ -66,16 +67,18 @@ class CutFile:
             return "unknown"
         return f"{described.file}, byte {described.position:,}"
 
-    def batches(self, fs: FileSystem) -> Iterator[Piece | BadBytes]:
+    def batches(
+        self, fs: FileSystem, *, bounds: OffsetBounds | None = None
+    ) -> Iterator[Piece | BadBytes]:
         """Yield what can be read, and between it what cannot, in order.
 
-        Raises KafkaStorageError.
+        ``bounds`` are as of ``walk_past_damage``. Raises KafkaStorageError.
         """
         if self.error is not None:
             raise self.error
         with closing(fs.open(self.path)) as file:
             whole = _ZeroExtendedFile(file, self.content.size_bytes, self.size_bytes)
-            for found in walk_past_damage(whole, 0, self.size_bytes):
+            for found in walk_past_damage(whole, 0, self.size_bytes, bounds=bounds):
                 # The zeros are there for the last batch, which may end in some.
                 if not isinstance(found, BadBytes):
                     yield found

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidelog.env.files import OpenFile
+    from tidelog.records.damage.sound_offsets import OffsetBounds
     from tidelog.records.file_records import Piece
 
 _PIECE_BYTES: Final = 64 << 10
@@ -45,22 +46,30 @@ class BadBytes(NamedTuple):
 
 
 def walk_past_damage(
-    file: OpenFile, start: int, end: int, *, piece_bytes: int = _PIECE_BYTES
+    file: OpenFile,
+    start: int,
+    end: int,
+    *,
+    piece_bytes: int = _PIECE_BYTES,
+    bounds: OffsetBounds | None = None,
 ) -> Iterator[Piece | BadBytes]:
     """Yield all that bytes ``[start, end)`` hold, in order: pieces of batches, and bad bytes.
 
-    CRCs are checked, offsets are not. A piece's bytes are valid until the next one is asked for.
-    Raises OSError.
+    CRCs are checked. Offsets are with ``bounds``, those that the batches may have; None: any will
+    do. A piece's bytes are valid until the next one is asked for. Raises OSError.
     """
     position = start
     while position < end:
-        records = FileRecords(file, position, end)
-        yield from records.pieces(piece_bytes, check_crc=True)
+        records = FileRecords(file, position, end, bounds=bounds)
+        for piece in records.pieces(piece_bytes, check_crc=True):
+            if bounds is not None:
+                bounds = bounds.after(piece.batches.next_offset - 1)
+            yield piece
         position = records.next_position
         if position >= end:
             return
         problem = records.problem
-        behind = next_batch(file, position, end)
+        behind = behind_damage(records)
         yield BadBytes(position, behind, "" if problem is None else problem.reason)
         position = behind
 

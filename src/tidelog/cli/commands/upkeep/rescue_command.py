@@ -1,0 +1,148 @@
+"""``tidelog rescue``: put all that can be read of broken data directories into a new one."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from tidelog.cli.options import (
+    DIRECTORIES,
+    JSON,
+    SERVER_PROPERTIES,
+    Command,
+    target_option,
+)
+from tidelog.codec.shown_rows import as_json
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.manager.rescue.rescued_partition import LeftOut, Rescued, RescuedPartition
+
+COMMAND: Final = Command(
+    "rescue",
+    "put all that can be read of broken data directories into a new one, at the same offsets",
+    (
+        *DIRECTORIES,
+        target_option("the data directory to make; there must be nothing", required=True),
+        SERVER_PROPERTIES,
+        JSON,
+    ),
+)
+
+
+def run(args: Namespace) -> int:
+    """Rescue what can be read, and print what was copied and what was not; takes no lock.
+
+    Returns 1 if something was left out that may have held records.
+    """
+    rescued = _rescue(args)
+    if args.json:
+        _print_json(args, rescued)
+    else:
+        _print(rescued)
+    return int(not rescued.is_whole)
+
+
+def _rescue(args: Namespace) -> Rescued:
+    from tidelog.cli.progress import ShownWork
+    from tidelog.cli.server_properties import broker_properties
+    from tidelog.embedded.doors import brief_machine
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.env.paths import absolute_path
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.manager.rescue.failing_files import FailingFiles
+    from tidelog.manager.rescue.rescue import Rescue
+    from tidelog.readonly.read_only_directory import open_directory_read_only
+
+    paths = [absolute_path(path) for path in args.directories]
+    disk = FailingFiles(SYSTEM_FILES, paths)
+    source = open_directory_read_only(
+        *paths, fs=disk, server_properties=broker_properties(args), accept=None
+    )
+    machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
+    with closing(ShownWork()) as work:
+
+        def on_read(name: str, done_bytes: int, total_bytes: int) -> None:
+            work.show(f"copying {name}", done_bytes, total_bytes)
+
+        return Rescue(source, disk, os.path.abspath(args.target), machine, on_read=on_read).run()
+
+
+def _print_json(args: Namespace, rescued: Rescued) -> None:
+    from tidelog.cli.terminal import print_counts
+
+    for one in rescued.partitions:
+        print(json.dumps(as_json(one)))
+    for entry in rescued.entries:
+        print(json.dumps(as_json(entry)))
+    parts = rescued.partitions
+    print_counts(
+        args,
+        partitions=len(parts),
+        damaged=sum(not one.is_whole for one in parts),
+        entries=len(rescued.entries),
+        batches=sum(one.batches for one in parts),
+        records=sum(one.records for one in parts),
+        sizeBytes=sum(one.size_bytes for one in parts),
+        leftOut=sum(one.left_out_count for one in parts),
+    )
+
+
+def _print(rescued: Rescued) -> None:
+    from tidelog.cli.terminal import print_line
+    from tidelog.explain.picture import format_bytes
+    from tidelog.explain.printable_text import counted
+
+    for one in rescued.partitions:
+        _print_partition(one)
+    for entry in rescued.entries:
+        print_line(f"left out: {_in_words(entry)}")
+    parts = rescued.partitions
+    records, batches = sum(one.records for one in parts), sum(one.batches for one in parts)
+    size = format_bytes(sum(one.size_bytes for one in parts))
+    damaged = sum(not one.is_whole for one in parts)
+    print_line(
+        f"{counted(len(parts), 'partition')}, {damaged:,} of them not whole; copied"
+        f" {counted(records, 'record')}, {counted(batches, 'batch')}, {size}"
+    )
+
+
+def _print_partition(one: RescuedPartition) -> None:
+    from tidelog.cli.terminal import print_line
+    from tidelog.explain.picture import format_bytes
+    from tidelog.explain.printable_text import counted
+
+    offsets = f"[{one.log_start_offset:,}, {one.log_end_offset:,})"
+    size = f"{counted(one.batches, 'batch')}, {format_bytes(one.size_bytes)}"
+    name = f"{one.topic}-{one.partition}"
+    print_line(f"{name}: copied {offsets}, {counted(one.records, 'record')}, {size}")
+    for what in one.left_out:
+        print_line(f"  left out: {_in_words(what)}")
+    if one.left_out_count > len(one.left_out):
+        print_line(f"  left out: {one.left_out_count - len(one.left_out):,} more ranges")
+    for gap in one.gaps:
+        offsets = f"offsets {gap.start_offset:,} to {gap.end_offset - 1:,}"
+        print_line(f"  gap: {offsets}: {gap.reason}")
+    if one.gap_count > len(one.gaps):
+        print_line(f"  {one.gap_count - len(one.gaps):,} more gaps")
+
+
+def _in_words(what: LeftOut) -> str:
+    from tidelog.explain.printable_text import counted
+
+    text = what.path
+    if what.position is not None:
+        text = f"{counted(what.size_bytes, 'byte')} from byte {what.position:,} of {text}"
+    elif what.size_bytes:
+        text = f"{text}, {counted(what.size_bytes, 'byte')}"
+    if what.batches:
+        text += f", {counted(what.batches, 'readable batch')}"
+    start, end = what.start_offset, what.end_offset
+    if start is not None and end is not None and start < end:
+        text += f", offsets {start:,} to {end - 1:,}"
+    elif start is not None and end is None:
+        text += f", offsets from {start:,} on"
+    return f"{text}: {what.reason}"

@@ -1,0 +1,194 @@
+"""A disk that fails in places: what cannot be read is zeros, and is remembered.
+
+So that the search for batches, which passes by zeros as by any damage, needs to know no errors.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from tidelog.codec.layout import byte_view
+from tidelog.env.read_only_file import FilesToRead, ReadOnlyFile
+from tidelog.errors import text_or_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer, Collection  # type: ignore[attr-defined]  # 3.12+
+
+    from tidelog.env.descriptors import DescriptorBudget
+    from tidelog.env.files import FileStat, FileSystem, NativeReads, OpenFile, OpenMode
+
+BLOCK_BYTES: Final = 4096
+"""What is left out around a byte that cannot be read: disks and file systems fail by pages."""
+
+
+class Unreadable:
+    """Bytes of one file that could not be read, as ranges that rise, and why."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self._ranges: list[list[int]] = []
+
+    def add(self, start: int, end: int, error: OSError) -> None:
+        """Take note of a block; what is read a second time is noted once."""
+        self.reason = error.strerror or text_or_kind(error)
+        for known in reversed(self._ranges):
+            if known[0] <= start and end <= known[1]:
+                return
+            if known[1] == start:
+                known[1] = end
+                return
+            if known[1] < start:
+                break
+        self._ranges.append([start, end])
+        self._ranges.sort()
+
+    def meets(self, start: int, end: int) -> bool:
+        """Return whether some of bytes ``[start, end)`` could not be read."""
+        return any(first < end and start < last for first, last in self._ranges)
+
+
+class FailingFiles(FilesToRead):
+    """Reads ``below``. ``unreadable`` has the files that failed in places, by path.
+
+    A directory below ``roots`` that cannot be listed is empty, and is in ``unlisted`` with the
+    reason; one of ``roots`` is an error.
+    """
+
+    def __init__(self, below: FileSystem, roots: Collection[str]) -> None:
+        self._below: Final = below
+        self._roots: Final = frozenset(roots)
+        self.unreadable: Final[dict[str, Unreadable]] = {}
+        self.unlisted: Final[dict[str, str]] = {}
+
+    @property
+    def descriptors(self) -> DescriptorBudget:
+        """The budget of the file system below."""
+        return self._below.descriptors
+
+    def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
+        """Open a file, with the caller as its first holder."""
+        if mode != "r":
+            self.refuse(path)
+        return FailingFile(self._below.open(path), self)
+
+    def list(self, path: str) -> list[str]:
+        """Return the names in a directory; none if it cannot be read."""
+        try:
+            return self._below.list(path)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            if path in self._roots:
+                raise
+            self.unlisted[path] = error.strerror or text_or_kind(error)
+            return []
+
+    def stat(self, path: str) -> FileStat:
+        """Return size, time of modification and kind."""
+        return self._below.stat(path)
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is such a file or directory; False if that cannot be found out."""
+        with suppress(OSError):
+            return self._below.exists(path)
+        return False
+
+    def is_link(self, path: str) -> bool:
+        """Return whether this path is a symbolic link."""
+        return self._below.is_link(path)
+
+    def real_path(self, path: str) -> str:
+        """Return the path without symbolic links."""
+        return self._below.real_path(path)
+
+    def free_bytes(self, path: str) -> int:
+        """Return the free bytes on the disk of ``path``."""
+        return self._below.free_bytes(path)
+
+    def total_bytes(self, path: str) -> int:
+        """Return the bytes of the disk of ``path``."""
+        return self._below.total_bytes(path)
+
+    def why_unreadable(self, path: str, start: int, end: int) -> str | None:
+        """Return why some of bytes ``[start, end)`` of a file were not read; None: all were."""
+        found = self.unreadable.get(path)
+        return found.reason if found is not None and found.meets(start, end) else None
+
+
+class FailingFile(ReadOnlyFile):
+    """An open file; blocks of it that cannot be read are zeros."""
+
+    def __init__(self, below: OpenFile, files: FailingFiles) -> None:
+        self._below: Final = below
+        self._files: Final = files
+
+    @property
+    def path(self) -> str:
+        """The path as opened."""
+        return self._below.path
+
+    @property
+    def holders(self) -> int:
+        """Number of references."""
+        return self._below.holders
+
+    def hold(self) -> FailingFile:
+        """Add a reference and return the file to use and close."""
+        self._below.hold()
+        return self
+
+    def close(self) -> None:
+        """Drop a reference."""
+        self._below.close()
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._below.fileno()
+
+    def native_reads(self) -> NativeReads | None:
+        """Return None: compiled code would report an error, and not pass it by."""
+
+    def size(self) -> int:
+        """Return the current size in bytes."""
+        return self._below.size()
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Return bytes; fewer only at the end of the file."""
+        data = bytearray(max(min(size, self.size() - position), 0))
+        return bytes(data[: self.pread_into(data, position)])
+
+    def pread_into(self, buffer: Buffer, position: int) -> int:
+        """Fill ``buffer`` from byte ``position``; return the bytes read, zeros among them."""
+        try:
+            return self._below.pread_into(buffer, position)
+        except OSError:
+            return self._read_blocks(byte_view(buffer), position)
+
+    def _read_blocks(self, view: memoryview, position: int) -> int:
+        end = min(position + len(view), self.size())
+        at = position
+        while at < end:
+            until = min((at // BLOCK_BYTES + 1) * BLOCK_BYTES, end)
+            part = view[at - position : until - position]
+            try:
+                count = self._below.pread_into(part, at)
+            except OSError as error:
+                part[:] = bytes(len(part))
+                count = len(part)
+                self._files.unreadable.setdefault(self.path, Unreadable()).add(at, until, error)
+            if not count:
+                break
+            at += count
+        return max(at - position, 0)
+
+    def map(self) -> memoryview:
+        """Return the bytes present now."""
+        return memoryview(self.pread(self.size(), 0))
+
+
+def name_of(path: str) -> str:
+    """Return a file as reports name it: with the directory that it is in."""
+    above, name = os.path.split(path)
+    return os.path.join(os.path.basename(above), name)

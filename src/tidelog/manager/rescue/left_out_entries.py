@@ -1,0 +1,114 @@
+"""The entries of a data directory that a rescue leaves out, and why.
+
+Partitions, and files that each directory has for itself, are not among them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from tidelog.datadir.catalogue import CATALOGUE_FILE, METADATA_TOPIC
+from tidelog.datadir.lock_file import LOCK_FILE
+from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE
+from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE, META_PROPERTIES_FILE
+from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
+from tidelog.datadir.partition_directories import is_directory, log_bytes, partition_of
+from tidelog.errors import KafkaStorageError
+from tidelog.log.loading.cut_files import is_cut_name
+from tidelog.manager.rescue.rescued_partition import LeftOut
+from tidelog.segment.filenames import (
+    REMOTE_INDEX_CACHE,
+    is_delete_directory,
+    is_future_directory,
+    is_stray_directory,
+)
+from tidelog.staging.journal_names import is_journal_name
+from tidelog.staging.staged_file import is_staged_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.manager.rescue.failing_files import FailingFiles
+    from tidelog.readonly.directory_files import DirectoryFiles
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+
+_OWN: Final = {
+    LOCK_FILE,
+    META_PROPERTIES_FILE,
+    CLEAN_SHUTDOWN_FILE,
+    CATALOGUE_FILE,
+    *CHECKPOINT_FILES,
+}
+_OF_CLUSTER: Final = "metadata of the cluster, which `tidelog to-kafka` writes again"
+_OURS: Final = "tidelog."
+
+
+def left_out_entries(source: ReadOnlyDirectory, disk: FailingFiles) -> list[LeftOut]:
+    """Return what the directories hold beside partitions, in order of names."""
+    found = [
+        LeftOut(path, None, 0, 0, None, None, reason, True)
+        for path, reason in sorted(disk.unlisted.items())
+        if partition_of(os.path.basename(path)) is None
+    ]
+    if source.catalogue_error is not None:
+        reason = (
+            f"settings of topics are unknown, which are kept for ever: {source.catalogue_error}"
+        )
+        found.append(LeftOut(source.name, None, 0, 0, None, None, reason, False))
+    for part in source.parts:
+        found += _of_part(source, part)
+    return found
+
+
+def _of_part(source: ReadOnlyDirectory, part: DirectoryFiles) -> Iterator[LeftOut]:
+    foreign = source.foreign(part)
+    here = {os.path.basename(part.partition_path(*key)) for key in source.partitions_in(part)}
+    for name in sorted(source.fs.list(part.path)):
+        path = os.path.join(part.path, name)
+        if name in _OWN or name in here or is_cut_name(name):
+            continue
+        is_tree = is_directory(source.fs, path)
+        what = _directory(name, foreign) if is_tree else _file(name)
+        if what is None:
+            continue
+        reason, may_be_data = what
+        size_bytes = _size(source, path, is_tree=is_tree)
+        is_loss = may_be_data and size_bytes > 0
+        yield LeftOut(path, None, size_bytes, 0, None, None, reason, is_loss)
+
+
+def _directory(name: str, foreign: object) -> tuple[str, bool] | None:
+    """Return why a directory is left out, and whether it may hold records that are missing."""
+    if is_delete_directory(name):
+        return "its topic was deleted, and it only waited for its removal", False
+    if name == REMOTE_INDEX_CACHE:
+        return "a cache of what remote storage has", False
+    if name.startswith(f"{METADATA_TOPIC}-"):
+        return _OF_CLUSTER, False
+    if is_future_directory(name):
+        return "a copy of a partition that a move had not finished", True
+    if is_stray_directory(name):
+        return "no topic was known to have it: rename it to <topic>-<partition>", True
+    reason = foreign.get(name) if isinstance(foreign, dict) else None
+    if reason is None:
+        reason = "it belongs to another topic of this name, or lies twice"
+    return reason, True
+
+
+def _file(name: str) -> tuple[str, bool] | None:
+    """Return why a file is left out; None for one that says nothing about records."""
+    if name == BOOTSTRAP_FILE:
+        return _OF_CLUSTER, False
+    if is_journal_name(name):
+        return "a transaction was committed and not applied: open the directory to apply it", True
+    if is_staged_name(name):
+        return "records of a transaction that may not be committed; see `tidelog staged`", True
+    return None if name.startswith(_OURS) else ("nothing is known about such a file", False)
+
+
+def _size(source: ReadOnlyDirectory, path: str, *, is_tree: bool) -> int:
+    try:
+        return log_bytes(source.fs, path) if is_tree else source.fs.stat(path).size_bytes
+    except (KafkaStorageError, FileNotFoundError):
+        return 0

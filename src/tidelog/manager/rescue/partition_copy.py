@@ -1,0 +1,196 @@
+"""Copies what can be read of one broken partition into a new directory of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.errors import KafkaStorageError
+from tidelog.manager.rescue.merged_batches import Reader, merged
+from tidelog.manager.rescue.readable_batches import ReadableBatches, records_of
+from tidelog.manager.rescue.rescued_partition import LeftOut, OffsetGap, RescuedPartition
+from tidelog.manager.rescue.source_files import Sources, find_sources
+from tidelog.readonly.checkpoints import NO_LINES, Lines
+from tidelog.readonly.missing.holes import Hole
+from tidelog.records.batch import MAGIC_V2
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidelog.env.files import FileSystem
+    from tidelog.manager.rescue.failing_files import FailingFiles
+    from tidelog.manager.rescue.new_log import NewLog
+    from tidelog.readonly.missing.salvage import CutFile
+    from tidelog.readonly.read_files import ReadFiles
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.records.batch_columns import BatchColumns
+    from tidelog.segment.filenames import TopicPartition
+
+_MISSING: Final = "the directory of the partition is missing"
+_INSIDE: Final = "no batch has them: compacted, or copied from such a log"
+_DAMAGED: Final = "what was left out may have held them"
+_AT_END: Final = "the log ended after them, as its high watermark or the name of a file shows"
+
+
+class BrokenPartition(NamedTuple):
+    """A partition of the source, and what a recovery has cut off it."""
+
+    source: ReadOnlyDirectory
+    disk: FailingFiles
+    key: TopicPartition
+    cuts: Sequence[CutFile]
+
+    def sources(self, fs: FileSystem, leave_out: Callable[[LeftOut], None]) -> Sources:
+        """Look for its files; report it if they cannot be listed."""
+        path, names = os.path.join(self.source.paths[0], str(self.key)), []
+        try:
+            path = self.source.partition_path(*self.key)
+            names = fs.list(path)
+            reason = self.disk.unlisted.get(path, "")
+        except FileNotFoundError:
+            reason = _MISSING
+        except KafkaStorageError as error:
+            reason = str(error)
+        if reason:
+            leave_out(LeftOut(path, None, 0, 0, None, None, reason, is_loss=True))
+        return find_sources(fs, path, self.cuts, names)
+
+    def unexplained(self, start: int, end: int) -> Hole | None:
+        """Return the hole between two segments, if compaction does not explain it."""
+        try:
+            found = self.source.unexplained_holes_of(self.key, [(start, end)])
+        except KafkaStorageError:  # the checkpoint of the cleaner, which explains nothing then
+            return Hole(start, end)
+        return found[0] if found else None
+
+    def lines(self, leave_out: Callable[[LeftOut], None]) -> Lines:
+        """Return its lines in the checkpoints; none if one of them cannot be read."""
+        try:
+            return self.source.part_of(*self.key).checkpoints.lines_of(self.key)
+        except KafkaStorageError as error:
+            reason = f"where the log starts and ends is taken from its files: {error}"
+            path = self.source.paths[0]
+            leave_out(LeftOut(path, None, 0, 0, None, None, reason, is_loss=False))
+            return NO_LINES
+
+
+OnRead = Callable[[str, int, int], None]
+"""Called with a partition, the bytes that were copied of it so far, and those of its files."""
+
+
+class PartitionCopy:
+    """Writes one partition to an empty directory; ``done`` counts what was done."""
+
+    def __init__(
+        self,
+        broken: BrokenPartition,
+        fs: ReadFiles,
+        log: NewLog,
+        on_read: OnRead,
+    ) -> None:
+        self._broken = broken
+        self._fs = fs
+        self._log = log
+        self._on_read = on_read
+        self.done: Final = RescuedPartition(*broken.key)
+
+    def run(self) -> None:
+        """Copy all batches with sound offsets, durably except for the names of files.
+
+        Raises KafkaStorageError or OSError if the new disk failed.
+        """
+        done, log = self.done, self._log
+        sources = self._broken.sources(self._fs, done.leave_out)
+        lines = self._broken.lines(done.leave_out)
+        for what in sources.left_out:
+            done.leave_out(what)
+        try:
+            self._copy(sources)
+            if log.next_offset is None:
+                log.roll(max(sources.end_offset, lines.log_start_offset))
+                done.log_start_offset = done.log_end_offset = log.next_offset or 0
+            self._keep_end(max(sources.end_offset, lines.promised_end))
+        finally:
+            log.finish()
+        if done.log_start_offset < lines.log_start_offset <= done.log_end_offset:
+            done.log_start_offset = lines.log_start_offset
+        elif lines.log_start_offset > done.log_end_offset:
+            start = f"{lines.log_start_offset:,}"
+            reason = f"the checkpoint says that the log starts at {start}, after all that was found"
+            path = self._broken.source.paths[0]
+            done.leave_out(LeftOut(path, None, 0, 0, None, None, reason, is_loss=False))
+        done.segments = log.segments
+
+    def _copy(self, sources: Sources) -> None:
+        done, log = self.done, self._log
+        readable = ReadableBatches(done.leave_out)
+        segments = {}
+        if sources.has_segments:
+            segments = {one.path: one.bounds.lowest for one in sources.layers[0]}
+        reader = Reader(self._fs, self._broken.disk, done.leave_out)
+        current, total = "", self._size_bytes(sources)
+        for found in merged(sources.layers, reader):
+            piece = readable.of(found)
+            if not len(piece.batches):
+                continue
+            is_segment = piece.path in segments
+            if log.next_offset is None:
+                self._begin(sources, piece.batches)
+            elif is_segment and piece.path != current:
+                # The copy has the segments of the source, so that they are deleted as there.
+                log.roll(log.next_offset)
+            is_new = is_segment and piece.path != current
+            self._count_gaps(piece.batches, segments[piece.path] if is_new else 0)
+            current = piece.path if is_segment else current
+            log.append(piece, is_segment=is_segment)
+            done.add(piece.batches, records_of(piece))
+            self._on_read(str(self._broken.key), done.size_bytes, max(total, done.size_bytes))
+
+    def _size_bytes(self, sources: Sources) -> int:
+        total = 0
+        for one in (source for layer in sources.layers for source in layer):
+            with suppress(KafkaStorageError, FileNotFoundError):
+                total += self._fs.stat(one.path).size_bytes
+        return total
+
+    def _begin(self, sources: Sources, batches: BatchColumns) -> None:
+        """Let the copy begin where the source does, unless something lies before that."""
+        if sources.has_segments and sources.base_offset <= batches.first_offset:
+            self._log.roll(sources.base_offset)
+            self.done.log_start_offset = self.done.log_end_offset = sources.base_offset
+        else:
+            self.done.log_start_offset = self.done.log_end_offset = batches.first_offset
+
+    def _count_gaps(self, batches: BatchColumns, segment: int) -> None:
+        """Note the offsets that are missing before and between batches.
+
+        The first offset of an old batch is known only when it is decoded. ``segment`` is the base
+        offset of the segment that they begin, before which a whole file may be missing; 0: none.
+        """
+        ends = [self.done.log_end_offset, *(batches.last_offset[:-1] + 1).tolist()]
+        is_gap = (batches.base_offset > ends) & (batches.magic >= MAGIC_V2)
+        for at in is_gap.nonzero()[0].tolist():
+            gap = ends[at], int(batches.base_offset[at])
+            self.done.skip(self._explained(*gap, 0 if at else segment))
+
+    def _explained(self, start: int, end: int, segment: int) -> OffsetGap:
+        """Return a gap with what is known about it; ``segment`` as above."""
+        hole = None
+        if segment > start:
+            hole = self._broken.unexplained(start, min(segment, end))
+        if hole is not None:
+            return OffsetGap(start, end, str(hole), is_loss=True)
+        for what in self.done.left_out:
+            if what.is_loss and what.may_hold(start, end):
+                return OffsetGap(start, end, _DAMAGED, is_loss=True)
+        return OffsetGap(start, end, _INSIDE, is_loss=False)
+
+    def _keep_end(self, end_offset: int) -> None:
+        """Let the log end where the source did, so that no offset gets another record."""
+        done = self.done
+        if end_offset > done.log_end_offset and self._log.extend_to(end_offset):
+            if done.batches:
+                done.skip(OffsetGap(done.log_end_offset, end_offset, _AT_END, is_loss=True))
+            done.log_end_offset = end_offset

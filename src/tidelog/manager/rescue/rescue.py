@@ -1,0 +1,292 @@
+"""Rescues what can be read of broken data directories into a new one.
+
+The new directory is made beside its place and renamed once it is complete, so that nothing
+unfinished has its name. Its logs are opened once before that: recovery builds all indexes,
+transaction indexes and producer snapshots from the batches. Kafka has no such tool.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.codec.checkpoint_file import replace_file, write_checkpoint
+from tidelog.codec.uuid_text import format_uuid
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.deletion_settings import NEVER_DELETED
+from tidelog.datadir.catalogue import Catalogue, Topic, write_catalogue
+from tidelog.datadir.metadata_files import (
+    META_PROPERTIES_FILE,
+    MetaProperties,
+    write_meta_properties,
+)
+from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE
+from tidelog.datadir.partition_directories import make_partition_directory, random_id
+from tidelog.errors import InvalidArgument, InvalidConfig, InvariantError, KafkaStorageError
+from tidelog.log.loading.load_watch import LoadWatcher
+from tidelog.manager.directories.log_dir import make_directories
+from tidelog.manager.log_manager import LogManager
+from tidelog.manager.producer_ids import FILE_NAME as PRODUCER_IDS_FILE
+from tidelog.manager.rescue.left_out_entries import left_out_entries
+from tidelog.manager.rescue.new_log import NewLog
+from tidelog.manager.rescue.partition_copy import BrokenPartition, PartitionCopy
+from tidelog.manager.rescue.rescued_partition import LeftOut, Rescued, RescuedPartition
+from tidelog.readonly.missing.salvage import find_cut_files
+from tidelog.readonly.read_files import reading, storage_errors
+from tidelog.segment.filenames import TopicPartition, log_directory_name
+from tidelog.staging.finished import FINISHED_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from uuid import UUID
+
+    from tidelog.env.files import FileSystem
+    from tidelog.env.machine import Machine
+    from tidelog.log.loading.load_watch import Loss
+    from tidelog.manager.rescue.failing_files import FailingFiles
+    from tidelog.manager.rescue.partition_copy import OnRead
+    from tidelog.readonly.missing.salvage import CutFile
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.readonly.read_only_topic import ReadOnlyTopic
+
+BESIDE: Final = ".rescuing"
+"""What follows the name of the new directory while it is made."""
+_MARK: Final = "tidelog.rescuing"
+_CARRIED: Final = (PRODUCER_IDS_FILE, FINISHED_FILE)
+"""Small files that say which producer ids and transactions were used, and must not be again."""
+_MOST_ABSENT: Final = 10_000
+"""Numbers of partitions in a row that are made though nothing was found of them. A name may hold
+any number: of more, none is made."""
+
+
+class _NewTopic(NamedTuple):
+    """A topic as it is to be."""
+
+    name: str
+    topic_id: UUID
+    numbers: Sequence[int]
+    config: Mapping[str, str]
+    birth: Mapping[str, str]
+    segment_bytes: int
+
+
+class _NoLoss(LoadWatcher):
+    """Ends the opening of the new logs if that would cut something off."""
+
+    def losing(self, loss: Loss) -> None:
+        """Raise: what was copied must stay."""
+        raise InvariantError(f"{loss.path} was copied, and does not load: {loss.reason}")
+
+
+class Rescue:
+    """One rescue from a source, opened to be read only, into ``target``, an absolute path.
+
+    Args:
+        source: the broken directories.
+        disk: what the source is read through.
+        target: where there is nothing, or an empty directory.
+        machine: the disk of the target, time and random numbers.
+        on_read: called after each piece that was copied.
+    """
+
+    def __init__(
+        self,
+        source: ReadOnlyDirectory,
+        disk: FailingFiles,
+        target: str,
+        machine: Machine,
+        *,
+        on_read: OnRead = lambda *_: None,
+    ) -> None:
+        self._source = source
+        self._disk = disk
+        self._target = target
+        self._machine = machine
+        self._fs: FileSystem = machine.fs
+        self._on_read = on_read
+        self._entries: list[LeftOut] = []
+
+    def run(self) -> Rescued:
+        """Make the new directory; return what is in it and what is not.
+
+        Raises:
+            InvalidArgument: there is something at the target, or in its place beside it; it lies in
+                the source.
+            KafkaStorageError: the source cannot be listed, or the disk of the target failed or is
+                full; the target is as it was. Call it again.
+        """
+        check_target(self._source, self._fs, self._target)
+        with storage_errors(self._target):
+            beside = self._begun()
+            directory_id = self._identify(beside)
+            topics = [self._topic(topic) for topic in self._source.topics.values()]
+            cuts = self._cuts(topics)
+            done = [
+                self._copy(beside, topic, number, cuts.get((topic.name, number), ()))
+                for topic in topics
+                for number in topic.numbers
+            ]
+            self._entries += left_out_entries(self._source, self._disk)
+            self._describe(beside, directory_id, topics, done)
+            self._open_once(beside, done)
+            # Only now: an unfinished copy would pass for all that could be read.
+            if self._fs.exists(self._target):
+                self._fs.delete_directory(self._target)
+            self._fs.rename(beside, self._target)
+            self._fs.sync_directory(os.path.dirname(self._target))
+            # Last: without it nobody would know whose the directory beside the target is.
+            self._fs.delete(os.path.join(self._target, _MARK))
+            self._fs.sync_directory(self._target)
+        return Rescued(tuple(done), tuple(self._entries))
+
+    def _begun(self) -> str:
+        """Make the directory beside the target, in place of that of a call that was cut off."""
+        fs, path = self._fs, self._target + BESIDE
+        mark = os.path.join(path, _MARK)
+        if fs.exists(path):
+            if not fs.exists(mark) and fs.list(path):
+                raise InvalidArgument(
+                    f"{path} is not of a rescue: remove it, or name another target"
+                )
+            _delete_tree(fs, path)
+        make_directories(fs, path)
+        replace_file(fs, mark, self._source.name.encode())
+        return path
+
+    def _identify(self, path: str) -> UUID:
+        """Write whose directory it is: of the same cluster and node, as far as they are known."""
+        meta = next((part.meta for part in self._source.parts if part.meta is not None), None)
+        rng = self._machine.rng
+        cluster_id = None if meta is None else meta.cluster_id
+        node_id = None if meta is None else meta.node_id
+        made = MetaProperties(
+            cluster_id=cluster_id or format_uuid(random_id(rng)),
+            node_id=1 if node_id is None else node_id,
+        )
+        directory_id = random_id(rng)
+        meta_path = os.path.join(path, META_PROPERTIES_FILE)
+        write_meta_properties(self._fs, meta_path, made.with_directory_id(directory_id))
+        for name in _CARRIED:
+            self._carry(name, path)
+        return directory_id
+
+    def _carry(self, name: str, target: str) -> None:
+        """Copy a small file of the first directory that has it."""
+        for part in self._source.parts:
+            path = os.path.join(part.path, name)
+            if not self._source.fs.exists(path):
+                continue
+            try:
+                data = self._source.fs.read(path)
+            except (KafkaStorageError, FileNotFoundError) as error:
+                self._entries.append(LeftOut(path, None, 0, 0, None, None, str(error), True))
+                continue
+            replace_file(self._fs, os.path.join(target, name), data)
+            return
+
+    def _topic(self, topic: ReadOnlyTopic) -> _NewTopic:
+        """Return a topic as it is to be; what is unknown about deletion deletes nothing."""
+        config, birth, _ = topic.settings_of_copy()
+        defaults = BrokerConfig(log_dirs=(self._target,)).log_defaults
+        try:
+            log_config = defaults.with_overrides({**birth, **config})
+        except InvalidConfig as error:
+            reason = f"settings of topic {topic.name} are invalid, and it is kept for ever: {error}"
+            path = self._source.paths[0]
+            self._entries.append(LeftOut(path, None, 0, 0, None, None, reason, False))
+            config, birth = dict(NEVER_DELETED), {}
+            log_config = defaults.with_overrides(config)
+        numbers = {*topic.partitions, *topic.missing}
+        for absent in self._source.absent(topic.name):
+            if len(absent.numbers) <= _MOST_ABSENT:
+                numbers.update(absent.numbers)
+        topic_id = topic.topic_id or random_id(self._machine.rng)
+        segment_bytes = log_config.segment_size_bytes
+        return _NewTopic(topic.name, topic_id, sorted(numbers), config, birth, segment_bytes)
+
+    def _cuts(self, topics: Sequence[_NewTopic]) -> dict[tuple[str, int], list[CutFile]]:
+        """Return what recoveries cut off, by partition; report what belongs to none."""
+        keys = {(topic.name, number) for topic in topics for number in topic.numbers}
+        found: dict[tuple[str, int], list[CutFile]] = {}
+        for cut in find_cut_files(self._source):
+            if cut.error is None and cut.topic is not None and (cut.topic, cut.partition) in keys:
+                found.setdefault((cut.topic, cut.partition), []).append(cut)
+                continue
+            reason = "it was cut off a partition that is not here"
+            reason = reason if cut.error is None else str(cut.error)
+            what = cut.path, None, cut.stored_bytes, 0, None, None, reason, True
+            self._entries.append(LeftOut(*what))
+        return found
+
+    def _copy(
+        self, beside: str, topic: _NewTopic, number: int, cuts: Sequence[CutFile]
+    ) -> RescuedPartition:
+        """Copy one partition, durably."""
+        fs, key = self._fs, TopicPartition(topic.name, number)
+        directory = os.path.join(beside, log_directory_name(*key))
+        make_partition_directory(fs, directory, topic.topic_id)
+        broken = BrokenPartition(self._source, self._disk, key, cuts)
+        log = NewLog(fs, directory, topic.segment_bytes)
+        copy = PartitionCopy(broken, reading(self._source.fs), log, self._on_read)
+        copy.run()
+        fs.sync_directory(directory)
+        return copy.done
+
+    def _describe(
+        self,
+        path: str,
+        directory_id: UUID,
+        topics: Sequence[_NewTopic],
+        done: Sequence[RescuedPartition],
+    ) -> None:
+        """Write what is about all logs: where they start and end, and the catalogue."""
+        ends = {(one.topic, one.partition): one.log_end_offset for one in done}
+        starts = {(one.topic, one.partition): one.log_start_offset for one in done}
+        write_checkpoint(self._fs, os.path.join(path, HIGH_WATERMARK_FILE), ends)
+        write_checkpoint(self._fs, os.path.join(path, LOG_START_OFFSET_FILE), starts)
+        known = [
+            Topic(
+                topic.name,
+                topic.topic_id,
+                dict.fromkeys(topic.numbers, directory_id),
+                topic.config,
+                birth=topic.birth,
+            )
+            for topic in topics
+        ]
+        write_catalogue(self._fs, path, Catalogue().with_topics(known))
+
+    def _open_once(self, path: str, done: Sequence[RescuedPartition]) -> None:
+        """Load each log, which builds its indexes, and check that it is what was copied."""
+        config = BrokerConfig(log_dirs=(path,))
+        with LogManager(config, self._machine, watcher=_NoLoss()) as manager:
+            for one in done:
+                log = manager.partition(one.topic, one.partition).log
+                if log.log_end_offset != one.log_end_offset:
+                    raise InvariantError(
+                        f"{log.directory} ends at {log.log_end_offset}, and was copied up to"
+                        f" {one.log_end_offset}"
+                    )
+
+
+def check_target(source: ReadOnlyDirectory, fs: FileSystem, target: str) -> None:
+    """Raise InvalidArgument unless a new directory can be made at ``target``."""
+    with storage_errors(target):
+        if fs.exists(target) and (not fs.stat(target).is_directory or fs.list(target)):
+            raise InvalidArgument(f"there is something at {target}: name a path with nothing")
+        theirs = os.path.join(fs.real_path(target), "")
+        for path in source.paths:
+            ours = os.path.join(source.fs.real_path(path), "")
+            if theirs.startswith(ours):
+                raise InvalidArgument(f"{target} is inside of {path}, in which nothing is changed")
+
+
+def _delete_tree(fs: FileSystem, path: str) -> None:
+    """Delete what an earlier rescue left, its mark last: by that it is known."""
+    for name in sorted(fs.list(path), key=lambda one: one == _MARK):
+        entry = os.path.join(path, name)
+        if not fs.is_link(entry) and fs.stat(entry).is_directory:
+            _delete_tree(fs, entry)
+        else:
+            fs.delete(entry)
+    fs.delete_directory(path)
