@@ -9,8 +9,8 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from tidelog.datadir.catalogue import CATALOGUE_FILE, METADATA_TOPIC
-from tidelog.datadir.lock_file import LOCK_FILE
 from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE
+from tidelog.datadir.lock_file import LOCK_FILE
 from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE, META_PROPERTIES_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
 from tidelog.datadir.partition_directories import is_directory, log_bytes, partition_of

@@ -16,7 +16,7 @@ from tidelog.kernels import rows
 from tidelog.log.loading.lost_records import ReadableContent
 from tidelog.manager.rescue.rescued_partition import LeftOut
 from tidelog.manager.rescue.source_files import whole_file
-from tidelog.records.batch import INT32_MAX, INT64_MAX
+from tidelog.records.batch import INT64_MAX
 from tidelog.records.damage.past_damage import BadBytes, walk_past_damage
 from tidelog.segment.unfinished_end import only_zeros
 
@@ -100,8 +100,7 @@ class _Damage:
         if bad is None:
             return
         limit = self._source.bounds.end
-        is_bounded = limit != self._source.bounds.lowest + INT32_MAX + 1 and limit != INT64_MAX
-        end = limit if next_offset is None and is_bounded else next_offset
+        end = limit if next_offset is None and limit != INT64_MAX else next_offset
         fs, path = self._reader.fs, self._source.path
         why = self._reader.disk.why_unreadable(path, bad.position, bad.end)
         with closing(fs.open(path)) as file:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from tidelog.segment.filenames import TopicPartition
 
 _MISSING: Final = "the directory of the partition is missing"
-_INSIDE: Final = "no batch has them: compacted, or copied from such a log"
+_COMPACTED: Final = "compaction removed them"
+_UNEXPLAINED: Final = "no batch has them, and no compaction explains that"
 _DAMAGED: Final = "what was left out may have held them"
 _AT_END: Final = "the log ended after them, as its high watermark or the name of a file shows"
 
@@ -58,7 +59,7 @@ class BrokenPartition(NamedTuple):
         return find_sources(fs, path, self.cuts, names)
 
     def unexplained(self, start: int, end: int) -> Hole | None:
-        """Return the hole between two segments, if compaction does not explain it."""
+        """Return offsets without a batch if compaction does not explain them."""
         try:
             found = self.source.unexplained_holes_of(self.key, [(start, end)])
         except KafkaStorageError:  # the checkpoint of the cleaner, which explains nothing then
@@ -109,16 +110,16 @@ class PartitionCopy:
         try:
             self._copy(sources)
             if log.next_offset is None:
-                log.roll(max(sources.end_offset, lines.log_start_offset))
-                done.log_start_offset = done.log_end_offset = log.next_offset or 0
+                start = max(sources.end_offset, lines.log_start_offset)
+                done.log_start_offset = done.log_end_offset = start
             self._keep_end(max(sources.end_offset, lines.promised_end))
         finally:
             log.finish()
         if done.log_start_offset < lines.log_start_offset <= done.log_end_offset:
             done.log_start_offset = lines.log_start_offset
         elif lines.log_start_offset > done.log_end_offset:
-            start = f"{lines.log_start_offset:,}"
-            reason = f"the checkpoint says that the log starts at {start}, after all that was found"
+            where = f"{lines.log_start_offset:,}"
+            reason = f"the checkpoint says that the log starts at {where}, after all that was found"
             path = self._broken.source.paths[0]
             done.leave_out(LeftOut(path, None, 0, 0, None, None, reason, is_loss=False))
         done.segments = log.segments
@@ -126,9 +127,7 @@ class PartitionCopy:
     def _copy(self, sources: Sources) -> None:
         done, log = self.done, self._log
         readable = ReadableBatches(done.leave_out)
-        segments = {}
-        if sources.has_segments:
-            segments = {one.path: one.bounds.lowest for one in sources.layers[0]}
+        segments = {one.path for one in sources.layers[0]} if sources.has_segments else set()
         reader = Reader(self._fs, self._broken.disk, done.leave_out)
         current, total = "", self._size_bytes(sources)
         for found in merged(sources.layers, reader):
@@ -141,8 +140,7 @@ class PartitionCopy:
             elif is_segment and piece.path != current:
                 # The copy has the segments of the source, so that they are deleted as there.
                 log.roll(log.next_offset)
-            is_new = is_segment and piece.path != current
-            self._count_gaps(piece.batches, segments[piece.path] if is_new else 0)
+            self._count_gaps(piece.batches)
             current = piece.path if is_segment else current
             log.append(piece, is_segment=is_segment)
             done.add(piece.batches, records_of(piece))
@@ -163,34 +161,37 @@ class PartitionCopy:
         else:
             self.done.log_start_offset = self.done.log_end_offset = batches.first_offset
 
-    def _count_gaps(self, batches: BatchColumns, segment: int) -> None:
+    def _count_gaps(self, batches: BatchColumns) -> None:
         """Note the offsets that are missing before and between batches.
 
-        The first offset of an old batch is known only when it is decoded. ``segment`` is the base
-        offset of the segment that they begin, before which a whole file may be missing; 0: none.
+        The first offset of an old batch is known only when it is decoded.
         """
         ends = [self.done.log_end_offset, *(batches.last_offset[:-1] + 1).tolist()]
         is_gap = (batches.base_offset > ends) & (batches.magic >= MAGIC_V2)
         for at in is_gap.nonzero()[0].tolist():
             gap = ends[at], int(batches.base_offset[at])
-            self.done.skip(self._explained(*gap, 0 if at else segment))
+            self.done.skip(self._explained(*gap))
 
-    def _explained(self, start: int, end: int, segment: int) -> OffsetGap:
-        """Return a gap with what is known about it; ``segment`` as above."""
-        hole = None
-        if segment > start:
-            hole = self._broken.unexplained(start, min(segment, end))
-        if hole is not None:
-            return OffsetGap(start, end, str(hole), is_loss=True)
+    def _explained(self, start: int, end: int) -> OffsetGap:
+        """Return a gap with what is known about it."""
         for what in self.done.left_out:
             if what.is_loss and what.may_hold(start, end):
                 return OffsetGap(start, end, _DAMAGED, is_loss=True)
-        return OffsetGap(start, end, _INSIDE, is_loss=False)
+        hole = self._broken.unexplained(start, end)
+        if hole is None:
+            return OffsetGap(start, end, _COMPACTED, is_loss=False)
+        reason = _UNEXPLAINED
+        if hole.may_be_compacted:
+            reason += ", unless the topic is compacted"
+        return OffsetGap(start, end, reason, is_loss=True)
 
     def _keep_end(self, end_offset: int) -> None:
         """Let the log end where the source did, so that no offset gets another record."""
-        done = self.done
-        if end_offset > done.log_end_offset and self._log.extend_to(end_offset):
-            if done.batches:
-                done.skip(OffsetGap(done.log_end_offset, end_offset, _AT_END, is_loss=True))
+        done, log, start = self.done, self._log, self.done.log_end_offset
+        if log.next_offset is None:
+            done.log_start_offset = done.log_end_offset = max(start, end_offset)
+            log.roll(done.log_end_offset)
+        elif end_offset > start and log.extend_to(end_offset):
             done.log_end_offset = end_offset
+        if end_offset > start:
+            done.skip(OffsetGap(start, end_offset, _AT_END, is_loss=True))

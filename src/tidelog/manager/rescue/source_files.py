@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.readonly.missing.salvage import CutFile
     from tidelog.records.file_records import Piece
+    from tidelog.segment.filenames import SegmentFileName
 
 _PIECE_BYTES: Final = 1 << 20
 _NOT_DATA: Final = {
     CLEANED_SUFFIX: "a cleaning had not finished it: the segments that it was made of are there",
     DELETED_SUFFIX: "it was deleted, and only waited for its removal",
 }
+_LONE: Final = "a cleaning had not finished it, and the segment that it was made of is missing"
 
 
 class SourceFile(NamedTuple):
@@ -90,6 +92,7 @@ def find_sources(
     segments: dict[int, str] = {}
     swaps: dict[int, str] = {}
     left_out = []
+    others: list[tuple[SegmentFileName, str]] = []
     for name in sorted(names):
         path = os.path.join(directory, name)
         found = parse_segment_file(name)
@@ -97,13 +100,16 @@ def find_sources(
             if name.endswith(LOG_SUFFIX) and is_foreign_segment_file(name):
                 left_out.append(_foreign(fs, path))
         elif found.kind == LOG_SUFFIX and found.state in _NOT_DATA:
-            left_out.append(_without(fs, path, _NOT_DATA[found.state], is_loss=False))
+            others.append((found, path))
         elif found.kind == LOG_SUFFIX:
             (swaps if found.state == SWAP_SUFFIX else segments)[found.offset] = path
+    for found, path in others:
+        is_lone = found.state == CLEANED_SUFFIX and found.offset not in {*segments, *swaps}
+        reason = _LONE if is_lone else _NOT_DATA[found.state]
+        left_out.append(_without(fs, path, reason, is_loss=is_lone))
     chain, misnamed = _chain(fs, segments)
     replacements = [
-        SourceFile(swaps[base], OffsetBounds.of_segment(base), is_replacement=True)
-        for base in sorted(swaps)
+        SourceFile(swaps[base], OffsetBounds(base), is_replacement=True) for base in sorted(swaps)
     ]
     layers = [chain, replacements, misnamed, *_layers_of(cuts)]
     known = [segment.bounds.lowest for segment in chain]
@@ -119,14 +125,13 @@ def _chain(fs: FileSystem, segments: dict[int, str]) -> tuple[list[SourceFile], 
     bases = sorted(segments)
     misnamed = []
     for base, end in zip(bases, [*bases[1:], INT64_MAX], strict=False):
-        own = OffsetBounds.of_segment(base, end)
-        if not _holds_sound(fs, segments[base], own):
+        if not _holds_sound(fs, segments[base], OffsetBounds(base, end)):
             first = _first_of_chain(fs, segments[base])
             if first is not None:
                 misnamed.append(SourceFile(segments.pop(base), OffsetBounds.of_segment(first)))
     bases = sorted(segments)
     chain = [
-        SourceFile(segments[base], OffsetBounds.of_segment(base, end))
+        SourceFile(segments[base], OffsetBounds(base, end))
         for base, end in zip(bases, [*bases[1:], INT64_MAX], strict=False)
     ]
     return chain, sorted(misnamed, key=lambda one: one.bounds)
@@ -172,7 +177,7 @@ def _layers_of(cuts: Sequence[CutFile]) -> list[list[SourceFile]]:
         first = cut.name.from_offset
         if first <= last or not layers:
             layers.append([])
-        layers[-1].append(SourceFile(cut.path, OffsetBounds.of_segment(first), cut))
+        layers[-1].append(SourceFile(cut.path, OffsetBounds(first), cut))
         last = first
     return layers[::-1]
 
