@@ -6,6 +6,7 @@ the first count. Only one piece of each layer is in memory.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,7 +22,7 @@ from tidelog.records.damage.past_damage import BadBytes, walk_past_damage
 from tidelog.segment.unfinished_end import only_zeros
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from tidelog.manager.rescue.failing_files import FailingFiles
     from tidelog.manager.rescue.source_files import SourceFile
@@ -42,39 +43,50 @@ class Reader(NamedTuple):
     leave_out: Callable[[LeftOut], None]
 
 
-def merged(layers: Sequence[Sequence[SourceFile]], reader: Reader) -> Iterator[Piece]:
+Pieces = Generator["Piece", None, None]
+
+
+def merged(layers: Sequence[Sequence[SourceFile]], reader: Reader) -> Pieces:
     """Yield all batches with sound offsets; report what is left out.
 
-    A piece's bytes are valid until the next one is asked for.
+    A piece's bytes are valid until the next one is asked for. The caller closes the generator.
     """
-    found: Iterator[Piece] = iter(())
+    found = rising((), reader)
     for layer in layers:
         found = _filled(found, rising(layer, reader), reader)
     return found
 
 
-def rising(layer: Sequence[SourceFile], reader: Reader) -> Iterator[Piece]:
+def rising(layer: Sequence[SourceFile], reader: Reader) -> Pieces:
     """Yield the batches of files, each after those before it; report damage and overlaps."""
     reached = 0
     for source in layer:
         damage = _Damage(source, reader)
         try:
-            for found in source.batches(reader.fs):
-                if isinstance(found, BadBytes):
-                    damage.add(found, max(reached, source.bounds.lowest))
-                    continue
-                damage.report(found.batches.first_offset)
-                batches = found.batches
-                is_new = batches.base_offset >= reached
-                if not is_new.all():
-                    _leave_out_covered(found, ~is_new, source, reader)
-                    batches = batches.select(is_new)
-                if len(batches):
-                    reached = batches.next_offset
-                    yield found._replace(batches=batches)
+            with closing(source.batches(reader.fs)) as pieces:
+                for found in pieces:
+                    if isinstance(found, BadBytes):
+                        damage.add(found, max(reached, source.bounds.lowest))
+                        continue
+                    damage.report(found.batches.first_offset)
+                    piece = _after(found, reached, source, reader)
+                    if len(piece.batches):
+                        reached = piece.batches.next_offset
+                        yield piece
         except (KafkaStorageError, FileNotFoundError) as error:
             reader.leave_out(whole_file(reader.fs, source.path, error))
         damage.report(None)
+
+
+def _after(piece: Piece, reached: int, source: SourceFile, reader: Reader) -> Piece:
+    """Return the batches from an offset on; report those before it."""
+    is_new = piece.batches.base_offset >= reached
+    if is_new.all():
+        return piece
+    reason = "batches of the file before it have these offsets"
+    is_loss = not source.is_replacement
+    _leave_out(piece, piece.batches.select(~is_new), reason, reader, is_loss=is_loss)
+    return piece._replace(batches=piece.batches.select(is_new))
 
 
 class _Damage:
@@ -113,8 +125,13 @@ class _Damage:
         self._reader.leave_out(LeftOut(*what, _ZEROS if is_empty else reason, is_loss))
 
 
-def _filled(high: Iterator[Piece], low: Iterator[Piece], reader: Reader) -> Iterator[Piece]:
-    """Yield the batches of ``high``, and those of ``low`` that lie between them."""
+def _filled(high: Pieces, low: Pieces, reader: Reader) -> Pieces:
+    """Yield the batches of ``high``, and those of ``low`` that lie between them; close both."""
+    with closing(high), closing(low):
+        yield from _with_gaps_filled(high, low, reader)
+
+
+def _with_gaps_filled(high: Pieces, low: Pieces, reader: Reader) -> Pieces:
     rest = next(low, None)
     for piece in high:
         batches = piece.batches
@@ -152,12 +169,6 @@ def _report_covered(
         (is_covered & ~is_same, "other batches have these offsets", not is_kept),
     ):
         _leave_out(low, part.select(chosen), reason, reader, is_loss=is_loss)
-
-
-def _leave_out_covered(piece: Piece, chosen: Bools, source: SourceFile, reader: Reader) -> None:
-    reason = "batches of the file before it have these offsets"
-    is_loss = not source.is_replacement
-    _leave_out(piece, piece.batches.select(chosen), reason, reader, is_loss=is_loss)
 
 
 def _leave_out(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import KafkaStorageError
@@ -130,21 +130,19 @@ class PartitionCopy:
         segments = {one.path for one in sources.layers[0]} if sources.has_segments else set()
         reader = Reader(self._fs, self._broken.disk, done.leave_out)
         current, total = "", self._size_bytes(sources)
-        for found in merged(sources.layers, reader):
-            piece = readable.of(found)
-            if not len(piece.batches):
-                continue
-            is_segment = piece.path in segments
-            if log.next_offset is None:
-                self._begin(sources, piece.batches)
-            elif is_segment and piece.path != current:
-                # The copy has the segments of the source, so that they are deleted as there.
-                log.roll(log.next_offset)
-            self._count_gaps(piece.batches)
-            current = piece.path if is_segment else current
-            log.append(piece, is_segment=is_segment)
-            done.add(piece.batches, records_of(piece))
-            self._on_read(str(self._broken.key), done.size_bytes, max(total, done.size_bytes))
+        with closing(merged(sources.layers, reader)) as pieces:
+            for piece in filter(lambda one: len(one.batches), map(readable.of, pieces)):
+                is_segment = piece.path in segments
+                if log.next_offset is None:
+                    self._begin(sources, piece.batches)
+                elif is_segment and piece.path != current:
+                    # The copy has the segments of the source, so that they are deleted as there.
+                    log.roll(log.next_offset)
+                self._count_gaps(piece.batches)
+                current = piece.path if is_segment else current
+                log.append(piece, is_segment=is_segment)
+                done.add(piece.batches, records_of(piece))
+                self._on_read(str(self._broken.key), done.size_bytes, max(total, done.size_bytes))
 
     def _size_bytes(self, sources: Sources) -> int:
         total = 0

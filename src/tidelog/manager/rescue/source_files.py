@@ -27,7 +27,7 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
     from tidelog.env.files import FileSystem
     from tidelog.readonly.missing.salvage import CutFile
@@ -54,8 +54,8 @@ class SourceFile(NamedTuple):
     cut: CutFile | None = None
     is_replacement: bool = False
 
-    def batches(self, fs: FileSystem) -> Iterator[Piece | BadBytes]:
-        """Yield what the file holds, in order; raise KafkaStorageError."""
+    def batches(self, fs: FileSystem) -> Generator[Piece | BadBytes, None, None]:
+        """Yield what the file holds, in order; the caller closes it. KafkaStorageError."""
         if self.cut is not None:
             yield from self.cut.batches(fs, bounds=self.bounds)
             return
@@ -139,8 +139,8 @@ def _chain(fs: FileSystem, segments: dict[int, str]) -> tuple[list[SourceFile], 
 
 def _holds_sound(fs: FileSystem, path: str, bounds: OffsetBounds) -> bool:
     try:
-        found = SourceFile(path, bounds).batches(fs)
-        return any(not isinstance(one, BadBytes) for one in found)
+        with closing(SourceFile(path, bounds).batches(fs)) as found:
+            return any(not isinstance(one, BadBytes) for one in found)
     except (KafkaStorageError, FileNotFoundError):
         return True  # it is reported when it is read
 
@@ -151,16 +151,17 @@ def _first_of_chain(fs: FileSystem, path: str) -> int | None:
     Of one batch alone nobody knows whether its offset or the name is damaged; two agree.
     """
     before: int | None = None
-    for found in SourceFile(path, OffsetBounds()).batches(fs):
-        if isinstance(found, BadBytes):
-            continue
-        batches = found.batches
-        if before is not None:
-            return before if _are_near(before, batches.first_offset) else None
-        if len(batches) > 1:
-            first, following = batches.first_offset, int(batches.base_offset[1])
-            return first if _are_near(first, following) else None
-        before = batches.first_offset
+    with closing(SourceFile(path, OffsetBounds()).batches(fs)) as pieces:
+        for found in pieces:
+            if isinstance(found, BadBytes):
+                continue
+            batches = found.batches
+            if before is not None:
+                return before if _are_near(before, batches.first_offset) else None
+            if len(batches) > 1:
+                first, following = batches.first_offset, int(batches.base_offset[1])
+                return first if _are_near(first, following) else None
+            before = batches.first_offset
     return None
 
 

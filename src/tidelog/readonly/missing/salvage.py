@@ -31,7 +31,7 @@ class CutFile:
 
     ``topic`` is None where neither a description nor a topic of the directory says which it is.
     ``size_bytes`` is how many bytes were cut, ``stored_bytes`` the size of the file. ``error`` is
-    why the file cannot be used: a newer release wrote it, say.
+    why the file cannot be used: a newer release wrote it, or it cannot be opened, say.
     """
 
     path: str
@@ -125,11 +125,11 @@ def find_cut_files(directory: ReadOnlyDirectory) -> list[CutFile]:
 def _look_at(fs: FileSystem, path: str, name: CutName, known: dict[str, str]) -> CutFile:
     stat = fs.stat(path)
     content, error = CutContent(stat.size_bytes, None), None
-    with closing(fs.open(path)) as file:
-        try:
+    try:
+        with closing(fs.open(path)) as file:
             content = read_content(file)
-        except KafkaStorageError as refused:
-            error = refused
+    except KafkaStorageError as refused:
+        error = refused
     described = content.description
     topic = known.get(name.topic) if described is None else described.topic
     kept_at_ms = stat.mtime_ms if described is None else described.cut_at_ms

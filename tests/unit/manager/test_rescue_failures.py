@@ -1,0 +1,272 @@
+"""Rescues from disks and directories that fail, onto disks that fail, and what is beside logs."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.unit.manager.test_mirror import append
+from tests.unit.manager.test_rescue import DATA, LETTERS, LOG, NEW, Home, gaps, reasons
+
+from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.manager.rescue.rescue import BESIDE
+from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.testing import PowerCut
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer, Mapping  # type: ignore[attr-defined]  # 3.12+
+
+    from tests.conftest import Enumerated
+
+    from tidelog.env.files import FileSystem, OpenFile
+
+METADATA = "partition.metadata"
+CATALOGUE = f"{DATA}/tidelog.topics.json"
+
+
+class BadDisk:
+    """A disk on which some bytes, files and directories cannot be read.
+
+    ``bad`` maps a path to the bytes that fail; None: it cannot be opened or listed at all.
+    """
+
+    def __init__(self, below: FileSystem, bad: Mapping[str, range | None]) -> None:
+        self._below = below
+        self._bad = bad
+        self.reads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._below, name)
+
+    def open(self, path: str, mode: Any = "r") -> Any:
+        self._check(path)
+        file = self._below.open(path, mode)
+        bad = self._bad.get(path)
+        return file if bad is None else _BadFile(file, bad, self)
+
+    def list(self, path: str) -> list[str]:
+        self._check(path)
+        return self._below.list(path)
+
+    def _check(self, path: str) -> None:
+        if path in self._bad and self._bad[path] is None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+
+class _BadFile:
+    def __init__(self, below: OpenFile, bad: range, disk: BadDisk) -> None:
+        self._below = below
+        self._bad = bad
+        self._disk = disk
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._below, name)
+
+    def pread_into(self, buffer: Buffer, position: int) -> int:
+        self._disk.reads += 1
+        if position < self._bad.stop and self._bad.start < position + len(memoryview(buffer)):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), self._below.path)
+        return self._below.pread_into(buffer, position)
+
+
+ONE_FILE = {"internal.segment.bytes": "1000000"}
+
+
+def test_bytes_that_cannot_be_read_are_passed_by() -> None:
+    """Page by page: batches in other pages are copied; the reason is that of the disk."""
+    values = [b"%d" % (number % 10) * 1000 for number in range(20)]
+    home = Home(*values, settings=ONE_FILE)
+    (name,) = home.names()
+    path = f"{LOG}/{name}"
+
+    done = home.one(BadDisk(home.fs, {path: range(9000, 9001)}))
+
+    size = len(home.fs.read(path)) // 20
+    lost = [number for number in range(20) if size * (number + 1) > 8192 and size * number < 12288]
+    assert sorted(home.values()) == [number for number in range(20) if number not in lost]
+    assert gaps(done) == [(lost[0], lost[-1] + 1, True)]
+    assert reasons(done) == ["Input/output error"]
+    (what,) = done.left_out
+    assert (what.position, what.size_bytes) == (size * lost[0], size * len(lost))
+
+
+def test_files_that_cannot_be_opened_are_left_out_whole() -> None:
+    """A segment, a cut file, and a partition that cannot be listed; the others are copied."""
+    home = Home(*LETTERS, partitions=2)
+    with home.home.open() as logs:
+        append(logs.partition("t", 1).log, b"other")
+    bad = f"{LOG}/{home.names()[1]}"
+
+    done = home.one(BadDisk(home.fs, {bad: None}))
+    assert [(what.path, what.position, what.is_loss) for what in done.left_out] == [
+        (bad, None, True)
+    ]
+    assert "Input/output error" in reasons(done)[0]
+    assert gaps(done)[0][2]
+
+    rescued = home.rescue(fs=BadDisk(home.fs, {LOG: None}))
+    assert [one.batches for one in rescued.partitions] == [0, 1]
+    assert reasons(rescued.partitions[0])[0] == "Input/output error"
+    # The offsets of what could not be listed are not given again.
+    assert rescued.partitions[0].log_end_offset == 12
+
+    cut = home.cut(1, 12, b"")
+    rescued = home.rescue(fs=BadDisk(home.fs, {cut: None}))
+    assert [one.path for one in rescued.entries if one.is_loss] == [cut]
+
+    with pytest.raises(KafkaStorageError, match="Input/output error"):
+        home.rescue(fs=BadDisk(home.fs, {DATA: None}))
+
+
+def test_unknown_settings_delete_nothing() -> None:
+    """Without a catalogue, or with a damaged one; the topic keeps the id of its partitions."""
+    home = Home(*LETTERS, settings={"retention.ms": "5", "retention.bytes": "7"})
+    topic_id = open_directory_read_only(DATA, fs=home.fs).topic("t").topic_id
+    for content in (home.fs.read(CATALOGUE), b"{nonsense", None):
+        if content is None:
+            home.fs.delete(CATALOGUE)
+        else:
+            home.fs.write(CATALOGUE, content)
+        rescued = home.rescue()
+        topic = open_directory_read_only(NEW, fs=home.fs).topic("t")
+        is_known = content is not None and content != b"{nonsense"
+        assert topic.topic_id == topic_id
+        assert topic.config["retention.ms"] == ("5" if is_known else "-1")
+        assert topic.config["retention.bytes"] == ("7" if is_known else "-1")
+        assert rescued.is_whole
+        assert len(rescued.entries) == (content == b"{nonsense")
+        with home.home.open(paths=(NEW,)) as logs:
+            assert logs.manager.config_of("t").retention_ms == (5 if is_known else -1)
+
+
+def test_a_topic_without_an_id_gets_one() -> None:
+    """Damaged and missing ``partition.metadata`` say nothing; those of other partitions count."""
+    home = Home(*LETTERS, partitions=2)
+    topic_id = open_directory_read_only(DATA, fs=home.fs).topic("t").topic_id
+    home.fs.delete(CATALOGUE)
+    home.fs.write(f"{LOG}/{METADATA}", b"\0\0")
+    home.rescue()
+    assert open_directory_read_only(NEW, fs=home.fs).topic("t").topic_id == topic_id
+    home.fs.delete(f"{DATA}/t-1/{METADATA}")
+    assert home.rescue().is_whole
+    assert open_directory_read_only(NEW, fs=home.fs).topic("t").topic_id not in {None, topic_id}
+    assert len(home.values()) == 12
+
+
+def test_a_partition_that_is_missing_is_made_and_named() -> None:
+    """By the catalogue, or by a gap in the numbers; it begins where its records ended."""
+    home = Home(*LETTERS, partitions=3)
+    with home.home.open() as logs:
+        append(logs.partition("t", 1).log, b"a", b"b")
+    for name in home.fs.list(f"{DATA}/t-1"):
+        home.fs.delete(f"{DATA}/t-1/{name}")
+    home.fs.delete_directory(f"{DATA}/t-1")
+    for _ in range(2):
+        rescued = home.rescue()
+        one = rescued.partitions[1]
+        assert reasons(one) == ["the directory of the partition is missing"]
+        assert (one.log_start_offset, one.log_end_offset, gaps(one)) == (2, 2, [(0, 2, True)])
+        assert open_directory_read_only(NEW, fs=home.fs).topic("t").partitions == (0, 1, 2)
+        home.fs.delete(CATALOGUE) if home.fs.exists(CATALOGUE) else None
+
+
+def test_other_entries_are_named() -> None:
+    """Directories that may hold records are losses; what was deleted and unknown files are not."""
+    home = Home(*LETTERS)
+    unique = "0" * 32
+    directories = {
+        f"t-1.{unique}-delete": False,
+        f"t-1.{unique}-future": True,
+        f"t-1.{unique}-stray": True,
+        "notapartition": True,
+        "remote-log-index-cache": False,
+        "__cluster_metadata-0": False,
+    }
+    for name in directories:
+        home.fs.make_directory(f"{DATA}/{name}")
+        home.fs.write(f"{DATA}/{name}/{0:020d}.log", b"x")
+    home.fs.write(f"{DATA}/notes.txt", b"x")
+    home.fs.write(f"{DATA}/bootstrap.checkpoint", b"x")
+    home.fs.write(f"{DATA}/tidelog.metrics.json", b"x")
+
+    rescued = home.rescue()
+
+    found = {os.path.basename(one.path): one.is_loss for one in rescued.entries}
+    assert found == directories | {"notes.txt": False, "bootstrap.checkpoint": False}
+    assert not rescued.is_whole
+    assert not {*directories, "notes.txt"} & {*home.fs.list(NEW)}
+
+
+def test_nothing_is_at_the_target_before_all_is(enumerated: Enumerated) -> None:
+    """With a power cut at each operation; the next call completes it."""
+    cuts = 0
+    while True:
+        home = Home(*LETTERS[:3])
+        home.fs.crash_after(cuts)
+        try:
+            home.rescue()
+        except PowerCut:
+            home.fs.power_cut()
+        else:
+            break
+        if home.fs.exists(NEW):
+            assert "tidelog.topics.json" in home.fs.list(NEW)
+        else:
+            assert home.one().is_whole
+        assert len(home.values()) == 3
+        cuts += 1
+    enumerated("power cuts", cuts, at_least=30)
+
+
+def test_a_full_disk_is_a_storage_error(enumerated: Enumerated) -> None:
+    """Nothing is at the target then; with space the next call makes it."""
+    home = Home(*LETTERS)
+    full = 0
+    for free in range(0, 600, 40):
+        home.fs.set_free_bytes(free)
+        with pytest.raises(KafkaStorageError, match="No space left"):
+            home.rescue()
+        assert not home.fs.exists(NEW)
+        full += 1
+    enumerated("full disks", full, at_least=10)
+    home.fs.set_free_bytes(None)
+    assert home.one().is_whole
+    assert not home.fs.exists(NEW + BESIDE)
+
+
+def test_what_is_at_the_target_is_left_alone() -> None:
+    """There, beside it, and where the target is inside the source."""
+    home = Home(*LETTERS[:1])
+    home.fs.make_directory(NEW)
+    assert home.one().is_whole
+    home.fs.rename(NEW, "/disk/done")
+    home.fs.make_directory(NEW)
+    home.fs.write(f"{NEW}/mine", b"mine")
+    with pytest.raises(InvalidArgument, match="there is something at /disk/new"):
+        home.rescue(is_new=False)
+    home.fs.delete(f"{NEW}/mine")
+    home.fs.make_directory(NEW + BESIDE)
+    home.fs.write(f"{NEW}{BESIDE}/mine", b"mine")
+    with pytest.raises(InvalidArgument, match=r"/disk/new.rescuing is not of a rescue"):
+        home.rescue()
+    assert home.fs.list(NEW + BESIDE) == ["mine"]
+    with pytest.raises(InvalidArgument, match="in which nothing is changed"):
+        home.rescue("/")
+
+
+def test_several_directories_are_rescued_as_one() -> None:
+    """The partitions of a topic come from all of them; one that lies twice is not chosen."""
+    home = Home()
+    with home.home.open(paths=(DATA, "/more")) as logs:
+        logs.create_topic("u", 2)
+        append(logs.partition("u", 0).log, b"a")
+        append(logs.partition("u", 1).log, b"b")
+
+    rescued = home.rescue(DATA, "/more")
+
+    found = {(one.topic, one.partition): one.batches for one in rescued.partitions}
+    assert found == {("t", 0): 0, ("u", 0): 1, ("u", 1): 1}
+    assert rescued.is_whole
+    assert home.values(name="u-1") == {0: b"b"}
