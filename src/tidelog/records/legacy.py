@@ -114,7 +114,12 @@ class _ParsedAnew:
 
 def checksum_matches(data: memoryview, at: int, size: int, crc: int) -> bool:
     """Return whether the legacy entry of ``size`` bytes at byte ``at`` has the checksum ``crc``."""
-    return zlib.crc32(data[at + CRC_START : at + size]) == crc
+    return checksum(data[at + CRC_START : at + size]) == crc
+
+
+def checksum(data: bytes | memoryview, crc: int = 0) -> int:
+    """Return the checksum of bytes from ``CRC_START`` on; ``crc`` is that of those before."""
+    return zlib.crc32(data, crc)
 
 
 def read_header(data: memoryview, at: int, size: int) -> LegacyHeaderV1:

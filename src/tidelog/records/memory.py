@@ -19,7 +19,7 @@ from tidelog.records.batch import (
     LOG_OVERHEAD,
 )
 from tidelog.records.batch_columns import BatchColumns
-from tidelog.records.scan import batch_row, crc_matches, whole_batch_size
+from tidelog.records.scan import WRONG_CRC, batch_row, crc_matches, whole_batch_size
 
 if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
@@ -67,7 +67,7 @@ class _Walker(NamedTuple):
             return ()
         row = batch_row(self.view, position, size)
         if self.check_crc and not crc_matches(self.view, row):
-            raise CorruptMessage("the CRC of a batch is wrong", position)
+            raise CorruptMessage(WRONG_CRC, position)
         if self.bounds is not None:
             bounds = self.bounds._replace(lowest=lowest)
             offsets = row[rows.BASE_OFFSET], row[rows.LAST_OFFSET]

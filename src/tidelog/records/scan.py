@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 COUNT_UNKNOWN: Final = -1
 """``records_count`` of a compressed batch of magic 0 or 1, known only after decompression."""
 
+WRONG_CRC: Final = "the CRC of a batch is wrong"
+"""What is said of a batch whose bytes do not match its checksum."""
 _CODEC: Final = int(BatchFlags.CODEC)
 CRC_COVERS_FROM: Final = BATCH_HEADER.offsets["attributes"]
 """First byte of a v2 batch that its CRC covers."""

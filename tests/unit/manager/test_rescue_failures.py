@@ -35,7 +35,6 @@ class BadDisk:
     def __init__(self, below: FileSystem, bad: Mapping[str, range | None]) -> None:
         self._below = below
         self._bad = bad
-        self.reads = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._below, name)
@@ -44,7 +43,7 @@ class BadDisk:
         self._check(path)
         file = self._below.open(path, mode)
         bad = self._bad.get(path)
-        return file if bad is None else _BadFile(file, bad, self)
+        return file if bad is None else _BadFile(file, bad)
 
     def list(self, path: str) -> list[str]:
         self._check(path)
@@ -56,19 +55,24 @@ class BadDisk:
 
 
 class _BadFile:
-    def __init__(self, below: OpenFile, bad: range, disk: BadDisk) -> None:
+    def __init__(self, below: OpenFile, bad: range) -> None:
         self._below = below
         self._bad = bad
-        self._disk = disk
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._below, name)
 
+    def pread(self, size: int, position: int) -> bytes:
+        self._check(size, position)
+        return self._below.pread(size, position)
+
     def pread_into(self, buffer: Buffer, position: int) -> int:
-        self._disk.reads += 1
-        if position < self._bad.stop and self._bad.start < position + len(memoryview(buffer)):
-            raise OSError(errno.EIO, os.strerror(errno.EIO), self._below.path)
+        self._check(len(memoryview(buffer)), position)
         return self._below.pread_into(buffer, position)
+
+    def _check(self, size: int, position: int) -> None:
+        if position < self._bad.stop and self._bad.start < position + size:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), self._below.path)
 
 
 ONE_FILE = {"internal.segment.bytes": "1000000"}

@@ -12,7 +12,7 @@ from tidelog.errors import CorruptMessage
 from tidelog.kernels import rows
 from tidelog.records.batch import BATCH_HEADER, BATCH_PREFIX
 from tidelog.records.damage.sound_offsets import Damaged, OffsetBounds, damaged_of, reason_of
-from tidelog.records.scan import batch_row, crc_matches, whole_batch_size
+from tidelog.records.scan import WRONG_CRC, batch_row, crc_matches, whole_batch_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,8 +67,7 @@ def settle(
     """
     position, next_position = first[rows.POSITION], first[rows.POSITION] + first[rows.SIZE]
     if not is_checked and not _is_valid(file, first):
-        reason = "the CRC of a batch is wrong"
-        return Dispute(Damaged.FIRST, position, next_position, reason)
+        return Dispute(Damaged.FIRST, position, next_position, WRONG_CRC)
     second = _header(file, next_position)
     if second is None or not _is_valid(file, second):
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.codec.crc32c import crc32c
 from tidelog.lazy import np
 from tidelog.records.batch import (
     BATCH_HEADER,
@@ -19,9 +20,10 @@ from tidelog.records.batch import (
 )
 from tidelog.records.file_records import FileRecords
 from tidelog.records.memory import walk
+from tidelog.records.scan import CRC_COVERS_FROM, WRONG_CRC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tidelog.env.files import OpenFile
     from tidelog.records.damage.sound_offsets import OffsetBounds
@@ -31,6 +33,8 @@ _PIECE_BYTES: Final = 64 << 10
 """Small, since each bad batch begins another read."""
 
 _SEARCH_BYTES: Final = 64 << 10
+_LARGE_BYTES: Final = 4 << 20
+"""A batch that claims to be larger is checked in chunks before it is read as a whole."""
 _MAGIC_AT: Final = BATCH_HEADER.offsets["magic"]
 _MOST_READS: Final = 4
 """Bytes that a search may read in vain, as a multiple of those that it looks through: the bytes of
@@ -58,10 +62,10 @@ def walk_past_damage(
     CRCs are checked. Offsets are with ``bounds``, those that the batches may have; None: any will
     do. A piece's bytes are valid until the next one is asked for. Raises OSError.
     """
-    position = start
+    position, largest = start, _LARGE_BYTES
     while position < end:
         records = FileRecords(file, position, end, bounds=bounds)
-        for piece in records.pieces(piece_bytes, check_crc=True):
+        for piece in records.pieces(piece_bytes, check_crc=True, max_batch_bytes=largest):
             if bounds is not None:
                 bounds = bounds.after(piece.batches.next_offset - 1)
             yield piece
@@ -69,8 +73,16 @@ def walk_past_damage(
         if position >= end:
             return
         problem = records.problem
+        reason = "" if problem is None else problem.reason
+        if records.is_oversized:
+            # A length that was damaged may claim all of the file: no memory is taken for that.
+            size = valid_size(file, position, end)
+            if size > largest:
+                largest = size
+                continue
+            reason = WRONG_CRC
         behind = behind_damage(records)
-        yield BadBytes(position, behind, "" if problem is None else problem.reason)
+        yield BadBytes(position, behind, reason)
         position = behind
 
 
@@ -112,8 +124,30 @@ def valid_size(file: OpenFile, position: int, end: int) -> int:
     size = _stated_size(file, position, end)
     if not size:
         return 0
+    if size > _LARGE_BYTES:
+        return size if _is_checksum_right(file, position, size) else 0
     found = walk(file.pread(size, position), check_crc=True, in_memory=False)
     return size if len(found.batches) == 1 and found.error is None else 0
+
+
+def _is_checksum_right(file: OpenFile, position: int, size: int) -> bool:
+    """Return whether a large batch has the checksum that it stores."""
+    data = file.pread(BATCH_HEADER.size, position)
+    header = BATCH_HEADER.unpack(data)
+    if not 0 <= header.magic <= MAGIC_V2:
+        return False
+    add: Callable[[bytes, int], int] = crc32c
+    if header.magic == MAGIC_V2:
+        start, crc = CRC_COVERS_FROM, header.crc
+    else:
+        from tidelog.records import legacy  # noqa: PLC0415 - few logs have old batches
+
+        old = legacy.read_header(memoryview(data), 0, size)
+        start, crc, add = legacy.CRC_START, old.crc, legacy.checksum
+    found, end = 0, position + size
+    for at in range(position + start, end, _SEARCH_BYTES):
+        found = add(file.pread(min(_SEARCH_BYTES, end - at), at), found)
+    return found == crc
 
 
 def _search(file: OpenFile, start: int, end: int) -> int:
