@@ -27,7 +27,7 @@ from tidelog.staging.journal_names import is_journal_name
 from tidelog.staging.staged_file import is_staged_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from tidelog.manager.rescue.failing_files import FailingFiles
     from tidelog.readonly.directory_files import DirectoryFiles
@@ -74,11 +74,11 @@ def _of_part(source: ReadOnlyDirectory, part: DirectoryFiles) -> Iterator[LeftOu
             continue
         reason, may_be_data = what
         size_bytes = _size(source, path, is_tree=is_tree)
-        is_loss = may_be_data and size_bytes > 0
+        is_loss = may_be_data and size_bytes > 0 and not _is_copied(source, path)
         yield LeftOut(path, None, size_bytes, 0, None, None, reason, is_loss)
 
 
-def _directory(name: str, foreign: object) -> tuple[str, bool] | None:
+def _directory(name: str, foreign: Mapping[str, str]) -> tuple[str, bool] | None:
     """Return why a directory is left out, and whether it may hold records that are missing."""
     if is_delete_directory(name):
         return "its topic was deleted, and it only waited for its removal", False
@@ -90,9 +90,9 @@ def _directory(name: str, foreign: object) -> tuple[str, bool] | None:
         return "a copy of a partition that a move had not finished", True
     if is_stray_directory(name):
         return "no topic was known to have it: rename it to <topic>-<partition>", True
-    reason = foreign.get(name) if isinstance(foreign, dict) else None
+    reason = foreign.get(name)
     if reason is None:
-        reason = "it belongs to another topic of this name, or lies twice"
+        return "its topic was deleted, or another directory holds the partition", False
     return reason, True
 
 
@@ -105,6 +105,17 @@ def _file(name: str) -> tuple[str, bool] | None:
     if is_staged_name(name):
         return "records of a transaction that may not be committed; see `tidelog staged`", True
     return None if name.startswith(_OURS) else ("nothing is known about such a file", False)
+
+
+def _is_copied(source: ReadOnlyDirectory, path: str) -> bool:
+    """Return whether a link leads to the directory of a partition that is copied."""
+    fs = source.fs
+    if not fs.is_link(path):
+        return False
+    paths = (
+        part.partition_path(*key) for part in source.parts for key in source.partitions_in(part)
+    )
+    return fs.real_path(path) in map(fs.real_path, paths)
 
 
 def _size(source: ReadOnlyDirectory, path: str, *, is_tree: bool) -> int:
