@@ -49,6 +49,7 @@ from tests.machinery.odd_logs import write_log
 import tidelog
 from tidelog.cli.main import main as run_command
 from tidelog.codec.crc32c import crc32c
+from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.partition_directories import partition_of
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import TidelogError
@@ -497,6 +498,22 @@ def read_partition(opened: Callable[[], tidelog.ReadOnlyLog], path: str) -> None
                         len(columns)
 
 
+def check_rescue(case: Case, intact: dict[str, set[bytes]]) -> None:
+    """Rescue what can be read; nothing is changed, and only what is reported is not copied."""
+    before, new = listing(case.data), case.home / "new"
+    outcome = case.command("rescue", "--to", str(new))
+    change = differences(before, listing(case.data))
+    if change:
+        case.fault(f"rescuing has changed: {change}")
+    if outcome.code:
+        return
+    for name, batches in intact.items():
+        kept = kept_bytes(new / name)
+        lost = [batch for batch in batches if not holds(kept, batch)]
+        if lost and not name.startswith(METADATA_TOPIC):
+            case.fault(f"a rescue without losses has lost {len(lost)} batches of {name}")
+
+
 def check_recovery(case: Case, intact: dict[str, set[bytes]], *, is_sound: bool) -> None:
     """Recover; nothing that was intact is lost."""
     outcome = case.command("recover", "--now", NOW)
@@ -593,6 +610,7 @@ def run_case(case: Case) -> None:
     if rng.random() < 0.3 and not case.is_real:
         copy = case.home / "copy"
         write_tree(damaged.tree, copy, case.beside)
+    check_rescue(case, intact_batches(damaged.tree, base))
     check_recovery(case, intact_batches(damaged.tree, base), is_sound=is_sound)
     if case.is_real:
         check_service(case)
