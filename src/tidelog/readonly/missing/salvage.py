@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidelog.codec.layout import byte_view
+from tidelog.env.files import FileStat
 from tidelog.errors import CorruptMessage, KafkaStorageError
 from tidelog.log.loading.cut_files import CutContent, CutName, read_content, topic_part
 from tidelog.readonly.held_files import MeasuredFile
@@ -118,14 +119,16 @@ def find_cut_files(directory: ReadOnlyDirectory) -> list[CutFile]:
         for name in fs.list(path):
             parsed = CutName.parse(name)
             if parsed is not None:
-                found.append(_look_at(fs, os.path.join(path, name), parsed, known))
+                with suppress(FileNotFoundError):  # deleted meanwhile, or a link to nothing
+                    found.append(_look_at(fs, os.path.join(path, name), parsed, known))
     return sorted(found, key=lambda one: (one.topic or "", *one.name))
 
 
 def _look_at(fs: FileSystem, path: str, name: CutName, known: dict[str, str]) -> CutFile:
-    stat = fs.stat(path)
-    content, error = CutContent(stat.size_bytes, None), None
+    stat, content, error = FileStat(0, 0, is_directory=False), CutContent(0, None), None
     try:
+        stat = fs.stat(path)
+        content = CutContent(stat.size_bytes, None)
         with closing(fs.open(path)) as file:
             content = read_content(file)
     except KafkaStorageError as refused:

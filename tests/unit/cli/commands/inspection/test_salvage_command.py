@@ -258,3 +258,16 @@ def test_recovery_and_its_plan_end_with_the_same_code(torn: Cli) -> None:
     assert torn.on("recover", "--full").code == 1
     assert torn.on("plan", "recovery", "--full").code == 0
     assert torn.on("recover", "--full").code == 0
+
+
+def test_a_file_that_cannot_be_opened_does_not_hide_the_others(torn: Cli) -> None:
+    """As a link to itself; a link to nothing is not a file. Exit code 3."""
+    torn.on("recover", "--full")
+    (file,) = cut_files(torn.data)
+    for number, target in ((2, file.name.replace(".1.cut", ".2.cut")), (3, "missing")):
+        file.with_name(file.name.replace(".1.cut", f".{number}.cut")).symlink_to(target)
+
+    code, out, err = torn.on("salvage")
+
+    assert (code, out.count("\n")) == (3, 1)
+    assert "Too many levels of symbolic links" in err
