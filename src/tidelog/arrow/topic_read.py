@@ -193,7 +193,9 @@ class TopicRead:
                     f" {first}"
                 )
             if self.last is not None and first < last:
-                first = self._filter().start_of_last(log, first, last, self.last, fs=self.fs)
+                first = self._filter().start_of_last(
+                    log.directory, first, last, self.last, fs=self.fs
+                )
             return LogRange(log, first, max(first, last))
 
     def _filter(self) -> RecordFilter:

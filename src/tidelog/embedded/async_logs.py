@@ -196,10 +196,12 @@ class AsyncLogs(Twin[Logs]):
         partition: int | None = None,
         start_offset: int | None = None,
         *,
+        last: int | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> AsyncGenerator[ConsumedRecord, None]:
         """Yield the records of a topic, or of one partition, up to the ends as of then."""
-        read = partial(self.logs.read, topic, partition, start_offset, isolation=isolation)
+        read = partial(self.logs.read, topic, partition, start_offset, last=last)
+        read = partial(read, isolation=isolation)
         return in_chunks(_generated(read), _size)
 
     async def follow(
@@ -356,10 +358,12 @@ class AsyncReadOnlyLogs(Twin[ReadOnlyLogs]):
         partition: int | None = None,
         start_offset: int | None = None,
         *,
+        last: int | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> AsyncGenerator[ConsumedRecord, None]:
         """Yield the records of a topic, or of one partition, up to the ends as of then."""
-        read = partial(self.logs.read, topic, partition, start_offset, isolation=isolation)
+        read = partial(self.logs.read, topic, partition, start_offset, last=last)
+        read = partial(read, isolation=isolation)
         return in_chunks(_generated(read), _size)
 
     async def follow(

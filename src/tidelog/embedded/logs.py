@@ -15,8 +15,9 @@ from tidelog.embedded.group_reader import GroupReader
 from tidelog.embedded.group_source import OwnLogs
 from tidelog.embedded.topic_reads import (
     TopicFollower,
-    all_consumed,
+    check_count,
     check_partition,
+    consumed_of,
     numbers_to_read,
     point_in_log,
 )
@@ -31,7 +32,7 @@ from tidelog.errors import (
 from tidelog.log.reading.record_count import total_count
 from tidelog.log.retention.retention_rules import deletion_end
 from tidelog.manager.topics.topic_checks import check_same
-from tidelog.manager.whole_log import columns_from, count_records, offset_at
+from tidelog.manager.whole_log import count_records, offset_at
 from tidelog.readonly.log_follower import followed
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
@@ -451,6 +452,7 @@ class Logs(OfOneProcess):
         partition: int | None = None,
         start_offset: int | None = None,
         *,
+        last: int | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> Iterator[ConsumedRecord]:
         """Yield the records of a topic, or of one partition, up to the ends as of then.
@@ -458,12 +460,14 @@ class Logs(OfOneProcess):
         Without ``partition`` those of all come, one partition after the other in order of their
         numbers, and in offset order within each; records of different partitions have no order in
         time. ``start_offset`` is the first offset of the partition that is given, or of the only
-        one; None: the log start. ``isolation`` is an ``Isolation`` or its word.
+        one; None: the log start. ``last``: only as many records of each partition, the last ones;
+        what lies before them is not read. ``isolation`` is an ``Isolation`` or its word.
 
         Raises UnknownTopicOrPartition, OffsetOutOfRange below the log start and above the log end,
-        InvalidArgument for a ``start_offset`` where there are several partitions to begin in, and
-        for an unknown word.
+        InvalidArgument for a ``start_offset`` where there are several partitions to begin in, for
+        a negative ``last``, and for an unknown word.
         """
+        check_count(last)
         level, there = Isolation.of(isolation), self.topic(topic).partitions
         fs = self.manager.machine.fs
         logs = [
@@ -471,7 +475,7 @@ class Logs(OfOneProcess):
             for number in numbers_to_read(topic, there, partition, start_offset)
         ]
         return itertools.chain.from_iterable(
-            all_consumed(topic, number, columns_from(log, start_offset, level, fs))
+            consumed_of(topic, number, log, start_offset, last, isolation=level, fs=fs)
             for number, log in logs
         )
 

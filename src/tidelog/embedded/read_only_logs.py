@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final, overload
 from tidelog.embedded.topic_reads import (
     ReadOnlyTopicFollower,
     all_consumed,
+    check_count,
     check_partition,
     numbers_to_read,
     point_in_log,
+    start_of_last,
 )
 from tidelog.log.reading.record_count import total_count
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
@@ -133,22 +135,27 @@ class ReadOnlyLogs:
         partition: int | None = None,
         start_offset: int | None = None,
         *,
+        last: int | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> Iterator[ConsumedRecord]:
         """Yield the records of a topic, or of one partition, up to the ends as of then.
 
         Without ``partition`` those of all come, one partition after the other in order of their
         numbers, and in offset order within each. ``start_offset`` is the first offset of the
-        partition that is given, or of the only one; None: the log start. Raises OffsetOutOfRange,
-        CorruptMessage after the records before the damage, InvalidArgument for a ``start_offset``
-        where there are several partitions to begin in, and for an unknown word.
+        partition that is given, or of the only one; None: the log start. ``last``: only as many
+        records of each partition, the last ones. Raises OffsetOutOfRange, CorruptMessage after the
+        records before the damage, InvalidArgument for a ``start_offset`` where there are several
+        partitions to begin in, for a negative ``last``, and for an unknown word.
         """
+        check_count(last)
         is_committed, _ = reach(isolation)
         for number in self._chosen(topic, partition, start_offset):
             with self.open(topic, number) as log:
                 if start_offset is not None and start_offset > log.log_end_offset:
                     raise log.out_of_range(start_offset)
                 start, end = self._visible(log, start_offset, isolation)
+                if last is not None:
+                    start = start_of_last(log, start, end, last, isolation=isolation, fs=self._fs)
                 columns = log.columns(start, end, committed=is_committed)
                 yield from all_consumed(topic, number, columns)
 

@@ -6,14 +6,14 @@ Kafka: ``KafkaConsumer`` with all partitions of a topic assigned.
 from __future__ import annotations
 
 from functools import partial
-from itertools import repeat
+from itertools import islice, repeat
 from numbers import Integral
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.env.moments import time_ms
 from tidelog.errors import InvalidArgument
-from tidelog.manager.whole_log import records_from
+from tidelog.manager.whole_log import columns_from, records_from
 from tidelog.readonly.log_follower import FollowedTopic
 from tidelog.records.batch import NO_SEQUENCE, TimestampType
 from tidelog.records.isolation import Isolation
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 
     from tidelog.env.clock import Clock
+    from tidelog.env.files import FileSystem
     from tidelog.env.moments import Moment
     from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
+    from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.record import Header
 
@@ -66,6 +68,52 @@ def all_consumed(
         fields = _FIELDS(group.fields())
         # With no step in Python for each record: it would take as long as the rest of reading.
         yield from map(_new_consumed, zip(repeat(topic), repeat(partition), *fields, strict=False))
+
+
+def consumed_of(
+    topic: str,
+    partition: int,
+    log: Log,
+    start_offset: int | None,
+    last: int | None,
+    *,
+    isolation: Isolation,
+    fs: FileSystem,
+) -> Iterator[ConsumedRecord]:
+    """Yield what ``columns_from`` does, with its place; ``last``: only as many, the last ones."""
+    start = start_offset
+    if last is not None:
+        end = end_of(log, isolation)
+        start = start_of_last(log, start_offset, end, last, isolation=isolation, fs=fs)
+    found = all_consumed(topic, partition, columns_from(log, start, isolation, fs))
+    return islice(found, last)
+
+
+def start_of_last(
+    log: Log | ReadOnlyLog,
+    start_offset: int | None,
+    end: int,
+    last: int,
+    *,
+    isolation: Isolation | str,
+    fs: FileSystem,
+) -> int:
+    """Return where the last records before ``end`` begin; an offset out of range as it is."""
+    from tidelog.readonly.chosen_records import RecordFilter  # noqa: PLC0415 - loads NumPy
+
+    first = log.log_start_offset
+    start = first if start_offset is None else start_offset
+    if start < first:
+        return start
+    wanted = RecordFilter(committed=isolation == Isolation.READ_COMMITTED)
+    return wanted.start_of_last(log.directory, start, end, last, fs=fs)
+
+
+def check_count(last: object) -> None:
+    """Raise InvalidArgument for what is not a number of records; None: all."""
+    is_number = isinstance(last, Integral) and not isinstance(last, bool)
+    if last is not None and not (is_number and int(last) >= 0):  # type: ignore[call-overload]
+        raise InvalidArgument(f"{last!r} is not a number of records")
 
 
 def check_partition(partition: object) -> None:

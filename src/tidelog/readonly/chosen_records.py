@@ -53,13 +53,14 @@ class RecordFilter(NamedTuple):
         return found
 
     def start_of_last(
-        self, log: ReadOnlyLog, start: int, end: int, count: int, *, fs: FileSystem
+        self, directory: str, start: int, end: int, count: int, *, fs: FileSystem
     ) -> int:
         """Return the offset at which the last ``count`` records of ``[start, end)`` begin.
 
-        Damage is passed without a word: what is there is said when the records are read.
+        ``directory`` is the log's. What lies before them is not read. Damage is passed without a
+        word: what is there is said when the records are read.
         """
-        with open_read_only(log.directory, fs=fs, on_damage=ignore_damage) as looked:
+        with open_read_only(directory, fs=fs, on_damage=ignore_damage) as looked:
             first = max(start, looked.log_start_offset)
             return self._start_of_last(looked, first, min(end, looked.log_end_offset), count)
 

@@ -9,8 +9,14 @@ import pytest
 from tests.machinery.directory_home import DataHome
 
 import tidelog
+from tidelog.embedded.async_logs import AsyncLogs, AsyncReadOnlyLogs
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
-from tidelog.errors import InvalidArgument, OffsetOutOfRange, UnknownTopicOrPartition
+from tidelog.errors import (
+    CorruptMessage,
+    InvalidArgument,
+    OffsetOutOfRange,
+    UnknownTopicOrPartition,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -171,3 +177,59 @@ def test_tasks_of_an_event_loop_read_all_partitions(home: DataHome) -> None:
             assert await values(logs.follow("t", 2, idle_ms=0)) == VALUES[2:]
 
     asyncio.run(main())
+
+
+def test_the_last_records_of_each_partition_can_be_read(logs: Any) -> None:
+    """Of all partitions or of one, from an offset on; what is no number of records is refused."""
+    assert [one.value for one in logs.read("t", last=1)] == [b"a", b"b", b"d"]
+    assert [one.value for one in logs.read("t", 2, last=9)] == VALUES[2:]
+    assert [one.value for one in logs.read("single", 0, 1, last=2)] == VALUES[2:]
+    assert [one.value for one in logs.read("single", 0, 3, last=2)] == VALUES[3:]
+    assert list(logs.read("t", last=0)) == []
+    for wrong in (-1, 1.5, True):
+        with pytest.raises(InvalidArgument, match="is not a number of records"):
+            list(logs.read("t", last=wrong))
+    with pytest.raises(OffsetOutOfRange):
+        list(logs.read("single", 0, 5, last=1))
+
+
+def test_the_last_records_are_those_that_a_reader_sees(home: DataHome) -> None:
+    """Committed ones, without markers; deleted ones do not count, and are out of range."""
+    with home.open() as logs:
+        with logs.transaction("aborted") as txn:
+            txn.append("single", b"never")
+            txn.abort()
+        logs.append("single", b"e")
+        logs.delete_records("single", 0, 2)
+        assert [one.value for one in logs.read("single", last=2, isolation="read_committed")] == [
+            b"d",
+            b"e",
+        ]
+        assert next(one.value for one in logs.read("single", last=9)) == b"c"
+        with pytest.raises(OffsetOutOfRange):
+            list(logs.read("single", 0, 1, last=1))
+
+
+def test_the_records_before_the_last_ones_are_not_read(home: DataHome) -> None:
+    """However long the log is: damage at its start is not met."""
+    path = f"{home.path}/single-0/{0:020d}.log"
+    with home.open() as logs:
+        for _ in range(30):
+            logs.append_all("single", [b"x" * 100] * 100)
+    home.fs.write(path, bytes(100) + home.fs.read(path)[100:])
+
+    assert len(list(beside(home).read("single", last=3))) == 3
+    with pytest.raises(CorruptMessage):
+        list(beside(home).read("single"))
+
+
+def test_the_last_records_can_be_awaited(home: DataHome) -> None:
+    """By both doors of asyncio."""
+
+    async def read() -> list[bytes | None]:
+        doors = AsyncLogs(home.open()), AsyncReadOnlyLogs(beside(home))
+        found = [one.value for door in doors async for one in door.read("single", last=1)]
+        await doors[0].close()
+        return found
+
+    assert asyncio.run(read()) == [b"d", b"d"]

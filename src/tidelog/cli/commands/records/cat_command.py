@@ -249,7 +249,9 @@ def _print(
     if next_offset is None:
         first = max(first, log.log_start_offset)
         if args.last is not None:
-            first = selection.wanted.start_of_last(log, first, stop, args.last, fs=SYSTEM_FILES)
+            first = selection.wanted.start_of_last(
+                log.directory, first, stop, args.last, fs=SYSTEM_FILES
+            )
     elif next_offset < log.log_start_offset:
         _report_deleted(log, next_offset)
     elif next_offset > log.log_end_offset and log.damage is None:
