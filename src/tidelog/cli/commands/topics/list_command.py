@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import JSON, LOGS, Command
+from tidelog.cli.options import JSON, LOGS, Command, argument
 from tidelog.codec.shown_rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Callable, Iterable
 
     from tidelog.cli.partition_choice import Place
     from tidelog.explain.listed_partition import ListedPartition
@@ -17,12 +18,27 @@ if TYPE_CHECKING:
 _COLUMNS: Final = (
     *("partition", "log start", "last stable", "high watermark", "log end", "segments", "size"),
 )
+_SORTS: Final[dict[str, Callable[[ListedPartition], int]]] = {
+    "size": lambda facts: facts.size_bytes,
+    "segments": lambda facts: facts.segments,
+    "offsets": lambda facts: facts.log_end_offset - facts.log_start_offset,
+}
+"""What a sort by something other than the name goes by, the greatest first."""
 
 
 COMMAND: Final = Command(
     "list",
     "list partitions, one per line: offsets, segments, size",
-    (*LOGS, JSON),
+    (
+        *LOGS,
+        argument(
+            "--sort",
+            choices=("name", *_SORTS),
+            default="name",
+            help="size, segments or offsets: those with the most first (default name)",
+        ),
+        JSON,
+    ),
 )
 
 
@@ -46,7 +62,7 @@ def run(args: Namespace) -> int:
 
     rows: list[tuple[str, ...]] = [_COLUMNS]
     listed = damaged = 0
-    for place, facts in chosen.look(args.command, facts_of):
+    for place, facts in _sorted(chosen.look(args.command, facts_of), args.sort):
         listed += 1
         if facts.damage is not None:
             damaged += 1
@@ -60,3 +76,13 @@ def run(args: Namespace) -> int:
     if not args.json:
         print(table(rows, names=1), end="")
     return int(has_loss or bool(damaged))
+
+
+def _sorted(
+    found: Iterable[tuple[Place, ListedPartition]], by: str
+) -> Iterable[tuple[Place, ListedPartition]]:
+    """Return partitions with the most first; of equal ones, and by name, as they come."""
+    if by == "name":
+        return found
+    amount = _SORTS[by]
+    return sorted(found, key=lambda one: amount(one[1]), reverse=True)

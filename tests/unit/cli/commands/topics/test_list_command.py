@@ -54,3 +54,21 @@ def test_damage_and_missing_partitions_are_reported(topic: Cli) -> None:
     assert "u-0 is listed in tidelog.topics.json" in outcome.err
     assert "CRC" in outcome.err
     assert outcome.out.splitlines()[1].split()[0] == "t-0"
+
+
+def test_partitions_can_be_sorted_by_what_they_hold(topic: Cli) -> None:
+    """Those with the most first; of equal ones, and by name, in their usual order."""
+    for name, values in (("few", ["x" * 900]), ("many", ["y"] * 5), ("none", [])):
+        assert topic.on("create", name).code == 0
+        if values:
+            topic.append(*values, topic=name)
+
+    def order(*words: str) -> list[str]:
+        return [row["topic"] for row in topic.on("list", "--json", *words).rows]
+
+    assert order() == order("--sort", "name") == ["few", "many", "none", "t"]
+    assert order("--sort", "size") == ["few", "many", "none", "t"]
+    assert order("--sort", "offsets") == ["many", "few", "none", "t"]
+    assert order("--sort", "segments") == ["few", "many", "none", "t"]
+    assert topic.on("list", "--sort", "offsets").out.splitlines()[1].split()[0] == "many-0"
+    assert topic.on("list", "--sort", "color").code == 2
