@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pytest
 from tests.unit.manager.test_mirror import append
@@ -170,7 +171,7 @@ def test_a_partition_that_is_missing_is_made_and_named() -> None:
     for _ in range(2):
         rescued = home.rescue()
         one = rescued.partitions[1]
-        assert reasons(one) == ["the directory of the partition is missing"]
+        assert reasons(one) == ["no directory that was named holds the partition"]
         assert (one.log_start_offset, one.log_end_offset, gaps(one)) == (2, 2, [(0, 2, True)])
         assert open_directory_read_only(NEW, fs=home.fs).topic("t").partitions == (0, 1, 2)
         home.fs.delete(CATALOGUE) if home.fs.exists(CATALOGUE) else None
@@ -194,11 +195,17 @@ def test_other_entries_are_named() -> None:
     home.fs.write(f"{DATA}/notes.txt", b"x")
     home.fs.write(f"{DATA}/bootstrap.checkpoint", b"x")
     home.fs.write(f"{DATA}/tidelog.metrics.json", b"x")
+    claim = f"tidelog.{UUID(int=1)}-0.archive"
+    home.fs.write(f"{DATA}/{claim}", b"x")
 
     rescued = home.rescue()
 
     found = {os.path.basename(one.path): one.is_loss for one in rescued.entries}
-    assert found == directories | {"notes.txt": False, "bootstrap.checkpoint": False}
+    assert found == directories | {
+        "notes.txt": False,
+        "bootstrap.checkpoint": False,
+        claim: True,
+    }
     assert not rescued.is_whole
     assert not {*directories, "notes.txt"} & {*home.fs.list(NEW)}
 
@@ -258,6 +265,8 @@ def test_what_is_at_the_target_is_left_alone() -> None:
     assert home.fs.list(NEW + BESIDE) == ["mine"]
     with pytest.raises(InvalidArgument, match="in which nothing is changed"):
         home.rescue("/")
+    with pytest.raises(InvalidArgument, match="/data/t-0 is one partition"):
+        home.rescue(LOG)
 
 
 def test_several_directories_are_rescued_as_one() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from tidelog.archive.claim_file import claims_among
 from tidelog.datadir.catalogue import CATALOGUE_FILE, METADATA_TOPIC
 from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE
 from tidelog.datadir.lock_file import LOCK_FILE
@@ -100,6 +101,8 @@ def _file(name: str) -> tuple[str, bool] | None:
     """Return why a file is left out; None for one that says nothing about records."""
     if name == BOOTSTRAP_FILE:
         return _OF_CLUSTER, False
+    if claims_among([name]):
+        return "closed segments of its log are in an archive: see `tidelog restore`", True
     if is_journal_name(name):
         return "a transaction was committed and not applied: open the directory to apply it", True
     if is_staged_name(name):

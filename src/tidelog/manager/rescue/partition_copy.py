@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.segment.filenames import TopicPartition
 
-_MISSING: Final = "the directory of the partition is missing"
+_MISSING: Final = "no directory that was named holds the partition"
 _COMPACTED: Final = "compaction removed them"
 _UNEXPLAINED: Final = "no batch has them, and no compaction explains that"
 _DAMAGED: Final = "what was left out may have held them"

@@ -21,7 +21,11 @@ from tidelog.datadir.metadata_files import (
     write_meta_properties,
 )
 from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE
-from tidelog.datadir.partition_directories import make_partition_directory, random_id
+from tidelog.datadir.partition_directories import (
+    is_partition_directory,
+    make_partition_directory,
+    random_id,
+)
 from tidelog.errors import InvalidArgument, InvalidConfig, InvariantError, KafkaStorageError
 from tidelog.log.loading.load_watch import LoadWatcher
 from tidelog.manager.directories.log_dir import make_directories
@@ -276,6 +280,8 @@ def check_target(source: ReadOnlyDirectory, fs: FileSystem, target: str) -> None
             raise InvalidArgument(f"there is something at {target}: name a path with nothing")
         theirs = os.path.join(fs.real_path(target), "")
         for path in source.paths:
+            if is_partition_directory(source.fs.list(path)):
+                raise InvalidArgument(f"{path} is one partition; name the data directory above it")
             ours = os.path.join(source.fs.real_path(path), "")
             if theirs.startswith(ours):
                 raise InvalidArgument(f"{target} is inside of {path}, in which nothing is changed")
