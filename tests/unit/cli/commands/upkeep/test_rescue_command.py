@@ -1,0 +1,89 @@
+"""``tidelog rescue``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Cli = Any
+
+
+def test_what_can_be_read_is_in_the_new_directory(torn: Cli, tmp_path: Path) -> None:
+    """The report says what is not, and why; exit code 1. The old directory is as it was."""
+    before = torn.log_file().read_bytes()
+    new = tmp_path / "new"
+
+    code, out, err = torn.on("rescue", "--to", new)
+
+    lines = out.splitlines()
+    assert (code, err) == (1, "")
+    assert lines[0].startswith("t-0: copied [0, 3), 2 records, 2 batches, ")
+    assert lines[1].startswith("  left out: ")
+    assert lines[1].endswith(".log, offsets 1 to 1: the CRC of a batch is wrong")
+    assert lines[2:] == [
+        "  gap: offsets 1 to 1: what was left out may have held them",
+        f"1 partition, 1 of them not whole; copied 2 records, {lines[-1].split(', ', 2)[2]}",
+    ]
+    assert torn.log_file().read_bytes() == before
+    assert [row["value"] for row in torn("cat", "t", "-d", new).rows] == ["a", "c"]
+    assert torn("verify", new).code == 0
+    assert torn("append", "t", "-d", new, stdin="d").code == 0
+    assert [row["offset"] for row in torn("cat", "t", "-d", new).rows] == [0, 2, 3]
+
+
+def test_the_report_as_json(torn: Cli, tmp_path: Path) -> None:
+    """A line a partition, a line an entry beside them, and the counts."""
+    (torn.data / "notes").mkdir()
+
+    outcome = torn.on("rescue", "--to", tmp_path / "new", "--json")
+
+    one, entry = outcome.rows
+    assert (one["whole"], one["records"], one["leftOutCount"], one["gapOffsets"]) == (
+        False,
+        2,
+        1,
+        1,
+    )
+    assert [what["lost"] for what in one["leftOut"]] == [True]
+    assert [(gap["startOffset"], gap["endOffset"]) for gap in one["gaps"]] == [(1, 2)]
+    assert (entry["file"], entry["lost"]) == (str(torn.data / "notes"), False)
+    assert outcome.counts == {
+        "partitions": 1,
+        "damaged": 1,
+        "entries": 1,
+        "batches": 2,
+        "records": 2,
+        "sizeBytes": one["sizeBytes"],
+        "leftOut": 1,
+    }
+
+
+def test_a_sound_directory_is_copied_beside_its_writer(topic: Cli, tmp_path: Path) -> None:
+    """Exit code 0; nothing is done where something is at the target: 2."""
+    topic.append("a", "b")
+    new = tmp_path / "new"
+
+    assert topic.on("rescue", "--to", new).code == 0
+    assert topic.on("rescue", "--to", new).code == 2
+    assert topic("cat", "t", "-d", new).out.count("\n") == 2
+    assert topic("rescue", topic.data / "t-0", "--to", tmp_path / "other").code == 2
+
+
+def test_settings_may_come_from_the_broker(topic: Cli, tmp_path: Path) -> None:
+    """Of a directory without a catalogue; else nothing is deleted."""
+    topic.append("a")
+    (topic.data / "tidelog.topics.json").unlink()
+    (topic.data / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=1\n")
+    properties = tmp_path / "server.properties"
+    properties.write_text(
+        f"log.dirs={topic.data}\nlog.cleanup.policy=delete\nlog.retention.ms=77\n"
+    )
+    found = []
+    for number, words in enumerate(((), ("--server-properties", properties))):
+        new = tmp_path / str(number)
+        assert topic.on("rescue", "--to", new, *words).code == 0
+        (row,) = topic("describe", "t", "-d", new, "--json").rows
+        found.append(row["config"]["retention.ms"] if "config" in row else None)
+    assert found == ["-1", "77"]
