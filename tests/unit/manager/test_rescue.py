@@ -394,3 +394,22 @@ def test_a_report_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (done.left_out_count, done.gap_count, done.gap_offsets) == (5, 5, 5)
     assert (len(done.left_out), len(done.gaps)) == (2, 2)
     assert done.left_out_bytes == 5 * size
+
+
+def test_segments_begin_again_where_an_int32_is_too_small() -> None:
+    """Old versions of Kafka wrote such segments; one batch may take all offsets of one."""
+    home = Home(b"a")
+    far, end = 1 << 31, 1 << 40
+    records = [(1000, b"k", b"wide", ())] * 2
+    wide = build_batch(records, base_offset=1, offsets=[1, far])
+    name = home.names()[-1]
+    log = home.fs.read(f"{LOG}/{name}") + wide + at(far + 1, b"far") + at(end, b"end")
+    home.fs.write(f"{LOG}/{name}", log)
+
+    done = home.one()
+
+    bases = [0, 1, far + 1, end]
+    assert home.names(f"{NEW}/t-0") == [f"{base:020d}.log" for base in bases]
+    assert b"".join(home.fs.read(f"{NEW}/t-0/{base:020d}.log") for base in bases) == log
+    assert (done.batches, done.records, done.segments) == (4, 5, 4)
+    assert gaps(done) == [(far + 2, end, True)]

@@ -61,7 +61,9 @@ class NewLog:
             while len(run):
                 count = self._fitting(run, limit)
                 if not count:
-                    self.roll(self._base_of(piece, run))
+                    base = self._base_of(piece, run)
+                    if self._file is None or self._size_bytes or base != self._base_offset:
+                        self.roll(base)
                     count = self._fitting(run, limit) or 1
                 size = int(run.size[:count].sum())
                 self._write(data[:size], int(run.last_offset[count - 1]) + 1)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
 
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.rescue.merged_batches import Reader, merged
@@ -13,8 +16,7 @@ from tidelog.manager.rescue.readable_batches import ReadableBatches, records_of
 from tidelog.manager.rescue.rescued_partition import LeftOut, OffsetGap, RescuedPartition
 from tidelog.manager.rescue.source_files import Sources, find_sources
 from tidelog.readonly.checkpoints import NO_LINES, Lines
-from tidelog.readonly.missing.holes import Hole
-from tidelog.records.batch import MAGIC_V2
+from tidelog.records.batch import INT64_MAX, MAGIC_V2
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +35,13 @@ _COMPACTED: Final = "compaction removed them"
 _UNEXPLAINED: Final = "no batch has them, and no compaction explains that"
 _DAMAGED: Final = "what was left out may have held them"
 _AT_END: Final = "the log ended after them, as its high watermark or the name of a file shows"
+
+
+class Explained(NamedTuple):
+    """Gaps that end by ``offset`` were left by compaction; ``reason`` is said of others."""
+
+    offset: int
+    reason: str
 
 
 class BrokenPartition(NamedTuple):
@@ -58,13 +67,16 @@ class BrokenPartition(NamedTuple):
             leave_out(LeftOut(path, None, 0, 0, None, None, reason, is_loss=True))
         return find_sources(fs, path, self.cuts, names)
 
-    def unexplained(self, start: int, end: int) -> Hole | None:
-        """Return offsets without a batch if compaction does not explain them."""
+    def explained(self) -> Explained:
+        """Return up to where compaction explains gaps."""
         try:
-            found = self.source.unexplained_holes_of(self.key, [(start, end)])
+            found = self.source.unexplained_holes_of(self.key, [(0, INT64_MAX)])
         except KafkaStorageError:  # the checkpoint of the cleaner, which explains nothing then
-            return Hole(start, end)
-        return found[0] if found else None
+            return Explained(0, _UNEXPLAINED)
+        if not found:
+            return Explained(INT64_MAX, "")
+        unless = ", unless the topic is compacted" if found[0].may_be_compacted else ""
+        return Explained(found[0].start_offset, _UNEXPLAINED + unless)
 
     def lines(self, leave_out: Callable[[LeftOut], None]) -> Lines:
         """Return its lines in the checkpoints; none if one of them cannot be read."""
@@ -95,6 +107,7 @@ class PartitionCopy:
         self._fs = fs
         self._log = log
         self._on_read = on_read
+        self._explained = broken.explained()
         self.done: Final = RescuedPartition(*broken.key)
 
     def run(self) -> None:
@@ -164,24 +177,20 @@ class PartitionCopy:
 
         The first offset of an old batch is known only when it is decoded.
         """
-        ends = [self.done.log_end_offset, *(batches.last_offset[:-1] + 1).tolist()]
+        ends = np.concatenate(([self.done.log_end_offset], batches.last_offset[:-1] + 1))
         is_gap = (batches.base_offset > ends) & (batches.magic >= MAGIC_V2)
-        for at in is_gap.nonzero()[0].tolist():
-            gap = ends[at], int(batches.base_offset[at])
-            self.done.skip(self._explained(*gap))
+        if is_gap.any():
+            starts, stops = ends[is_gap], batches.base_offset[is_gap]
+            self.done.skip(starts, stops, stops > self._explained.offset, self._named)
 
-    def _explained(self, start: int, end: int) -> OffsetGap:
+    def _named(self, start: int, end: int) -> OffsetGap:
         """Return a gap with what is known about it."""
         for what in self.done.left_out:
             if what.is_loss and what.may_hold(start, end):
                 return OffsetGap(start, end, _DAMAGED, is_loss=True)
-        hole = self._broken.unexplained(start, end)
-        if hole is None:
+        if end <= self._explained.offset:
             return OffsetGap(start, end, _COMPACTED, is_loss=False)
-        reason = _UNEXPLAINED
-        if hole.may_be_compacted:
-            reason += ", unless the topic is compacted"
-        return OffsetGap(start, end, reason, is_loss=True)
+        return OffsetGap(start, end, self._explained.reason, is_loss=True)
 
     def _keep_end(self, end_offset: int) -> None:
         """Let the log end where the source did, so that no offset gets another record."""
@@ -192,4 +201,6 @@ class PartitionCopy:
         elif end_offset > start and log.extend_to(end_offset):
             done.log_end_offset = end_offset
         if end_offset > start:
-            done.skip(OffsetGap(start, end_offset, _AT_END, is_loss=True))
+            bounds = np.array([start]), np.array([end_offset])
+            named = partial(OffsetGap, reason=_AT_END, is_loss=True)
+            done.skip(*bounds, is_loss=np.array([True]), named=named)

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
+import numpy as np
+
 from tidelog.codec.shown_rows import LogEnd, LogStart, Named, PartitionNumber, TopicName
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.records.array_rows import Bools, Ints
     from tidelog.records.batch_columns import BatchColumns
 
 MOST_LISTED: Final = 100
@@ -89,13 +94,18 @@ class RescuedPartition:
         if sum(one.is_loss == what.is_loss for one in self.left_out) < MOST_LISTED:
             self.left_out += (what,)
 
-    def skip(self, gap: OffsetGap) -> None:
-        """Take note of offsets that the copy has no batch for."""
-        self.gap_count += 1
-        self.is_whole &= not gap.is_loss
-        self.gap_offsets += gap.end_offset - gap.start_offset
-        if sum(one.is_loss == gap.is_loss for one in self.gaps) < MOST_LISTED:
-            self.gaps += (gap,)
+    def skip(
+        self, starts: Ints, ends: Ints, is_loss: Bools, named: Callable[[int, int], OffsetGap]
+    ) -> None:
+        """Take note of gaps, in order: all are counted, and the first of each kind are listed."""
+        self.gap_count += len(starts)
+        self.gap_offsets += int((ends - starts).sum())
+        self.is_whole &= not is_loss.any()
+        for kind in (True, False):
+            room = MOST_LISTED - sum(one.is_loss == kind for one in self.gaps)
+            chosen = np.flatnonzero(is_loss == kind)[: max(room, 0)]
+            found = map(named, starts[chosen].tolist(), ends[chosen].tolist())
+            self.gaps = tuple(sorted([*self.gaps, *found]))
 
     def add(self, batches: BatchColumns, records: int) -> None:
         """Count batches that were copied; their gaps are noted before."""
