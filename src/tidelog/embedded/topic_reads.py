@@ -111,8 +111,9 @@ def start_of_last(
 
 def check_count(last: object) -> None:
     """Raise InvalidArgument for what is not a number of records; None: all."""
-    is_number = isinstance(last, Integral) and not isinstance(last, bool)
-    if last is not None and not (is_number and int(last) >= 0):  # type: ignore[call-overload]
+    if last is None:
+        return
+    if isinstance(last, bool) or not isinstance(last, Integral) or int(last) < 0:
         raise InvalidArgument(f"{last!r} is not a number of records")
 
 
