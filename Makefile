@@ -23,8 +23,15 @@ PLAIN_TESTS := tests/golden $(addprefix tests/unit/,codec log readonly records s
 SOAK_MINUTES ?= 60
 FUZZ_MINUTES ?= 60
 
+# An environment of its own for a tool, which sees the packages of .venv, too.
+define beside-venv
+$(PYTHON) -m venv $(1) && $(1)/bin/python -m pip install -q --disable-pip-version-check -r $(2) && \
+	echo "import site; site.addsitedir('$(CURDIR)/$$(ls -d $(VENV)/lib/python*/site-packages)')" \
+	> $$(ls -d $(1)/lib/python*/site-packages)/beside.pth
+endef
+
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-pythons test-sparks lint format bench soak fuzz mutants peer docs lock dist clean
+.PHONY: help install demo test test-all test-pythons test-sparks lint format bench soak fuzz mutants peer docs site lock dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,9 +122,7 @@ fuzz: .venvs/fuzz/.installed ## an hour of damaged requests to a broker, guided 
 	@.venvs/fuzz/bin/python tools/fuzz/broker_requests.py .fuzz -max_total_time=$$((60 * $(FUZZ_MINUTES)))
 
 .venvs/fuzz/.installed: tools/fuzz/requirements.txt | $(STAMP)
-	@$(PYTHON) -m venv .venvs/fuzz
-	@.venvs/fuzz/bin/python -m pip install -q --disable-pip-version-check -r $<
-	@echo "$(CURDIR)/$$(ls -d $(VENV)/lib/python*/site-packages)" > $$(ls -d .venvs/fuzz/lib/python*/site-packages)/venv.pth
+	@$(call beside-venv,$(@D),$<)
 	@touch $@
 
 bench: $(STAMP) ## every benchmark, one after the other
@@ -147,6 +152,14 @@ docs: $(STAMP) ## write the generated pages of docs again: formats, settings, JS
 	@$(BIN)/python tools/pictures_doc.py
 	@$(BIN)/python tools/tables_doc.py
 	@$(BIN)/python tools/scenarios.py
+
+site: .venvs/site/.installed ## the documentation as a site in build/site, from docs, the help and the docstrings
+	@.venvs/site/bin/python tools/site/build.py build/site
+	@echo "build/site/index.html"
+
+.venvs/site/.installed: tools/site/requirements.txt | $(STAMP)
+	@$(call beside-venv,$(@D),$<)
+	@touch $@
 
 lock: ## resolve the dependencies again into requirements.lock (asks the package index)
 	@$(BIN)/uv pip compile -q --upgrade --universal --generate-hashes --all-extras \

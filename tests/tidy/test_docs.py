@@ -182,6 +182,18 @@ def test_the_code_map_names_every_room(root: Path, shipped: list[Source]) -> Non
     assert mapped == rooms | {"errors", "error_codes"}
 
 
+def test_each_page_is_in_one_part_of_the_site(root: Path, tmp_path: Path) -> None:
+    """And what the site adds, the help of the commands and the Python API, is there."""
+    build = tool(root, "site/build")
+
+    build.lay_out(tmp_path)  # ends with an error where a page is in no part
+
+    pages = [page for part in build.PARTS.values() for page in part]
+    assert len(pages) == len(set(pages))
+    assert "### spark compact\n" in (tmp_path / "commands.md").read_text("utf-8")
+    assert ".. autoclass:: tidelog.Logs" in (tmp_path / "api.rst").read_text("utf-8")
+
+
 def test_decisions_are_numbered_without_gaps_and_say_context_choice_cost(root: Path) -> None:
     """docs/decisions counts up from 0001; each page has its context, the choice and its cost."""
     pages = sorted((root / "docs" / "decisions").glob("*.md"))

@@ -21,7 +21,7 @@ from typing import Any
 import atheris
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+sys.path.insert(0, str(ROOT))  # for what tests share
 
 with atheris.instrument_imports(include=["tidelog.broker", "tidelog.codec", "tidelog.records"]):
     from tests.machinery.broker_home import PEER, BrokerHome

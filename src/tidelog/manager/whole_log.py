@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.reading.record_count import total_count
 from tidelog.readonly.read_only_log import open_read_only
-from tidelog.records.builder import build_batch
+from tidelog.records.batch import INT32_MAX
+from tidelog.records.builder import gap_batch
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def archived_batches(
                 left -= size
             if left <= 0:
                 break
-    return b"".join(parts) or build_batch([], base_offset=start_offset, last_offset=end - 1)
+    return b"".join(parts) or gap_batch(start_offset, min(end, start_offset + INT32_MAX))
 
 
 def records_from(

@@ -231,6 +231,30 @@ def _packed(header: BatchHeader, records: bytearray | bytes | memoryview) -> tup
     return packed, crc
 
 
+def gap_batch(base_offset: int, end_offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> bytes:
+    """Return a batch without records for the offsets ``[base, end)``, of which nothing is left.
+
+    A reader gets beyond them by it. The offsets differ by an int32 at most.
+    """
+    return empty_batch(
+        BatchHeader(
+            base_offset=base_offset,
+            length=0,
+            leader_epoch=leader_epoch,
+            magic=MAGIC_V2,
+            crc=0,
+            attributes=0,
+            last_offset_delta=end_offset - base_offset - 1,
+            base_timestamp=NO_TIMESTAMP,
+            max_timestamp=NO_TIMESTAMP,
+            producer_id=NO_PRODUCER_ID,
+            producer_epoch=NO_PRODUCER_EPOCH,
+            base_sequence=NO_SEQUENCE,
+            records_count=0,
+        )
+    )
+
+
 def empty_batch(header: BatchHeader) -> bytes:
     """Return ``header`` as a batch without records, which compaction keeps for its producer.
 

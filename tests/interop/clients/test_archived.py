@@ -92,3 +92,32 @@ def test_a_client_begins_at_the_beginning(
         assert [one.value for one in everything] == [*first, *aborted, *last]
         assert [one.value for one in committed] == [*first, *last]
         assert client.read_as_group("t", "g", 1)[0].offset == 0
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_client_gets_beyond_a_range_of_which_nothing_is_left(
+    tmp_path: Path, kind: type[Confluent | KafkaPython | AioKafka]
+) -> None:
+    """All that the archive has was aborted, by a marker that is on the disk."""
+    from confluent_kafka import Producer
+
+    with served(tmp_path / "data", {"tidelog.archive.uri": f"file://{tmp_path}/lake"}) as broker:
+        broker.logs.create_topic("t", config=CONFIG)
+        log = broker.logs.partition("t", 0).log
+        producer = Producer(
+            {"bootstrap.servers": broker.bootstrap, "transactional.id": "x", "batch.size": 10_000}
+        )
+        producer.init_transactions()
+        producer.begin_transaction()
+        for _ in range(200):
+            producer.produce("t", b"x" * 400, partition=0)
+        producer.flush()
+        log.roll()
+        producer.abort_transaction()
+        client = kind(broker.bootstrap)
+        client.produce("t", [b"a", b"b"], partition=0)
+        archive(broker.logs)
+        assert (log.log_start_offset, log.local_log_start_offset) == (0, 200)
+
+        assert [one.value for one in client.read("t", 2, committed=True)] == [b"a", b"b"]

@@ -14,11 +14,8 @@ from tidelog.records.batch import (
     INT32_MAX,
     MAGIC_V2,
     NO_LEADER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    BatchHeader,
 )
-from tidelog.records.builder import empty_batch
+from tidelog.records.builder import gap_batch
 from tidelog.segment.filenames import log_file
 
 if TYPE_CHECKING:
@@ -104,24 +101,9 @@ class NewLog:
         start = self.next_offset
         if start is None or end_offset - start > INT32_MAX:
             return False
-        header = BatchHeader(
-            base_offset=start,
-            length=0,
-            leader_epoch=self._epoch,
-            magic=MAGIC_V2,
-            crc=0,
-            attributes=0,
-            last_offset_delta=end_offset - start - 1,
-            base_timestamp=-1,
-            max_timestamp=-1,
-            producer_id=NO_PRODUCER_ID,
-            producer_epoch=-1,
-            base_sequence=NO_SEQUENCE,
-            records_count=0,
-        )
         if end_offset - 1 - self._base_offset > INT32_MAX:
             self.roll(start)
-        self._write(memoryview(empty_batch(header)), end_offset)
+        self._write(memoryview(gap_batch(start, end_offset, self._epoch)), end_offset)
         return True
 
     def finish(self) -> None:
