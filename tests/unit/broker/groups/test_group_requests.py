@@ -203,7 +203,7 @@ def test_positions_of_a_transaction_count_when_it_is_committed() -> None:
 
 
 def test_a_group_is_deleted_only_when_it_is_empty() -> None:
-    """With its positions."""
+    """With its positions; tools no longer see it then."""
 
     async def test(home: BrokerHome) -> None:
         member_id, generation = await member_of(home)
@@ -217,6 +217,11 @@ def test_a_group_is_deleted_only_when_it_is_empty() -> None:
         found = await home.ask("DeleteGroups", 2, groupsNames=["g"])
         assert code(found["results"][0]) is ErrorCode.NONE
         assert await position(home) == -1
+        assert (await home.ask("ListGroups", 4))["groups"] == []
+        described = await home.ask("DescribeGroups", 5, groups=["g"])
+        assert described["groups"][0]["groupState"] == "Dead"
+        again = await home.ask("DeleteGroups", 2, groupsNames=["g"])
+        assert code(again["results"][0]) is ErrorCode.GROUP_ID_NOT_FOUND
 
     with_broker(test)
 
