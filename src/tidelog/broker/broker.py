@@ -89,20 +89,23 @@ class Broker:
         manager, node = self._manager, self._node
         topics = TopicAdmin(manager, node, self._names, self._config.num_partitions)
         configs = ConfigAdmin(manager, node, self._config)
-        placement = PlacementAdmin(manager)
+        placement = PlacementAdmin(manager, node)
         return {
             "Metadata": cluster.metadata,
+            "DescribeTopicPartitions": cluster.describe_partitions,
             "DescribeCluster": cluster.describe_cluster,
             "CreateTopics": topics.create,
             "DeleteTopics": topics.delete,
             "CreatePartitions": topics.add_partitions,
             "DeleteRecords": topics.delete_records,
             "DescribeConfigs": configs.describe,
+            "ListConfigResources": configs.list_resources,
             "AlterConfigs": configs.alter,
             "IncrementalAlterConfigs": configs.alter_some,
             "DescribeLogDirs": placement.describe_log_dirs,
             "AlterReplicaLogDirs": placement.alter,
             "ElectLeaders": placement.elect,
+            "AlterPartitionReassignments": placement.reassign,
             "ListPartitionReassignments": placement.reassignments,
         }
 

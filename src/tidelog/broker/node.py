@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.broker.client_request import Refusal
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
+from tidelog.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
@@ -19,6 +21,13 @@ class Node(NamedTuple):
 
     node_id: int
     cluster_id: str
+
+    def check_replicas(self, ids: list[int]) -> None:
+        """Refuse replicas of a partition that are not this broker alone."""
+        if ids != [self.node_id]:
+            raise Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the one broker is {self.node_id}, not {ids}"
+            )
 
 
 def node_of(manager: LogManager) -> Node:

@@ -12,6 +12,7 @@ from tests.machinery.broker_home import (
     with_broker,
 )
 
+from tidelog.broker.node import DEFAULT_NODE_ID
 from tidelog.error_codes import ErrorCode
 
 
@@ -91,6 +92,128 @@ def test_metadata_creates_what_is_asked_for_only_where_that_is_wanted() -> None:
 
     with_broker(wanted)
     with_broker(unwanted, auto_create_topics_enable="false")
+
+
+def test_a_client_may_do_everything() -> None:
+    """Answers hold it for clients that ask for it; those with pages of topics always do."""
+
+    async def test(home: BrokerHome) -> None:
+        unasked = -(1 << 31)
+
+        async def operations(name: str, version: int, **how: Any) -> dict[str, int]:
+            answer = await home.ask(name, version, **how)
+            parts = [answer, *answer.get("topics", ()), *answer.get("groups", ())]
+            return {
+                key: value.bit_count() if value != unasked else 0
+                for part in parts
+                for key, value in part.items()
+                if key.lower().endswith("authorizedoperations")
+            }
+
+        topics = [{"name": "t"}]
+        assert await operations(
+            "Metadata",
+            9,
+            topics=topics,
+            includeTopicAuthorizedOperations=True,
+            includeClusterAuthorizedOperations=True,
+        ) == {"clusterAuthorizedOperations": 7, "topicAuthorizedOperations": 8}
+        asked = {"includeClusterAuthorizedOperations": True}
+        assert await operations("DescribeCluster", 1, **asked) == {"clusterAuthorizedOperations": 7}
+        asked = {"includeAuthorizedOperations": True}
+        found = await operations("DescribeGroups", 5, groups=["g"], **asked)
+        assert found == {"authorizedOperations": 5}
+        found = await operations("DescribeTopicPartitions", 0, topics=topics)
+        assert found == {"topicAuthorizedOperations": 8}
+        for name, version, how in (
+            ("Metadata", 12, {"topics": topics}),
+            ("DescribeCluster", 1, {}),
+            ("DescribeGroups", 5, {"groups": ["g"]}),
+        ):
+            assert set((await operations(name, version, **how)).values()) == {0}
+
+    with_broker(test)
+
+
+def test_partitions_are_described_page_by_page() -> None:
+    """In the order of names, from a cursor on; a topic that is gone has an error."""
+
+    async def test(home: BrokerHome) -> None:
+        home.logs.create_topic("a", 3)
+        home.logs.create_topic("b", 2)
+
+        async def page(limit: int, *names: str, cursor: Any = None) -> tuple[Any, Any]:
+            answer = await home.ask(
+                "DescribeTopicPartitions",
+                0,
+                topics=[{"name": name} for name in names],
+                responsePartitionLimit=limit,
+                cursor=cursor,
+            )
+            partitions = [each for one in answer["topics"] for each in one["partitions"]]
+            assert all(each["eligibleLeaderReplicas"] == [] for each in partitions)
+            assert all(each["lastKnownElr"] == [] for each in partitions)
+            found = [
+                (one["name"], code(one), [each["partitionIndex"] for each in one["partitions"]])
+                for one in answer["topics"]
+            ]
+            return found, answer["nextCursor"]
+
+        none, at_a_2 = ErrorCode.NONE, {"topicName": "a", "partitionIndex": 2}
+        at_b_0 = {"topicName": "b", "partitionIndex": 0}
+        assert await page(2) == ([("a", none, [0, 1])], at_a_2)
+        rest = [("a", none, [2]), ("b", none, [0, 1]), ("t", none, [0])]
+        assert await page(9, cursor=at_a_2) == (rest, None)
+        assert await page(3, "b", "a") == ([("a", none, [0, 1, 2])], at_b_0)
+        assert await page(2, "b", "a", cursor=at_b_0) == ([("b", none, [0, 1])], None)
+        found, _ = await page(1, "t", "gone")
+        assert found == [("gone", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []), ("t", none, [0])]
+        assert (await page(0, "t"))[0] == [("t", ErrorCode.INVALID_REQUEST, [])]
+
+    with_broker(test)
+
+
+def test_partitions_are_assigned_to_the_one_broker_only() -> None:
+    """Where they are; nothing is being moved that could be given up."""
+
+    async def test(home: BrokerHome) -> None:
+        me = DEFAULT_NODE_ID
+        wanted = [("t", 0, [me]), ("t", 0, [me + 1]), ("t", 0, None), ("t", 1, [me])]
+        answer = await home.ask(
+            "AlterPartitionReassignments",
+            1,
+            topics=[
+                {"name": name, "partitions": [{"partitionIndex": number, "replicas": replicas}]}
+                for name, number, replicas in wanted
+            ],
+        )
+        assert [code(one["partitions"][0]) for one in answer["responses"]] == [
+            ErrorCode.NONE,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+
+    with_broker(test)
+
+
+def test_topics_and_the_broker_are_what_has_settings() -> None:
+    """An old request asks only for client metrics, of which there are none."""
+
+    async def test(home: BrokerHome) -> None:
+        async def listed(version: int, *kinds: int) -> list[tuple[str, int]]:
+            answer = await home.ask("ListConfigResources", version, resourceTypes=list(kinds))
+            assert code(answer) is ErrorCode.NONE
+            return [(one["resourceName"], one["resourceType"]) for one in answer["configResources"]]
+
+        me = str(DEFAULT_NODE_ID)
+        assert await listed(1) == [("t", 2), (me, 4)]
+        assert await listed(1, 2, 32) == [("t", 2)]
+        assert await listed(0) == []
+        strange = await home.ask("ListConfigResources", 1, resourceTypes=[3])
+        assert code(strange) is ErrorCode.UNSUPPORTED_VERSION
+
+    with_broker(test)
 
 
 def test_the_brokers_own_topics_are_not_changed_by_clients() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.broker.allowed_operations import OF_GROUP
 from tidelog.broker.groups.classic_group import GroupState
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, NonEmptyGroup
@@ -58,7 +59,11 @@ class GroupAdmin:
         """DescribeGroups."""
         self._coordinator.check_loaded()
         known = self._groups.positions()  # once: tools ask for all groups together
-        return {"groups": [self._describe(one, known) for one in request.values["groups"]]}
+        found = [self._describe(one, known) for one in request.values["groups"]]
+        if request.values.get("includeAuthorizedOperations"):
+            for one in found:
+                one["authorizedOperations"] = OF_GROUP
+        return {"groups": found}
 
     def _describe(self, group_id: str, known: Collection[str]) -> dict[str, Any]:
         group = self._coordinator.groups.get(group_id)

@@ -1,4 +1,7 @@
-"""Metadata and DescribeCluster: which topics there are, and where. Kafka: ``MetadataCache``."""
+"""Metadata, DescribeTopicPartitions and DescribeCluster: which topics there are, and where.
+
+Kafka: ``MetadataCache``.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.broker.allowed_operations import OF_CLUSTER, OF_TOPIC
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
 from tidelog.env.event_loop import in_thread
@@ -26,6 +30,12 @@ _log = logging.getLogger(__name__)
 
 _IDS_VERSION: Final = 12
 _NULL_FOR_ALL_VERSION: Final = 1
+_PAGE_PARTITIONS: Final = 2000
+"""Most partitions in an answer to DescribeTopicPartitions. Kafka: the default of a broker."""
+
+
+_NO_ELIGIBLE_LEADERS: Final[dict[str, Any]] = {"eligibleLeaderReplicas": [], "lastKnownElr": []}
+"""Of a partition. Kafka's own client cannot read null there, though the protocol has it."""
 
 
 class Cluster:
@@ -54,14 +64,46 @@ class Cluster:
             return self._create_first(request, wanted, missing)
         return self._answer(request, wanted, {})
 
+    def describe_partitions(self, request: Request) -> Answer:
+        """DescribeTopicPartitions: a page, in the order of names, from a cursor on."""
+        values, topics = request.values, self._manager.topics()
+        left = min(values["responsePartitionLimit"], _PAGE_PARTITIONS)
+        cursor = values["cursor"] or {"topicName": "", "partitionIndex": 0}
+        wanted = sorted({one["name"] for one in values["topics"]} or topics)
+        if left < 1 or cursor["partitionIndex"] < 0:  # the response has no other place to say so
+            code = int(ErrorCode.INVALID_REQUEST)
+            return {"topics": [{"errorCode": code, "name": name} for name in wanted]}
+        found: list[dict[str, Any]] = []
+        for name in wanted:
+            if name < cursor["topicName"]:
+                continue
+            answer = self._topic(topics, ZERO_ID, name, {})
+            start = cursor["partitionIndex"] if name == cursor["topicName"] else 0
+            rest = [
+                one | _NO_ELIGIBLE_LEADERS
+                for one in answer.get("partitions", ())
+                if one["partitionIndex"] >= start
+            ]
+            if rest and not left:
+                return _page(found, name, rest)
+            answer["topicAuthorizedOperations"] = OF_TOPIC
+            found.append(answer | {"partitions": rest[:left]})
+            if len(rest) > left:
+                return _page(found, name, rest[left:])
+            left -= len(rest)
+        return {"topics": found}
+
     def describe_cluster(self, request: Request) -> Answer:
         """Answer at once."""
         host, port = request.peer.advertised
-        return {
+        answer = {
             "clusterId": self._node.cluster_id,
             "controllerId": self._node.node_id,
             "brokers": [{"brokerId": self._node.node_id, "host": host, "port": port}],
         }
+        if request.values["includeClusterAuthorizedOperations"]:
+            answer["clusterAuthorizedOperations"] = OF_CLUSTER
+        return answer
 
     def _wanted(self, request: Request) -> list[tuple[UUID, str | None]] | None:
         """Return the ids and names of the topics that are asked for; None: all."""
@@ -107,12 +149,19 @@ class Cluster:
         if wanted is None:
             wanted = [(ZERO_ID, name) for name in sorted(topics)]
         host, port = request.peer.advertised
-        return {
+        found = [self._topic(topics, key, name, refused) for key, name in wanted]
+        answer = {
             "brokers": [{"nodeId": self._node.node_id, "host": host, "port": port}],
             "clusterId": self._node.cluster_id,
             "controllerId": self._node.node_id,
-            "topics": [self._topic(topics, key, name, refused) for key, name in wanted],
+            "topics": found,
         }
+        if request.values.get("includeTopicAuthorizedOperations"):
+            for one in found:
+                one["topicAuthorizedOperations"] = OF_TOPIC
+        if request.values.get("includeClusterAuthorizedOperations"):
+            answer["clusterAuthorizedOperations"] = OF_CLUSTER
+        return answer
 
     def _topic(
         self, topics: dict[str, Topic], topic_id: UUID, name: str | None, refused: dict[str, int]
@@ -149,3 +198,9 @@ class Cluster:
                 "isrNodes": [],
                 "offlineReplicas": [node_id],
             }
+
+
+def _page(found: list[dict[str, Any]], name: str, rest: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a page that ends before the rest of a topic."""
+    following = {"topicName": name, "partitionIndex": rest[0]["partitionIndex"]}
+    return {"topics": found, "nextCursor": following}

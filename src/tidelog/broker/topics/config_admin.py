@@ -1,4 +1,7 @@
-"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs. Kafka: ``ConfigAdminManager``."""
+"""DescribeConfigs, ListConfigResources, AlterConfigs and IncrementalAlterConfigs.
+
+Kafka: ``ConfigAdminManager``.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,12 @@ if TYPE_CHECKING:
 
 _TOPIC: Final = 2
 _BROKER: Final = 4
+_CLIENT_METRICS: Final = 16
+_KINDS: Final = frozenset({_TOPIC, _BROKER, 8, _CLIENT_METRICS, 32})
+"""All that may be asked for; loggers (8), client metrics and groups (32) have no settings here."""
+
+_KINDS_VERSION: Final = 1
+"""Of ListConfigResources: before, it lists client metrics only."""
 
 
 class _Step(IntEnum):
@@ -80,6 +89,23 @@ class ConfigAdmin:
                 )
             return shown_broker_settings(self._manager, self._serving)
         raise _unknown_kind(given)
+
+    def list_resources(self, request: Request) -> Answer:
+        """ListConfigResources: what has settings."""
+        kinds = {_CLIENT_METRICS}
+        if request.version >= _KINDS_VERSION:
+            kinds = set(request.values["resourceTypes"]) or set(_KINDS)
+        if kinds - _KINDS:
+            raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
+        named = {_TOPIC: sorted(self._manager.topics()), _BROKER: [str(self._node.node_id)]}
+        return {
+            "configResources": [
+                {"resourceName": name, "resourceType": kind}
+                for kind, names in named.items()
+                if kind in kinds
+                for name in names
+            ]
+        }
 
     def alter(self, request: Request) -> Answer:
         """AlterConfigs: what is given replaces all settings of a topic's own."""

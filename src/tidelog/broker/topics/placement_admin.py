@@ -9,12 +9,14 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tidelog.broker.client_request import Refusal, refused
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import InvalidArgument, KafkaError
+from tidelog.errors import InvalidArgument, KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from tidelog.broker.client_request import Answer, Request
+    from tidelog.broker.node import Node
     from tidelog.datadir.log_dir_description import LogDirDescription
     from tidelog.manager.log_manager import LogManager
 
@@ -22,8 +24,9 @@ if TYPE_CHECKING:
 class PlacementAdmin:
     """Shows and changes where partitions lie. This broker leads all, so nothing else changes."""
 
-    def __init__(self, manager: LogManager) -> None:
+    def __init__(self, manager: LogManager, node: Node) -> None:
         self._manager = manager
+        self._node = node
 
     def describe_log_dirs(self, request: Request) -> Answer:
         """DescribeLogDirs."""
@@ -89,6 +92,33 @@ class PlacementAdmin:
                 for one in asked
             ]
         }
+
+    def reassign(self, request: Request) -> Answer:
+        """AlterPartitionReassignments: every partition is where it can be."""
+        return {
+            "responses": [
+                {
+                    "name": topic["name"],
+                    "partitions": [
+                        {"partitionIndex": one["partitionIndex"], **self._placed(topic, one)}
+                        for one in topic["partitions"]
+                    ],
+                }
+                for topic in request.values["topics"]
+            ]
+        }
+
+    def _placed(self, topic: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+        name, number, replicas = topic["name"], given["partitionIndex"], given["replicas"]
+        try:
+            if number not in self._manager.topic(name).partitions:
+                raise UnknownTopicOrPartition(f"topic {name} has no partition {number}")
+            if replicas is None:
+                raise Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+            self._node.check_replicas(replicas)
+        except KafkaError as error:
+            return refused(error)
+        return {"errorCode": int(ErrorCode.NONE), "errorMessage": None}
 
     def reassignments(self, _request: Request) -> Answer:
         """ListPartitionReassignments: there is no other broker to move to."""

@@ -101,14 +101,7 @@ class TopicAdmin:
                 "partitions are numbered from 0 on, each once",
             )
         for one in assignments:
-            self._check_brokers(one["brokerIds"])
-
-    def _check_brokers(self, ids: list[int]) -> None:
-        if ids != [self._node.node_id]:
-            raise Refusal(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"the one broker is {self._node.node_id}, not {ids}",
-            )
+            self._node.check_replicas(one["brokerIds"])
 
     # DeleteTopics
 
@@ -156,7 +149,7 @@ class TopicAdmin:
                     f"{count - present} partitions are new, {len(given['assignments'])} assigned",
                 )
             for one in given["assignments"]:
-                self._check_brokers(one["brokerIds"])
+                self._node.check_replicas(one["brokerIds"])
         if request.values["validateOnly"]:
             check_topic(name, count, {}, defaults=self._manager.config.log_defaults)
         else:

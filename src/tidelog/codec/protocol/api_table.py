@@ -180,11 +180,23 @@ DescribeCluster 60 0-1 flexible 0+
   < throttleTimeMs int32, errorCode int16, errorMessage string? =null, endpointType 1+ int8 =1,
     clusterId string, controllerId int32 =-1, brokers [{brokerId int32, host string, port int32,
     rack string? =null}], clusterAuthorizedOperations int32 =-2147483648
-DescribeLogDirs 35 1-4 flexible 2+
+DescribeLogDirs 35 1-5 flexible 2+
   > topics [{topic string, partitions [int32]}]?
   < throttleTimeMs int32, errorCode 3+ int16, results [{errorCode int16, logDir string, topics
     [{name string, partitions [{partitionIndex int32, partitionSize int64, offsetLag int64,
-    isFutureKey bool}]}], totalBytes 4+ int64 =-1, usableBytes 4+ int64 =-1}]
+    isFutureKey bool}]}], totalBytes 4+ int64 =-1, usableBytes 4+ int64 =-1, isCordoned 5+ bool}]
+DescribeTopicPartitions 75 0-0 flexible 0+
+  > topics [{name string}], responsePartitionLimit int32 =2000, cursor {topicName string,
+    partitionIndex int32}? =null
+  < throttleTimeMs int32, topics [{errorCode int16, name string?, topicId uuid, isInternal bool,
+    partitions [{errorCode int16, partitionIndex int32, leaderId int32, leaderEpoch int32 =-1,
+    replicaNodes [int32], isrNodes [int32], eligibleLeaderReplicas [int32]? =null, lastKnownElr
+    [int32]? =null, offlineReplicas [int32]}], topicAuthorizedOperations int32 =-2147483648}],
+    nextCursor {topicName string, partitionIndex int32}? =null
+ListConfigResources 74 0-1 flexible 0+
+  > resourceTypes 1+ [int8]
+  < throttleTimeMs int32, errorCode int16, configResources [{resourceName string, resourceType 1+
+    int8 =16}]
 AlterReplicaLogDirs 34 1-2 flexible 2+
   > dirs [{path string, topics [{name string, partitions [int32]}]}]
   < throttleTimeMs int32, results [{topicName string, partitions [{partitionIndex int32, errorCode
@@ -209,6 +221,12 @@ ElectLeaders 43 0-2 flexible 2+
     =60000
   < throttleTimeMs int32, errorCode 1+ int16, replicaElectionResults [{topic string,
     partitionResult [{partitionId int32, errorCode int16, errorMessage string?}]}]
+AlterPartitionReassignments 45 0-1 flexible 0+
+  > timeoutMs int32 =60000, allowReplicationFactorChange 1+ bool =true, topics [{name string,
+    partitions [{partitionIndex int32, replicas [int32]? =null}]}]
+  < throttleTimeMs int32, allowReplicationFactorChange 1+ bool =true, errorCode int16, errorMessage
+    string?, responses [{name string, partitions [{partitionIndex int32, errorCode int16,
+    errorMessage string?}]}]
 ListPartitionReassignments 46 0-0 flexible 0+
   > timeoutMs int32 =60000, topics [{name string, partitionIndexes [int32]}]? =null
   < throttleTimeMs int32, errorCode int16, errorMessage string?, topics [{name string, partitions
