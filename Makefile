@@ -31,7 +31,7 @@ $(PYTHON) -m venv $(1) && $(1)/bin/python -m pip install -q --disable-pip-versio
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-pythons test-sparks lint format bench soak fuzz mutants peer docs site lock dist clean
+.PHONY: help install demo test test-all test-pythons test-sparks lint format bench soak client-suites fuzz mutants peer docs site lock dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -124,6 +124,9 @@ fuzz: .venvs/fuzz/.installed ## an hour of damaged requests to a broker, guided 
 .venvs/fuzz/.installed: tools/fuzz/requirements.txt | $(STAMP)
 	@$(call beside-venv,$(@D),$<)
 	@touch $@
+
+client-suites: $(STAMP) ## the tests of librdkafka and kafka-python, fetched, against tidelog serve; SUITES="--broker kafka"
+	@$(BIN)/python tools/client_suites/client_suites.py $(SUITES)
 
 bench: $(STAMP) ## every benchmark, one after the other
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

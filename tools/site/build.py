@@ -34,7 +34,9 @@ PARTS: Final = {
         *("broken-broker", "operations", "monitoring", "analyst", "recipes"),
     ),
     "look-up": ("api", "commands", "configuration", "tables", "json", "format", "kafka-names"),
-    "evidence": ("coverage", "scenarios", "performance", "differences", "architecture"),
+    "evidence": (
+        *("coverage", "scenarios", "client-suites", "performance", "differences", "architecture"),
+    ),
 }
 """The pages of each part, in order."""
 MADE: Final = ("api", "commands")
