@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
+import logging
 import os
 import re
 import signal
@@ -171,7 +172,8 @@ class PageRun:
     def run(self, environment: Mapping[str, str], absolute: Callable[[str], str]) -> None:
         """Run all blocks; ``absolute`` changes the text of ``python`` blocks before."""
         blocks = blocks_of(self._page.read_text("utf-8"))
-        with contextlib.closing(Shell(self._folder, environment)) as shell, self._closing_logs():
+        shell = Shell(self._folder, environment)
+        with contextlib.closing(shell), restored_loggers(), self._closing_logs():
             for block in blocks:
                 if block.reason is not None:
                     continue
@@ -210,6 +212,19 @@ class PageRun:
             check(place, shown, output)
             outputs.append(output)
         check(f"{self._page.name}:{block.line}", block.output, "".join(outputs))
+
+
+@contextlib.contextmanager
+def restored_loggers() -> Iterator[None]:
+    """Undo what a page does to loggers: other tests run in this process."""
+    loggers = [logging.getLogger(name) for name in ("tidelog", "tidelog.log")]
+    before = [(logger.level, logger.handlers[:]) for logger in loggers]
+    try:
+        yield
+    finally:
+        for logger, (level, handlers) in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+            logger.handlers[:] = handlers
 
 
 def check(place: str, expected: str | None, actual: str) -> None:
