@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
 PARTS: Final = {
-    "learn": ("embedded", "pipeline", "pictures"),
+    "learn": ("how-a-log-works", "embedded", "pipeline", "pictures"),
     "do": (
         *("installation", "spark", "exactly-once", "broker", "archive", "mirror", "hand-over"),
         *("broken-broker", "operations", "monitoring", "analyst", "recipes"),
