@@ -22,6 +22,11 @@ def offset_target(text: str) -> str | int:
     return text if text in {"earliest", "latest", "max-timestamp"} else time_ms(text)
 
 
+def reset_target(text: str) -> str | int:
+    """Return a name that ``groups reset --to`` takes, or a time in ms."""
+    return text if text in {"earliest", "latest"} else time_ms(text)
+
+
 def time_ms(text: str) -> int:
     """Return milliseconds since the Unix epoch; see ``env.moments``."""
     from tidelog.env import moments

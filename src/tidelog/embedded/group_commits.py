@@ -1,4 +1,4 @@
-"""Committing a group's positions into a data directory that another process may hold."""
+"""Setting and deleting a group's positions in a directory that another process may hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidelog.readonly.group_positions import OFFSETS_TOPIC, Position, partition_
 from tidelog.readonly.read_only_directory import open_directory_read_only
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tidelog.segment.filenames import TopicPartition
 
@@ -50,6 +50,25 @@ def commit_positions(
     }
     with directory.transaction(None, codec=Codec.NONE) as txn:
         txn.add_positions(group, positions, before=None)
+
+
+def delete_group(
+    path: str,
+    group: str,
+    keys: Collection[TopicPartition],
+    *,
+    timeout_ms: int = DEFAULT_TIMEOUT_MS,
+) -> None:
+    """Delete a group with its positions in these partitions; durable when this returns.
+
+    ``timeout_ms``: see ``commit_when_possible``, whose errors this has. Raises NonEmptyGroup if
+    the process that holds the directory has a reader of the group, or members of it.
+    """
+    check_group(group)
+    machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
+    directory = BusyDirectory(os.path.abspath(path), machine, timeout_ms=timeout_ms)
+    with directory.transaction(None, codec=Codec.NONE) as txn:
+        txn.remove_group(group, keys)
 
 
 def directory_of_group(paths: Sequence[str], group: str) -> str:

@@ -31,6 +31,7 @@ from tidelog.readonly.group_positions import (
     OFFSETS_TOPIC,
     partition_of_group,
     position_records,
+    removal_records,
 )
 from tidelog.records.new_record import NewRecord, header_tuple
 from tidelog.records.validation.own_records import OwnRecords
@@ -132,6 +133,8 @@ class Transaction(OfOneProcess):
         self._new: dict[str, NewTopic] = {}
         self._topics: dict[str, Topic] = {}
         self._positions: dict[str, dict[TopicPartition, Position]] = {}
+        self._removed: dict[str, Collection[TopicPartition]] = {}
+        """The groups that are deleted, with the positions that they have."""
         self._steps: dict[GroupPartition, GroupStep] = {}
         self._named: set[str] = set()
         """The topics that it writes or creates."""
@@ -223,6 +226,14 @@ class Transaction(OfOneProcess):
             self._steps.setdefault(step.key, step)
         self._named.add(OFFSETS_TOPIC)
 
+    def remove_group(self, group: str, keys: Collection[TopicPartition]) -> None:
+        """Delete a group with these positions; the commit raises NonEmptyGroup if it is read."""
+        self._check_usable()
+        self._removed[group] = keys
+        for step in steps_of(group, keys, None):
+            self._steps.setdefault(step.key, step)
+        self._named.add(OFFSETS_TOPIC)
+
     def has_topic(self, name: str) -> bool:
         """Return whether a topic exists, or is created by this transaction."""
         if name in self._new:
@@ -293,9 +304,13 @@ class Transaction(OfOneProcess):
         # Only now: the topic may have been created since a reader's commit, by another group's.
         if self._positions and not self.has_topic(OFFSETS_TOPIC):
             self.create_topic(OFFSETS_TOPIC, 1, OFFSETS_CONFIG)
-        for group, positions in sorted(self._positions.items()):
+        found = [(group, position_records(group, one)) for group, one in self._positions.items()]
+        now_ms = self.now_ms()
+        for group, keys in self._removed.items():
+            found.append((group, removal_records(group, keys, now_ms, is_whole=True)))
+        for group, records in sorted(found):
             chosen = partition_of_group(group, len(self.topic(OFFSETS_TOPIC).partitions))
-            for timestamp, key, value, _ in position_records(group, positions):
+            for timestamp, key, value, _ in records:
                 record = NewRecord(key, value, (), timestamp, chosen)
                 self.append_record(OFFSETS_TOPIC, record)
 

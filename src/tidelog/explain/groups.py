@@ -62,6 +62,16 @@ class GroupPosition(NamedTuple):
         return None if self.high_watermark is None else max(self.high_watermark - self.offset, 0)
 
 
+class ChangedPosition(NamedTuple):
+    """A position of a group that is changed."""
+
+    group: Annotated[str, "Name of the group."]
+    topic: TopicName
+    partition: PartitionNumber
+    offset: Annotated[int | None, "Position before; null: none."]
+    new_offset: Annotated[int | None, "Position afterwards; null: it is deleted."]
+
+
 def group_positions(
     directory: ReadOnlyDirectory, groups: Container[str] | None = None
 ) -> list[GroupPosition]:

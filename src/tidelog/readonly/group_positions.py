@@ -14,7 +14,7 @@ from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from uuid import UUID
 
     from tidelog.records.builder import RecordFields
@@ -26,6 +26,8 @@ OFFSETS_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 <
 
 _NUMBER: Final = 1
 """Of the message OffsetCommit among those of the topic."""
+GROUP_NUMBER: Final = 2
+"""Of the message GroupMetadata."""
 _OLD_NUMBER: Final = 0
 _WRITTEN_VERSION: Final = 4
 """The one that Kafka 4.3.1 writes; it has the topic's id."""
@@ -91,6 +93,19 @@ def position_records(
         (one.commit_time_ms, position_key(group, key), position_value(one), ())
         for key, one in sorted(positions.items())
     ]
+
+
+def removal_records(
+    group: str, keys: Iterable[TopicPartition], now_ms: int, *, is_whole: bool = False
+) -> list[RecordFields]:
+    """Return the records that take positions of a group back; ``is_whole``: and the group."""
+    taken = [position_key(group, key) for key in sorted(keys)]
+    return [(now_ms, key, None, ()) for key in (*taken, *([group_key(group)] * is_whole))]
+
+
+def group_key(group: str) -> bytes:
+    """Return the key of the record of a group, which says who its members are."""
+    return write_key("group", GROUP_NUMBER, {"group": group})
 
 
 def read_committed_position(record: Record) -> Committed | None:

@@ -15,7 +15,15 @@ TWINS = {
     tidelog.GroupReader: tidelog.AsyncGroupReader,
 }
 NOT_FOR_USERS: dict[type, set[str]] = {
-    tidelog.Transaction: {"add_positions", "topic", "config_of", "partition", "now_ms", "flush"}
+    tidelog.Transaction: {
+        "add_positions",
+        "remove_group",
+        "topic",
+        "config_of",
+        "partition",
+        "now_ms",
+        "flush",
+    }
 }
 """Methods that a class has for other parts of tidelog."""
 AS_IT_IS = {"lag", "seek", "close"}

@@ -17,7 +17,7 @@ from tidelog.config.serve_config import FlushPolicy
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, UnknownTopicOrPartition
 from tidelog.manager.group_home import home_of_group
-from tidelog.readonly.group_positions import Position, position_key, position_records
+from tidelog.readonly.group_positions import Position, position_records, removal_records
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ class CommittedOffsets:
     def take_back(self, group: str, keys: Iterable[TopicPartition]) -> None:
         """Delete positions of a group."""
         now_ms = self._manager.machine.clock.now_ms()
-        records = [(now_ms, position_key(group, key), None, ()) for key in sorted(keys)]
+        records = removal_records(group, keys, now_ms)
         if records:
             home_of_group(self._manager, group).append_records(records)
 

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.broker.groups.classic_group import GroupState
 from tidelog.broker.groups.group_member import GroupMember, Protocol
-from tidelog.codec.messages.keyed_message import read_keyed, write_key, write_value
+from tidelog.codec.messages.keyed_message import read_keyed, write_value
+from tidelog.readonly.group_positions import GROUP_NUMBER, group_key
 
 if TYPE_CHECKING:
     from tidelog.broker.groups.classic_group import ClassicGroup
     from tidelog.records.builder import RecordFields
     from tidelog.records.record import Record
 
-_NUMBER: Final = 2
-"""The number of the message GroupMetadata in the keys of the topic."""
 _WRITTEN_VERSION: Final = 3
 
 
@@ -23,11 +22,6 @@ class StoredGroup(NamedTuple):
 
     group_id: str
     values: dict[str, Any] | None
-
-
-def group_key(group_id: str) -> bytes:
-    """Return the key of the record of a group."""
-    return write_key("group", _NUMBER, {"group": group_id})
 
 
 def group_record(group: ClassicGroup, now_ms: int) -> RecordFields:
@@ -52,7 +46,7 @@ def group_record(group: ClassicGroup, now_ms: int) -> RecordFields:
             for member in group.members.values()
         ],
     }
-    value = write_value("group", _NUMBER, _WRITTEN_VERSION, values)
+    value = write_value("group", GROUP_NUMBER, _WRITTEN_VERSION, values)
     return (now_ms, group_key(group.group_id), value, ())
 
 
@@ -66,7 +60,7 @@ def read_group(record: Record) -> StoredGroup | None:
 
     Raises InvalidRecord for one that is malformed, or of a version that is not known.
     """
-    found = read_keyed("group", (_NUMBER,), record.key, record.value)
+    found = read_keyed("group", (GROUP_NUMBER,), record.key, record.value)
     return None if found is None else StoredGroup(found.key["group"], found.value)
 
 

@@ -40,7 +40,7 @@ from tidelog.codec.shown_rows import fields_of
 from tidelog.datadir.log_dir_description import LogDirDescription
 from tidelog.env.overlay_files import FileChange
 from tidelog.explain.describe import LogFacts
-from tidelog.explain.groups import GroupPosition
+from tidelog.explain.groups import ChangedPosition, GroupPosition
 from tidelog.explain.listed_partition import ListedPartition
 from tidelog.explain.pictures.log_picture import LogPicture
 from tidelog.explain.verify.checked import Checked
@@ -391,6 +391,11 @@ _OUTPUTS: Final = {
         row(GroupPosition),
         counts(groups="Groups that have positions.", positions="Lines before this one."),
         text="A line a position.",
+    ),
+    "groups reset": _output(
+        row(ChangedPosition, {"executed": boolean("Whether it was changed.")}),
+        text="A line a position, of `groups reset` and `groups delete`.",
+        usage="tidelog groups reset --to WHERE --json",
     ),
     "dump": _output(
         *DUMP_LINES,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import DIRECTORIES, JSON, Command, argument
+from tidelog.cli.arguments import not_negative, reset_target
+from tidelog.cli.options import DIRECTORIES, JSON, Command, argument, time_option
 from tidelog.codec.shown_rows import as_json
+from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -22,16 +24,53 @@ COMMAND: Final = Command(
     (
         *DIRECTORIES,
         argument("groups", metavar="GROUP", nargs="*", help="only these groups (default: all)"),
+        time_option(
+            "--to",
+            "reset: set the positions to here: earliest, latest, or the first offset of a TIME",
+            metavar="WHERE",
+            read=reset_target,
+        ),
+        argument(
+            "--to-offset",
+            type=not_negative,
+            metavar="OFFSET",
+            help="reset: set the positions to this offset",
+        ),
+        argument(
+            "--execute",
+            action="store_true",
+            help="reset, delete: do it, instead of printing what would be done",
+        ),
         JSON,
     ),
+    epilog="groups reset GROUP [TOPIC...] --to WHERE: print the positions that a group would\n"
+    "get in the partitions where it has some, or in all of these topics; --execute sets them.\n"
+    "groups delete GROUP...: print the positions that these groups have; --execute deletes\n"
+    "them and the groups. A group that has members, or a reader, is neither set nor deleted.",
 )
 
 
 def run(args: Namespace) -> int:
-    """Print a line for each position; return 2 for a group that has none."""
+    """Print a line for each position; return 2 for a group that has none.
+
+    With ``reset`` or ``delete`` as the first of several words, plan or carry that out.
+    """
+    word, *names = args.groups or [""]
+    is_reset = args.to is not None or args.to_offset is not None
+    if args.to is not None and args.to_offset is not None:
+        raise InvalidArgument("--to and --to-offset both say where: give one of them")
+    if names and (word == "delete" or (word == "reset" and is_reset)):
+        from tidelog.cli.commands.records import groups_change
+
+        return (groups_change.reset if is_reset else groups_change.delete)(args, names)
+    if is_reset or args.execute:
+        raise InvalidArgument("--to, --to-offset and --execute belong to groups reset and delete")
+    return _list(args)
+
+
+def _list(args: Namespace) -> int:
     from tidelog.cli.terminal import print_counts, table
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.errors import InvalidArgument
     from tidelog.explain.groups import group_positions
     from tidelog.readonly.absent_partitions import BY_FLAG
     from tidelog.readonly.read_only_directory import open_directory_read_only

@@ -60,3 +60,80 @@ def test_a_group_without_positions_is_wrong_usage(topic: Cli) -> None:
 
     assert outcome[:2] == (2, "")
     assert "has no positions of group nobody" in outcome.err
+
+
+def positions(cli: Cli) -> dict[tuple[str, str, int], int]:
+    """Return all positions."""
+    rows = cli.on("groups", "--json").rows
+    return {(row["group"], row["topic"], row["partition"]): row["offset"] for row in rows}
+
+
+def test_a_reset_is_planned_and_then_carried_out(topic: Cli) -> None:
+    """To the ends, an offset, or a time; in the partitions that have positions, or of topics."""
+    topic.append("a", "b", "c")
+    commit(topic, "g", "t", 2)
+
+    planned = topic.on("groups", "reset", "g", "--to", "earliest")
+    assert planned.code == 0
+    assert planned.out.splitlines()[1].split() == ["g", "t-0", "2", "0"]
+    assert planned.out.splitlines()[-1] == "nothing was changed; --execute does it"
+    assert positions(topic) == {("g", "t", 0): 2}
+
+    for where, offset in (
+        (["--to", "earliest"], 0),
+        (["--to", "latest"], 3),
+        (["--to-offset", "1"], 1),
+        (["--to", "2000-01-01"], 0),
+        (["--to", "2100-01-01"], 3),
+    ):
+        (row,) = topic.on("groups", "reset", "g", *where, "--execute", "--json").rows
+        assert (row["newOffset"], row["executed"]) == (offset, True)
+        assert positions(topic) == {("g", "t", 0): offset}
+
+    (row,) = topic.on("groups", "reset", "h", "t", "--to", "latest", "--execute", "--json").rows
+    assert (row["offset"], row["newOffset"]) == (None, 3)
+    assert positions(topic) == {("g", "t", 0): 3, ("h", "t", 0): 3}
+
+
+def test_groups_are_deleted_with_their_positions(topic: Cli) -> None:
+    """After a look at what that is; their names may be those of the words of this command."""
+    topic.append("a")
+    for group in ("g", "h", "delete"):
+        commit(topic, group, "t", 1)
+
+    assert "would be set to" in topic.on("groups", "delete", "g", "h").out
+    assert len(positions(topic)) == 3
+    rows = topic.on("groups", "delete", "g", "h", "--execute", "--json").rows
+    assert [(row["group"], row["newOffset"]) for row in rows] == [("g", None), ("h", None)]
+    assert positions(topic) == {("delete", "t", 0): 1}
+    assert topic.on("groups", "delete").out.split()[6:8] == ["committed", "delete"]
+
+
+def test_a_group_that_is_read_is_not_changed(topic: Cli) -> None:
+    """Its reader would continue where it is, and commit that."""
+    topic.append("a")
+    commit(topic, "g", "t", 1)
+    with tidelog.open(topic.data) as logs, logs.reader("t", group="g"):
+        for words in (["reset", "g", "--to", "earliest"], ["delete", "g"]):
+            outcome = topic.on("groups", *words, "--execute")
+            assert outcome.code != 0
+            assert "group" in outcome.err
+    assert positions(topic) == {("g", "t", 0): 1}
+
+
+def test_what_cannot_be_set_is_wrong_usage(topic: Cli) -> None:
+    """Offsets that are not there, two places, groups and topics that are unknown."""
+    topic.append("a")
+    commit(topic, "g", "t", 1)
+    for words, reason in (
+        (["reset", "g", "--to-offset", "9"], "t-0 has offsets from 0 to 1, and not 9"),
+        (["reset", "g", "--to-offset", "1", "--to", "latest"], "give one of them"),
+        (["reset", "h", "--to", "latest"], "no positions of group h"),
+        (["reset", "g", "u", "--to", "latest"], "u"),
+        (["reset", "g", "--to", "someday"], "someday"),
+        (["delete", "g", "h"], "no positions of group h"),
+        (["g", "--execute"], "belong to groups reset and delete"),
+        (["g", "--to", "latest"], "belong to groups reset and delete"),
+    ):
+        outcome = topic.on("groups", *words)
+        assert (outcome.code, reason in outcome.err) == (2, True), (words, outcome)

@@ -1,0 +1,119 @@
+"""``tidelog groups reset`` and ``delete``: set a group's positions, or delete them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tidelog.cli.terminal import print_line, table
+from tidelog.codec.shown_rows import as_json
+from tidelog.embedded.group_commits import commit_positions, delete_group, directory_of_group
+from tidelog.env.paths import absolute_path
+from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.errors import InvalidArgument
+from tidelog.explain.groups import ChangedPosition, group_positions
+from tidelog.explain.printable_text import printable
+from tidelog.readonly.absent_partitions import BY_NOTHING
+from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.segment.filenames import TopicPartition
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tidelog.explain.groups import GroupPosition
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+
+
+def reset(args: Namespace, names: list[str]) -> int:
+    """Set the positions of a group, or print what they would be set to."""
+    group, *topics = names
+    directory = _opened(args)
+    before = _positions(directory, [group])
+    keys = _partitions_of(directory, topics) if topics else [one.key for one in before]
+    if not keys:
+        raise InvalidArgument(
+            f"{directory.name} has no positions of group {group}: name the topics to set some in"
+        )
+    known = {one.key: one.offset for one in before}
+    rows = []
+    for key in keys:
+        with directory.open(*key) as log:
+            rows.append(ChangedPosition(group, *key, known.get(key), _target(log, args)))
+    if args.execute:
+        offsets = {
+            TopicPartition(one.topic, one.partition): one.new_offset
+            for one in rows
+            if one.new_offset is not None
+        }
+        commit_positions(_home(args, group), group, offsets)
+    return _print(args, rows)
+
+
+def delete(args: Namespace, names: list[str]) -> int:
+    """Delete groups with all their positions, or print which they are."""
+    directory = _opened(args)
+    found = _positions(directory, names)
+    missing = sorted(set(names) - {one.group for one in found})
+    if missing:
+        raise InvalidArgument(f"{directory.name} has no positions of group {', '.join(missing)}")
+    rows = [ChangedPosition(one.group, *one.key, one.offset, None) for one in found]
+    if args.execute:
+        for group in dict.fromkeys(names):
+            keys = [one.key for one in found if one.group == group]
+            delete_group(_home(args, group), group, keys)
+    return _print(args, rows)
+
+
+def _opened(args: Namespace) -> ReadOnlyDirectory:
+    return open_directory_read_only(*args.directories, fs=SYSTEM_FILES, accept=BY_NOTHING)
+
+
+def _positions(directory: ReadOnlyDirectory, groups: list[str]) -> list[GroupPosition]:
+    return group_positions(directory, groups)
+
+
+def _partitions_of(directory: ReadOnlyDirectory, topics: list[str]) -> list[TopicPartition]:
+    directory.check_present(dict.fromkeys(topics))
+    return [
+        TopicPartition(topic, number)
+        for topic in dict.fromkeys(topics)
+        for number in sorted(directory.topic(topic).partitions)
+    ]
+
+
+def _target(log: ReadOnlyLog, args: Namespace) -> int:
+    start, end = log.log_start_offset, log.log_end_offset
+    if args.to_offset is not None:
+        offset: int = args.to_offset
+        if not start <= offset <= end:
+            name = f"{log.topic}-{log.partition}"
+            raise InvalidArgument(f"{name} has offsets from {start} to {end}, and not {offset}")
+        return offset
+    if args.to == "earliest":
+        return start
+    found = None if args.to == "latest" else log.offset_at(args.to, end)
+    return end if found is None else found.offset
+
+
+def _home(args: Namespace, group: str) -> str:
+    """Return the data directory that has, or is to have, the positions of a group."""
+    return directory_of_group([absolute_path(one) for one in args.directories], group)
+
+
+def _print(args: Namespace, rows: list[ChangedPosition]) -> int:
+    if args.json:
+        for one in rows:
+            print_line(json.dumps({**as_json(one), "executed": args.execute}))
+        return 0
+    lines = [("group", "partition", "position", "set to" if args.execute else "would be set to")]
+    for one in rows:
+        before = "none" if one.offset is None else f"{one.offset:,}"
+        after = "deleted" if one.new_offset is None else f"{one.new_offset:,}"
+        lines.append(
+            (printable(one.group), printable(f"{one.topic}-{one.partition}"), before, after)
+        )
+    print(table(lines, names=2), end="")
+    if not args.execute:
+        print_line("nothing was changed; --execute does it")
+    return 0
