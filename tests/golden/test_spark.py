@@ -11,7 +11,7 @@ from tests.golden.conftest import LATEST_MS, in_base64, is_timely, link_all, top
 from tidelog.embedded.doors import open_logs
 from tidelog.env.clock import ClockAt
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.explain.tables.system_table import ColumnType, TableSource
+from tidelog.explain.tables.system_table import ColumnType, open_tables
 from tidelog.explain.tables.system_tables import SYSTEM_TABLES
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def test_system_tables_are_those_of_the_command(
     """Each row of each table, whatever tasks made it; times are timestamps."""
     count, data_dir = 0, str(tmp_path)
     link_all([found for found in partitions if not found.is_log_files_only], tmp_path)
-    source = TableSource(SYSTEM_FILES, data_dir, clock=ClockAt(NOW_MS))
+    source = open_tables(SYSTEM_FILES, data_dir, clock=ClockAt(NOW_MS))
     for name, table in SYSTEM_TABLES.items():
         frame = (
             spark.read.format("tidelog").option("table", name).option("now", NOW_MS).load(data_dir)

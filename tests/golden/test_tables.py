@@ -14,7 +14,7 @@ from tidelog.cli.main import main
 from tidelog.env.clock import ClockAt
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CorruptMessage, InvalidArgument, InvalidConfig
-from tidelog.explain.tables.system_table import ColumnType, TableSource
+from tidelog.explain.tables.system_table import ColumnType, TableSource, open_tables
 from tidelog.explain.tables.system_tables import SYSTEM_TABLES, system_table
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ SAME_NAMES = (
 
 def source_of(directory: Path | str) -> TableSource:
     """Open a directory for tables at a fixed time."""
-    return TableSource(SYSTEM_FILES, str(directory), clock=ClockAt(NOW_MS))
+    return open_tables(SYSTEM_FILES, str(directory), clock=ClockAt(NOW_MS))
 
 
 def rows_of(name: str, source: TableSource, *keys: Any) -> list[Row]:
@@ -167,6 +167,6 @@ def test_what_is_unknown_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="is missing"):
         source_of(tmp_path / "none")
     with pytest.raises(InvalidConfig, match=r"retention\.ms"):
-        TableSource(
+        open_tables(
             SYSTEM_FILES, str(tmp_path), clock=ClockAt(0), overrides={"retention.ms": "soon"}
         )

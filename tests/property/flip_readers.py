@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tidelog.cli.main import main
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.errors import CorruptMessage, TidelogError
-from tidelog.explain.tables.system_table import TableSource
+from tidelog.explain.tables.system_table import open_tables
 from tidelog.explain.tables.system_tables import system_table
 from tidelog.log.reading.log_reads import iterate
 from tidelog.log.reading.offset_lookup import OffsetTarget
@@ -251,7 +251,7 @@ def rows_of(home: DataHome, name: str, *columns: str) -> Iterator[tuple[object, 
     """Yield rows of a system table, without the columns that show the flipped bytes themselves."""
     table = system_table(name)
     numbers = [[column.name for column in table.columns].index(one) for one in columns]
-    source = TableSource(home.fs, home.path, clock=home.clock)
+    source = open_tables(home.fs, home.path, clock=home.clock)
     for row in table.rows(source, [KEY]):
         yield tuple(row[number] for number in numbers)
 

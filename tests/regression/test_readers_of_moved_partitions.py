@@ -15,7 +15,7 @@ from tidelog.cli.partition_choice import choose_partitions
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DataLoss, KafkaStorageError, PartitionsElsewhere
-from tidelog.explain.tables.system_table import TableSource
+from tidelog.explain.tables.system_table import open_tables
 from tidelog.explain.tables.system_tables import system_table
 from tidelog.records.decoding.record_columns import decode_groups
 
@@ -119,7 +119,7 @@ def test_a_command_answers_about_the_partition_where_it_is_now(
 
 def test_a_system_table_has_its_rows(disks: Disks) -> None:
     """So has a table whose directories were listed before the move."""
-    source = TableSource(SYSTEM_FILES, *disks.paths, clock=SYSTEM_CLOCK)
+    source = open_tables(SYSTEM_FILES, *disks.paths, clock=SYSTEM_CLOCK)
     keys = source.directory.partitions
     disks.move()
 

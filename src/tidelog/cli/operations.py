@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tidelog.cli.partition_choice import find_places
 from tidelog.cli.progress import ShownWork
 from tidelog.cli.server_properties import broker_properties
-from tidelog.cli.terminal import format_time, print_counts
+from tidelog.cli.terminal import print_counts
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK, ClockAt
@@ -23,6 +23,7 @@ from tidelog.env.paths import absolute_path
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 from tidelog.explain.picture import format_bytes
+from tidelog.explain.plans.plan_words import late_text, outlook_text
 from tidelog.explain.printable_text import counted
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.manager.lifecycle.log_opener import USUAL_RECOVERY, RecoveryRules
@@ -157,13 +158,13 @@ def print_shrunk(args: Namespace, verb: str, log: Mapping[str, Any]) -> None:
         f" {format_bytes(log['sizeBytes'])}"
     )
     rows = [(*_place(segment), segment["reason"]) for segment in deleted]
-    rows += [(*_place(segment), f"kept{_outlook_text(segment)}") for segment in kept]
+    rows += [(*_place(segment), f"kept{outlook_text(segment)}") for segment in kept]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
     lines = [
         f"  {offsets:<{widths[0]}}  {size:>{widths[1]}}  {reason}" for offsets, size, reason in rows
     ]
     if log.get("late") is not None:  # a service of an older version does not report it
-        lines.append(_late_text(log["late"]))
+        lines.append(late_text(log["late"]))
     print_row(args, log, "\n".join([title, *lines]))
 
 
@@ -171,23 +172,6 @@ def print_shrunk_logs(args: Namespace, logs: Iterable[Mapping[str, Any]], verb: 
     """Print what was or would be deleted of each log, as ``print_shrunk``."""
     for log in logs:
         print_shrunk(args, verb, log)
-
-
-def _late_text(late: Mapping[str, Any]) -> str:
-    """Return why records past retention.ms are still there, and until when."""
-    offsets = f"[{late['baseOffset']:,}, {late['endOffset']:,})"
-    text = (
-        f"  waits for {offsets}: its oldest records, of {format_time(late['oldestMs'])}, are past"
-        " retention.ms;\n  a segment is deleted as a whole, once its newest record is, too:"
-        f" after {format_time(late['dueMs'])}"
-    )
-    if late["closingMs"] is None:
-        return text
-    closing = format_time(late["closingMs"])
-    return (
-        f"{text};\n  each append to this active segment makes that later, until one after"
-        f" {closing} (segment.ms),\n  or one that does not fit (segment.bytes), begins the next"
-    )
 
 
 def print_shrunk_counts(args: Namespace, logs: Sequence[Mapping[str, Any]], **others: int) -> None:
@@ -205,17 +189,6 @@ def _place(segment: Mapping[str, Any]) -> tuple[str, str]:
     """Return a segment's offsets and its size as text."""
     offsets = f"[{segment['baseOffset']:,}, {segment['endOffset']:,})"
     return offsets, format_bytes(segment["sizeBytes"])
-
-
-def _outlook_text(kept: Mapping[str, Any]) -> str:
-    """Return until when a segment is kept."""
-    ends = []
-    if kept["dueMs"] is not None:
-        ends.append(f"until {format_time(kept['dueMs'])}")
-    if kept["moreBytes"] is not None:
-        ends.append(f"until the log is {format_bytes(kept['moreBytes'])} larger")
-    text = " " + " or ".join(ends) if ends else ""
-    return f"{text}, held by {kept['heldBy']}" if kept["heldBy"] else text
 
 
 def check_data_directory(fs: FileSystem, path: str) -> None:

@@ -125,24 +125,3 @@ def table(rows: Sequence[Sequence[str]], *, names: int = 0) -> str:
         for row in rows
     )
     return "".join(f"  {line}\n" for line in lines)
-
-
-def format_time(ms: int) -> str:
-    """Return milliseconds since the Unix epoch as ``2026-11-21 14:30:00 UTC``.
-
-    A time outside the calendar's range is returned as the number: ``-1 ms``.
-    """
-    from datetime import UTC, datetime
-
-    try:
-        moment = datetime.fromtimestamp(ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{ms} ms"
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def begun_by(producer_id: int, epoch: int, first_offset: int, first_timestamp: int) -> str:
-    """Return who began a transaction, and since when it is open; -1 is what is not known."""
-    who = f"producer {producer_id}" + (f", epoch {epoch}," if epoch >= 0 else "")
-    since = f" since {format_time(first_timestamp)}" if first_timestamp >= 0 else ""
-    return f"{who} from offset {first_offset:,}{since}"

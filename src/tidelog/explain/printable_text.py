@@ -1,4 +1,4 @@
-"""Text for people: what is safe to print, and numbers with their nouns."""
+"""Text for people: what is safe to print, numbers with their nouns, times, transactions."""
 
 from __future__ import annotations
 
@@ -21,3 +21,24 @@ def counted(count: int, noun: str) -> str:
     """Return a number with its noun: ``1 record``, ``2,000 records``, ``2 batches``."""
     plural = noun + ("es" if noun.endswith("ch") else "s")
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def format_time(ms: int) -> str:
+    """Return milliseconds since the Unix epoch as ``2026-11-21 14:30:00 UTC``.
+
+    A time outside the calendar's range is returned as the number: ``-1 ms``.
+    """
+    from datetime import UTC, datetime  # noqa: PLC0415 - `--help` and most commands need none
+
+    try:
+        moment = datetime.fromtimestamp(ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def begun_by(producer_id: int, epoch: int, first_offset: int, first_timestamp: int) -> str:
+    """Return who began a transaction, and since when it is open; -1 is what is not known."""
+    who = f"producer {producer_id}" + (f", epoch {epoch}," if epoch >= 0 else "")
+    since = f" since {format_time(first_timestamp)}" if first_timestamp >= 0 else ""
+    return f"{who} from offset {first_offset:,}{since}"

@@ -230,10 +230,14 @@ class ReadOnlyDirectory:
     def look_again(self) -> None:
         """Forget what was looked up: a partition that is gone may have been moved meanwhile."""
         self._fs.look_again()
-        for part in self.parts:
-            part.__dict__.pop("checkpoints", None)
+        self.read_checkpoints_again()
         for name in ("topics", "topic_names", "missing", "_placed", "_broker"):
             self.__dict__.pop(name, None)
+
+    def read_checkpoints_again(self) -> None:
+        """Let logs be opened with the checkpoints as they are then; where they are stays known."""
+        for part in self.parts:
+            part.__dict__.pop("checkpoints", None)
 
     def path_of_moved(self, topic: str, partition: int, path: str) -> str | None:
         """Look again where a partition is that is gone from ``path``; None: in no other directory.

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tidelog.cli.terminal import format_time, has_colour, screen_width
-from tidelog.explain.printable_text import counted, printable
+from tidelog.cli.terminal import has_colour, screen_width
+from tidelog.explain.printable_text import counted, format_time, printable
 
 
 @pytest.mark.parametrize(

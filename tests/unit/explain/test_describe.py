@@ -14,7 +14,7 @@ from tidelog.errors import CorruptMessage
 from tidelog.explain.describe import LogFacts, SegmentFacts, describe_log
 from tidelog.explain.segment_contents import contents_of
 from tidelog.explain.tables.partition_tables import BATCHES
-from tidelog.explain.tables.system_table import TableSource
+from tidelog.explain.tables.system_table import open_tables
 from tidelog.readonly.read_only_topic import ReadOnlyTopic
 from tidelog.segment.filenames import TopicPartition
 
@@ -157,7 +157,7 @@ def test_a_batch_with_a_wrong_checksum_is_counted_nowhere() -> None:
 
     with home.read_only("t-0") as log:
         counted = contents_of(log)
-    source = TableSource(home.fs, home.path, clock=home.clock)
+    source = open_tables(home.fs, home.path, clock=home.clock)
     with pytest.raises(CorruptMessage) as found:
         list(BATCHES.rows(source, [TopicPartition("t", 0)]))
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tidelog.cli.terminal import format_time, print_message
+from tidelog.cli.terminal import print_message
 from tidelog.errors import TidelogError
+from tidelog.explain.printable_text import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -24,7 +24,7 @@ with needs_extra("sql"):
 
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.paths import new_temporary_path
-from tidelog.explain.tables.system_table import TableSource
+from tidelog.explain.tables.system_table import open_tables
 from tidelog.explain.tables.system_tables import SYSTEM_TABLES
 from tidelog.readonly.absent_partitions import BY_FLAG
 
@@ -178,7 +178,7 @@ class _Tables:
         accept = None if self._visible.allow_partial else BY_FLAG
         paths = self._directory.paths
         with noting(self._errors.append):
-            source = TableSource(self._directory.fs, *paths, clock=SYSTEM_CLOCK, accept=accept)
+            source = open_tables(self._directory.fs, *paths, clock=SYSTEM_CLOCK, accept=accept)
             yield from table.rows(source)
 
     @contextmanager

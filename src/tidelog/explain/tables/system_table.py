@@ -117,35 +117,28 @@ class TableSource:
     """The data directories that tables are made of, as of one moment.
 
     Args:
-        fs: the file system.
-        paths: one or several data directories.
+        directory: the directories, opened.
         clock: its time of day is the one that plans assume.
         overrides: settings that take precedence over those of every topic, by Kafka's names; also
             ``tidelog.retention.disk.percent``, for the plan of a service that has it.
-        server_properties: those of the broker that wrote the directory, if they are known.
-        accept: as of ``open_directory_read_only``.
 
-    Raises InvalidArgument if there is no such directory, InvalidConfig for a setting.
+    Raises InvalidConfig for a setting.
     """
 
     def __init__(
         self,
-        fs: FileSystem,
-        *paths: str,
+        directory: ReadOnlyDirectory,
+        *,
         clock: Clock,
         overrides: Mapping[str, str] = NO_SETTINGS,
-        server_properties: Mapping[str, str] | None = None,
-        accept: str | None = BY_ARGUMENT,
     ) -> None:
         settings = dict(overrides)
         percent = settings.pop(_DISK_PERCENT, "0")
         LogConfig().with_overrides(settings)
-        self.directory: Final[ReadOnlyDirectory] = open_directory_read_only(
-            *paths, fs=fs, server_properties=server_properties, accept=accept
-        )
+        self.directory: Final = directory
         self.clock: Final = clock
         self._disk_percent: Final[int] = BrokerConfig.parse(
-            {"log.dirs": paths[0], _DISK_PERCENT: percent}
+            {"log.dirs": directory.paths[0], _DISK_PERCENT: percent}
         ).tidelog_retention_disk_percent
         self._overrides: Final = settings
         self._retention: Final = cache(self._new_retention)
@@ -183,6 +176,32 @@ class TableSource:
     def cleaner_lines(self, key: TopicPartition) -> CleanerLines:
         """What a cleaner has noted beside a partition; KafkaStorageError for a malformed file."""
         return self._cleaner_lines(self.directory.part_of(*key).path)
+
+
+def open_tables(
+    fs: FileSystem,
+    *paths: str,
+    clock: Clock,
+    overrides: Mapping[str, str] = NO_SETTINGS,
+    server_properties: Mapping[str, str] | None = None,
+    accept: str | None = BY_ARGUMENT,
+) -> TableSource:
+    """Open data directories for tables; other arguments as of ``TableSource``.
+
+    Args:
+        fs: the file system.
+        paths: one or several data directories.
+        clock: see there.
+        overrides: see there.
+        server_properties: those of the broker that wrote the directory, if they are known.
+        accept: as of ``open_directory_read_only``.
+
+    Raises InvalidArgument if there is no such directory, InvalidConfig for a setting.
+    """
+    directory = open_directory_read_only(
+        *paths, fs=fs, server_properties=server_properties, accept=accept
+    )
+    return TableSource(directory, clock=clock, overrides=overrides)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from tidelog.env.clock import ClockAt
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 from tidelog.explain.tables.findings_table import FINDINGS
-from tidelog.explain.tables.system_table import ColumnType, TableSource
+from tidelog.explain.tables.system_table import ColumnType, TableSource, open_tables
 from tidelog.explain.tables.system_tables import system_table
 from tidelog.segment.filenames import TopicPartition
 from tidelog.spark.plain_errors import plain_errors
@@ -129,7 +129,7 @@ class TableReader(DataSourceReader):
         options = self._options
         with worker_task():
             table = system_table(options.table)
-            source = TableSource(
+            source = open_tables(
                 SYSTEM_FILES,
                 *options.paths,
                 clock=ClockAt(options.now_ms),

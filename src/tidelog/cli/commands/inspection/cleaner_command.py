@@ -11,20 +11,9 @@ from tidelog.codec.shown_rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping
 
     from tidelog.cleaner.compaction import CompactionFacts
     from tidelog.cli.partition_choice import Place
-
-
-_GAUGES: Final = {
-    "timeSinceLastRunMs": ("LogCleanerManager", "time-since-last-run-ms"),
-    "maxCleanTimeSeconds": ("LogCleaner", "max-clean-time-secs"),
-    "maxBufferUtilizationPercent": ("LogCleaner", "max-buffer-utilization-percent"),
-    "recopyPercent": ("LogCleaner", "cleaner-recopy-percent"),
-    "deadThreads": ("LogCleaner", "DeadThreadCount"),
-}
-"""The gauges of a service's cleaner, by their names in JSON."""
 
 
 COMMAND: Final = Command(
@@ -44,6 +33,8 @@ def run(args: Namespace) -> int:
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.terminal import print_line, print_row
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.explain.service_metrics import cleaner_of_service, cleaner_text
     from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
 
     clock = clock_of(args)
@@ -62,7 +53,8 @@ def run(args: Namespace) -> int:
         listed += 1
         failed += facts.failure is not None
         print_row(args, as_json(facts), _line(facts))
-    found = (_service(path) for path in chosen.directory.paths)
+    fs, now_ms = chosen.directory.fs, SYSTEM_CLOCK.now_ms()
+    found = (cleaner_of_service(fs, path, now_ms) for path in chosen.directory.paths)
     service = next((one for one in found if one is not None), None)
     if args.json:
         numbers = {"partitions": listed, "failed": failed, "missing": len(chosen.missing)}
@@ -70,38 +62,8 @@ def run(args: Namespace) -> int:
     elif not compacted:
         print_line(f"no topic of {chosen.directory.name} is compacted")
     if service is not None and not args.json:
-        print(_service_line(service))
+        print(cleaner_text(service))
     return int(is_missing or bool(failed) or bool(service and service["deadThreads"]))
-
-
-def _service(directory: str) -> dict[str, int] | None:
-    """Return what a running service last wrote of its cleaner; None without such a service."""
-    from tidelog.env.clock import SYSTEM_CLOCK
-    from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.manager.metrics.metric import Metric, parse_prometheus
-    from tidelog.manager.metrics.metrics_file import read_metrics_file
-
-    text = read_metrics_file(SYSTEM_FILES, directory, SYSTEM_CLOCK.now_ms())
-    written = {} if text is None else {name: value for name, _, value in parse_prometheus(text)}
-    families = {
-        name: Metric("kafka.log", kind, gauge, (), 0).family
-        for name, (kind, gauge) in _GAUGES.items()
-    }
-    if not written.keys() >= set(families.values()):
-        return None  # no service, or one without a cleaner
-    return {name: int(written[family]) for name, family in families.items()}
-
-
-def _service_line(service: Mapping[str, int]) -> str:
-    from tidelog.explain.printable_text import counted
-
-    ended = counted(service["deadThreads"], "thread")
-    return (
-        f"running service: cleaned last {service['timeSinceLastRunMs'] / 1000:,.0f} s ago; the"
-        f" longest cleaning took {service['maxCleanTimeSeconds']:,} s, its offset map was"
-        f" {service['maxBufferUtilizationPercent']}% full, {service['recopyPercent']}% were copied"
-        f" again; {ended} ended with an error"
-    )
 
 
 def _line(facts: CompactionFacts) -> str:

@@ -92,8 +92,7 @@ def _print_summary(cut: CutFile, args: Namespace, fs: FileSystem) -> None:
 
 
 def _as_text(cut: CutFile, content: ReadableContent) -> str:
-    from tidelog.cli.terminal import format_time
-    from tidelog.explain.printable_text import counted, printable
+    from tidelog.explain.printable_text import counted, format_time, printable
 
     found = f"{counted(content.records, 'readable record')} in {cut.size_bytes:,} bytes"
     if content.first_offset is not None:

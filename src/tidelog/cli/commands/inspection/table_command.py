@@ -63,13 +63,13 @@ def run(args: Namespace) -> int:
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.terminal import print_message
     from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord
-    from tidelog.explain.tables.system_table import TableSource
+    from tidelog.explain.tables.system_table import open_tables
     from tidelog.explain.tables.system_tables import system_table
     from tidelog.readonly.absent_partitions import BY_FLAG
 
     properties = broker_properties(args)
     chosen = chosen_by(args, server_properties=properties)
-    source = TableSource(
+    source = open_tables(
         chosen.directory.fs,
         *chosen.directory.paths,
         clock=clock_of(args),
@@ -123,8 +123,7 @@ def _leading_texts(table: SystemTable) -> int:
 
 
 def _cell(column: Column, value: Any) -> str:  # noqa: ANN401 - any of the types of columns
-    from tidelog.cli.terminal import format_time
-    from tidelog.explain.printable_text import printable
+    from tidelog.explain.printable_text import format_time, printable
     from tidelog.explain.tables.system_table import ColumnType
 
     if value is None:

@@ -220,10 +220,10 @@ def _nothing() -> None:
 def _append_once(logs: Logs | BusyDirectory, lines: IO[bytes], args: Namespace) -> int:
     """Append the whole input as a transaction, unless its id was committed before."""
     from tidelog.cli.lingering_lines import LingeringLines
-    from tidelog.cli.terminal import format_time, print_line
+    from tidelog.cli.terminal import print_line
     from tidelog.codec.compression import Codec
     from tidelog.env.clock import SYSTEM_CLOCK
-    from tidelog.explain.printable_text import counted
+    from tidelog.explain.printable_text import counted, format_time
 
     _check_partition(logs, args)
     with logs.transaction(args.txn, codec=Codec.named(args.compression)) as txn:

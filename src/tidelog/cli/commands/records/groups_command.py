@@ -91,8 +91,7 @@ def _list(args: Namespace) -> int:
 
 
 def _row(one: GroupPosition) -> tuple[str, ...]:
-    from tidelog.cli.terminal import format_time
-    from tidelog.explain.printable_text import printable
+    from tidelog.explain.printable_text import format_time, printable
 
     numbers = (one.offset, one.high_watermark, one.lag)
     return (

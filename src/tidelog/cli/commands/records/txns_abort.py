@@ -10,14 +10,14 @@ from tidelog.cli.options import DIRECTORY_VARIABLE
 from tidelog.cli.partition_choice import choose_partitions
 from tidelog.cli.progress import ShownWork
 from tidelog.cli.serving.service_requests import perform
-from tidelog.cli.terminal import format_time, print_line
+from tidelog.cli.terminal import print_line
 from tidelog.codec.shown_rows import as_json
 from tidelog.config.log_config import LogConfig
 from tidelog.embedded.doors import open_to_change
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CannotUndo, InvalidArgument
-from tidelog.explain.printable_text import counted
+from tidelog.explain.printable_text import counted, format_time
 from tidelog.log.producers.abort_plan import plan_abort
 from tidelog.readonly.snapshot_log import answer_at_once
 from tidelog.segment.filenames import TopicPartition, parse_topic_partition

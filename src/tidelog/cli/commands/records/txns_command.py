@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import not_negative
 from tidelog.cli.options import JSON, LOGS, Command, argument, exclusive
-from tidelog.cli.terminal import begun_by, print_counts, print_message
+from tidelog.cli.terminal import print_counts, print_message
 from tidelog.codec.shown_rows import list_as_json
 from tidelog.errors import InvalidArgument
+from tidelog.explain.printable_text import begun_by
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import JSON, LOGS, SERVER_PROPERTIES, Command, argument
 from tidelog.cli.serving.offline_directories import offline_directories, report_offline
-from tidelog.cli.terminal import begun_by, table
+from tidelog.cli.terminal import table
 from tidelog.codec.shown_rows import as_json, list_as_json
+from tidelog.explain.printable_text import begun_by
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -16,16 +19,6 @@ if TYPE_CHECKING:
     from tidelog.datadir.log_dir_description import LogDirDescription
     from tidelog.explain.describe import LogFacts
 
-_BIRTH = "BIRTH_CONFIG"
-_PLACES = {
-    _BIRTH: "since its creation",
-    "DYNAMIC_TOPIC_CONFIG": "topic, in __cluster_metadata",
-    "DYNAMIC_BROKER_CONFIG": "broker, in __cluster_metadata",
-    "DYNAMIC_DEFAULT_BROKER_CONFIG": "all brokers, in __cluster_metadata",
-    "STATIC_BROKER_CONFIG": "server.properties",
-    "DEFAULT_CONFIG": "default of Kafka",
-}
-"""How each source of a setting that is not the topic's own is shown."""
 _CONTENTS_COLUMNS = (
     *("base offset", "end offset", ".log", "batches", "records", "first time", "last time"),
     "batches by codec",
@@ -135,12 +128,15 @@ def _print_directory(command: str, found: LogDirDescription) -> None:
 
 def _title(facts: LogFacts, partitions: int) -> str:
     """Return what all partitions of a topic share."""
+    from tidelog.datadir.known_setting import ConfigSource
     from tidelog.explain.printable_text import counted, printable
 
     known = [printable(f"{key}={value}") for key, value in sorted(facts.config.items())]
     inherited = _inherited_lines(facts)
     if not known:
-        is_broker = any(one.source != _BIRTH for one in facts.inherited_settings.values())
+        is_broker = any(
+            one.source != ConfigSource.BIRTH for one in facts.inherited_settings.values()
+        )
         known = ["settings of its broker" if is_broker else "no settings of its own"]
     title = (
         f"{printable(facts.topic)}: {counted(partitions, 'partition')},"
@@ -154,26 +150,14 @@ def _title(facts: LogFacts, partitions: int) -> str:
 
 
 def _inherited_lines(facts: LogFacts) -> list[str]:
-    """Return a line for each place from which the topic has settings that are not its own.
-
-    Those since its creation are left out where they are the defaults, as most are.
-    """
-    from tidelog.config.log_config import LogConfig
-    from tidelog.datadir.birth import birth_values
+    """Return a line for each place from which the topic has settings that are not its own."""
     from tidelog.explain.printable_text import printable
+    from tidelog.explain.setting_sources import inherited_settings
 
-    usual = birth_values(LogConfig()).items()
-    lines = []
-    for source, place in _PLACES.items():
-        settings = ", ".join(
-            printable(f"{name}={setting.value}")
-            for name, setting in facts.inherited_settings.items()
-            if setting.source == source and name not in facts.config
-            if source != _BIRTH or (name, setting.value) not in usual
-        )
-        if settings:
-            lines.append(f"  {place}: {settings}")
-    return lines
+    return [
+        f"  {place}: {', '.join(printable(f'{one.name}={one.value}') for one in found)}"
+        for place, found in groupby(inherited_settings(facts), key=attrgetter("place"))
+    ]
 
 
 def _stable(facts: LogFacts) -> str:
@@ -206,8 +190,8 @@ def _table(facts: LogFacts) -> str:
 
 
 def _contents_table(facts: LogFacts) -> str:
-    from tidelog.cli.terminal import format_time
     from tidelog.explain.picture import format_bytes
+    from tidelog.explain.printable_text import format_time
 
     rows: list[tuple[str, ...]] = [_CONTENTS_COLUMNS]
     for segment in facts.segments:

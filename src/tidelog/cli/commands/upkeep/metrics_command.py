@@ -10,7 +10,6 @@ from tidelog.cli.options import DIRECTORIES, Command, json_option
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
 
     from tidelog.cli.partition_choice import Place
     from tidelog.explain.describe import LogFacts
@@ -30,10 +29,15 @@ def run(args: Namespace) -> int:
     Without a running service, returns 1 if a partition is damaged or missing.
     """
     from tidelog.cli.terminal import print_counts, print_line
+    from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.paths import absolute_place
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.explain.service_metrics import metrics_of_service
     from tidelog.manager.metrics.metric import as_prometheus, parse_prometheus
+    from tidelog.readonly.read_files import reading
 
-    text = _metrics_of_service([absolute_place(path) for path in args.directories])
+    paths = [absolute_place(path) for path in args.directories]
+    text = metrics_of_service(reading(SYSTEM_FILES), paths, SYSTEM_CLOCK.now_ms())
     has_loss = False
     if text is None:
         metrics, has_loss = _metrics_of_files(args)
@@ -55,24 +59,6 @@ def _number(value: float) -> float | None:
     if value.is_integer():
         return int(value)
     return value if math.isfinite(value) else None
-
-
-def _metrics_of_service(paths: Sequence[str]) -> str | None:
-    """Return the metrics of the service that holds all of these directories; None without one.
-
-    It writes the same, about all of them, into each.
-    """
-    from tidelog.env.clock import SYSTEM_CLOCK
-    from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.manager.metrics.metric import parse_prometheus
-    from tidelog.manager.metrics.metrics_file import read_metrics_file
-    from tidelog.readonly.read_files import reading
-
-    text = read_metrics_file(reading(SYSTEM_FILES), paths[0], SYSTEM_CLOCK.now_ms())
-    if text is None or len(paths) == 1:
-        return text
-    held = {tags.get("log_directory") for _, tags, _ in parse_prometheus(text)}
-    return text if held.issuperset(paths) else None
 
 
 def _metrics_of_files(args: Namespace) -> tuple[list[Metric], bool]:

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.commands.upkeep.run_command import ARGUMENTS, EPILOG, keep_running
 from tidelog.cli.options import Command, argument
-from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections import ChainMap
 
     from tidelog.broker.server import BrokerServer
-    from tidelog.config.serve_config import ServeConfig
 
 COMMAND: Final = Command(
     "serve",
@@ -50,20 +48,10 @@ def run(args: Namespace) -> int:
 
 def _open_door(args: Namespace, given: ChainMap[str, str]) -> BrokerServer:
     from tidelog.broker.server import BrokerServer
+    from tidelog.cli.serving.loopback_only import check_loopback
     from tidelog.cli.serving.service_settings import serve_config
 
     config = serve_config(given)
     if not args.insecure:
-        _check_loopback(config)
+        check_loopback(config.endpoints, "read, write and delete everything")
     return BrokerServer(config)
-
-
-def _check_loopback(config: ServeConfig) -> None:
-    from tidelog.config.serve_config import LOOPBACK
-
-    others = [f"{host}:{port}" for host, port in config.endpoints if host not in LOOPBACK]
-    if others:
-        raise InvalidArgument(
-            f"{', '.join(others)} can be reached from other machines, and every client that reaches"
-            " it may read, write and delete everything: add --insecure if that is meant"
-        )

@@ -1,0 +1,42 @@
+"""The sentences of a plan of retention: until when a segment is kept, and which one is late."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidelog.explain.picture import format_bytes
+from tidelog.explain.printable_text import format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def late_text(late: Mapping[str, Any]) -> str:
+    """Return why records past retention.ms are still there, and until when.
+
+    ``late`` is a ``LateSegment`` as JSON.
+    """
+    offsets = f"[{late['baseOffset']:,}, {late['endOffset']:,})"
+    text = (
+        f"  waits for {offsets}: its oldest records, of {format_time(late['oldestMs'])}, are past"
+        " retention.ms;\n  a segment is deleted as a whole, once its newest record is, too:"
+        f" after {format_time(late['dueMs'])}"
+    )
+    if late["closingMs"] is None:
+        return text
+    closing = format_time(late["closingMs"])
+    return (
+        f"{text};\n  each append to this active segment makes that later, until one after"
+        f" {closing} (segment.ms),\n  or one that does not fit (segment.bytes), begins the next"
+    )
+
+
+def outlook_text(kept: Mapping[str, Any]) -> str:
+    """Return until when a segment is kept, a ``SegmentOutlook`` as JSON; it begins with a space."""
+    ends = []
+    if kept["dueMs"] is not None:
+        ends.append(f"until {format_time(kept['dueMs'])}")
+    if kept["moreBytes"] is not None:
+        ends.append(f"until the log is {format_bytes(kept['moreBytes'])} larger")
+    text = " " + " or ".join(ends) if ends else ""
+    return f"{text}, held by {kept['heldBy']}" if kept["heldBy"] else text
