@@ -73,7 +73,9 @@ def test_the_readme_counts_the_packages_of_an_installation_without_spark(
 def test_an_extra_is_for_what_is_built(root: Path, project: dict[str, Any]) -> None:
     """Each extra but that for development belongs to a package under ``src/tidelog``."""
     extras = set(project["optional-dependencies"]) - {"dev"}
-    rooms = {name: name for name in ("arrow", "spark", "store", "testing")} | {"sql": "cli/sql"}
+    rooms = {name: name for name in ("arrow", "console", "spark", "store", "testing")} | {
+        "sql": "cli/sql"
+    }
 
     assert extras == rooms.keys()
     assert all((root / "src" / "tidelog" / room).is_dir() for room in rooms.values())

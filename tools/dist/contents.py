@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from email.message import Message
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-EXTRAS: Final = {"arrow", "dev", "spark", "sql", "store"}
+EXTRAS: Final = {"arrow", "console", "dev", "spark", "sql", "store", "testing"}
 PAGES: Final = {"Changelog", "Documentation", "Issues", "Source"}
 ARCHIVED: Final = (
     "CHANGELOG.md", "LICENSE", "Makefile", "PKG-INFO", "README.md", "SECURITY.md", "hatch_build.py",

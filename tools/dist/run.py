@@ -99,6 +99,7 @@ def smoke_test(name: str, python: str, wheel: Path, archive: Path) -> None:
             ("wheel[store]", "store", (f"{wheel}[store]",)),
             ("wheel[arrow]", "arrow", (f"{wheel}[arrow]",)),
             ("wheel[sql]", "sql", (f"{wheel}[sql]",)),
+            ("wheel[console]", "console", (f"{wheel}[console]",)),
             ("wheel[spark]", "spark", (f"{wheel}[spark]",)),
         ):
             begun = time.monotonic()

@@ -76,6 +76,15 @@ def sql(directory: str, _version: str) -> None:
     assert json.loads(tidelog("sql", "-d", directory, query, "--format", "json")) == {"rows": 1_000}
 
 
+def console(directory: str, _version: str) -> None:
+    """Render a page, with the templates and the style sheet that the wheel has."""
+    from tidelog.console.rendering import Answer, Renderer, static_file
+
+    answer = Answer("notice.html", {"title": "A title", "text": "<text>"})
+    assert "&lt;text&gt;" in Renderer({"paths": [directory]}).render(answer)
+    assert static_file("console.css")
+
+
 def spark(directory: str, _version: str) -> None:
     """Write rows with Spark, and read them back."""
     from tidelog.spark import session
@@ -101,7 +110,10 @@ def main() -> None:
     part, version = sys.argv[1:]
     packages, size = installed()
     with tempfile.TemporaryDirectory() as directory:
-        parts = {"core": core, "arrow": arrow, "store": store, "sql": sql, "spark": spark}
+        parts = {
+            **{"core": core, "arrow": arrow, "store": store, "sql": sql},
+            **{"console": console, "spark": spark},
+        }
         parts[part](str(Path(directory, "data")), version)
     print(f"{packages} {size}")
 

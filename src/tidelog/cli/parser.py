@@ -39,6 +39,7 @@ COMMAND_MODULES: Final = {
     "describe": "topics.describe_command",
     "table": "inspection.table_command",
     "picture": "inspection.picture_command",
+    "console": "inspection.console_command",
     "verify": "inspection.verify_command",
     "recover": "upkeep.recover_command",
     "salvage": "inspection.salvage_command",

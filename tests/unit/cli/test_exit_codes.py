@@ -236,7 +236,7 @@ def test_help_lists_each_code() -> None:
 def test_every_command_is_swept() -> None:
     """Except the service and jobs on Spark, whose tests start and stop processes."""
     assert {words[0] for words in COMMANDS.values()} == COMMAND_MODULES.keys() - {
-        *("run", "serve", "spark"),
+        *("console", "run", "serve", "spark"),
     }
     assert COMMANDS.keys() >= ACTS | SEES_DAMAGE
 

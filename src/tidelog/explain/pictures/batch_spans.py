@@ -36,12 +36,20 @@ _LEGACY_WRAPPER: Final = -1
 class SpanGatherer:
     """Takes the batches of a log in order.
 
-    ``contents`` holds what is in each block, ``unplaced`` counts batches that lie outside of the
-    segments as they were listed, and so are not drawn.
+    ``first_byte`` is the one of the only segment at which the axis begins, where it is shown in
+    part; ``segments`` then has the size of that part. ``contents`` holds what is in each block,
+    ``unplaced`` counts batches that lie outside of the segments as they were listed, and so are not
+    drawn.
     """
 
-    def __init__(self, segments: Sequence[SegmentFacts], blocks: Sequence[SegmentBlock]) -> None:
+    def __init__(
+        self,
+        segments: Sequence[SegmentFacts],
+        blocks: Sequence[SegmentBlock],
+        first_byte: int = 0,
+    ) -> None:
         sizes = [segment.log_bytes for segment in segments]
+        self._first_byte = first_byte
         self._bases = np.array([segment.base_offset for segment in segments], np.int64)
         self._sizes = np.array(sizes, np.int64)
         self._starts = np.cumsum([0, *sizes], dtype=np.int64)[:-1]
@@ -64,8 +72,8 @@ class SpanGatherer:
     def add(self, batches: BatchColumns) -> None:
         """Take the next batches, with their positions in their files."""
         segments = np.searchsorted(self._bases, batches.base_offset, "right") - 1
-        positions = self._starts[segments] + batches.position
-        is_inside = (segments >= 0) & (batches.end <= self._sizes[segments])
+        positions = self._starts[segments] + batches.position - self._first_byte
+        is_inside = (segments >= 0) & (batches.end - self._first_byte <= self._sizes[segments])
         is_inside &= positions >= self._end_position
         if not is_inside.all():
             self.unplaced += int((~is_inside).sum())

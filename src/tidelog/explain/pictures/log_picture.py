@@ -25,6 +25,7 @@ from tidelog.codec.shown_rows import (
 from tidelog.explain.describe import LogFacts
 from tidelog.explain.segment_contents import SegmentContents
 from tidelog.log.retention.shrunk_log import ShrunkLog
+from tidelog.records.batch import INT64_MAX
 
 MAX_BLOCKS: Final = 256
 """Segments that are drawn one by one; more are joined to about this number of blocks."""
@@ -162,7 +163,7 @@ class LogPicture:
     asked for; ``compaction`` is None also for a log that is not compacted. ``unplaced`` counts
     batches that lie in none of the segments as they were listed. ``producers`` is the number of
     producers, ``transactions`` are in order of their first offsets, and ``aborted`` and ``opened``
-    count all of them.
+    count all of them. ``part`` are the offsets ``[start, end)`` that are shown; None: all.
     """
 
     facts: LogFacts
@@ -197,6 +198,7 @@ class LogPicture:
     producers: int = 0
     unplaced: int = 0
     is_planned: bool = False
+    part: tuple[int, int] | None = None
 
     @property
     def name(self) -> str:
@@ -250,8 +252,11 @@ class LogPicture:
         ]
         if self.recovery_point is not None:
             known.append(("recovery point", self.recovery_point))
+        start, end = self.part or (0, INT64_MAX)
         names: dict[int, list[str]] = {}
         for name, offset in known:
+            if not start <= offset <= end:
+                continue
             names.setdefault(offset, []).append(name)
         return tuple(Mark(tuple(names[offset]), offset) for offset in sorted(names))
 

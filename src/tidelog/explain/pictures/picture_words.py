@@ -61,13 +61,16 @@ def _seconds(ms: int) -> str:
 def summary(picture: LogPicture) -> str:
     """Return what is in the log, in one line without its name."""
     facts = picture.facts
+    start, end = picture.part or (facts.log_start_offset, facts.log_end_offset)
     parts = [
-        counted(facts.log_end_offset - facts.log_start_offset, "offset"),
+        counted(end - start, "offset"),
         counted(len(facts.segments), "segment"),
         format_bytes(facts.size_bytes),
     ]
+    if picture.part is not None:
+        parts[:2] = [offsets_text(start, end)]
     if picture.has_batches:
-        parts.insert(2, counted(sum(span.batches for span in picture.spans), "batch"))
+        parts.insert(-1, counted(sum(span.batches for span in picture.spans), "batch"))
     times = times_text(*picture.times)
     return ", ".join(parts) + (f"; {times}" if times else "")
 

@@ -95,13 +95,16 @@ font-size:11px}
 """
 
 
-def style() -> str:
-    """Return the style sheet."""
+def _style_sheet() -> str:
     rows = [line.split() for line in _COLOURS.splitlines()]
     light = "".join(f"{name}{{{key}:{colour}}}\n" for name, key, colour, _ in rows)
     dark = "".join(f"{name}{{{key}:{colour}}}\n" for name, key, _, colour in rows)
     media = f"@media (prefers-color-scheme:dark){{\n{dark}}}\n"
-    return f"<style>\n{_SHAPES}{light}{media}</style>\n"
+    return f"\n{_SHAPES}{light}{media}"
+
+
+STYLE_SHEET: Final = _style_sheet()
+"""What is in the element ``style``, the same in all files: a page may allow it by its hash."""
 
 
 def patterns() -> str:
@@ -124,7 +127,7 @@ def page(height: float, title: str, description: str, body: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {number(height)}"'
         f' width="{WIDTH}" height="{number(height)}" role="img" aria-labelledby="title desc">\n'
         f'<title id="title">{safe(title)}</title>\n<desc id="desc">{safe(description)}</desc>\n'
-        f"{style()}{patterns()}"
+        f"<style>{STYLE_SHEET}</style>\n{patterns()}"
         f'<rect class="bg" width="{WIDTH}" height="{number(height)}"/>\n{body}</svg>\n'
     )
 
@@ -147,6 +150,11 @@ def rect(
     x, y, width, height = map(number, box)
     start = f'<rect class="{classes}" x="{x}" y="{y}" width="{width}" height="{height}"{extra}'
     return f"{start}><title>{safe(title)}</title></rect>\n" if title else f"{start}/>\n"
+
+
+def linked(target: str, elements: str) -> str:
+    """Return elements that lead to ``target``; nobody steps through them one by one with a key."""
+    return f'<a href="{safe(target)}" tabindex="-1">{elements}</a>\n'
 
 
 def path(shape: str, classes: str, title: str = "") -> str:

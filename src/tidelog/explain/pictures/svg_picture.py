@@ -7,7 +7,7 @@ a line for each producer with its transactions, and what retention and compactio
 from __future__ import annotations
 
 from textwrap import wrap
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.explain.pictures.log_picture import OTHERS, producer_lanes
 from tidelog.explain.pictures.picture_scale import PictureScale
@@ -30,6 +30,7 @@ from tidelog.explain.pictures.svg_elements import (
     UNKNOWN_CODEC,
     WIDTH,
     boxes,
+    linked,
     mono_width,
     number,
     page,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         BatchSpan,
         LogPicture,
         ProducerLane,
+        SegmentBlock,
         TransactionSpan,
     )
     from tidelog.explain.segment_contents import SegmentContents
@@ -67,12 +69,22 @@ _MIN_GAP: Final = 2.4
 """Narrower batches are drawn without a gap between them."""
 
 
-def draw_svg(pictures: Sequence[LogPicture]) -> str:
-    """Return an SVG file with the pictures, one below the other."""
+class PictureLinks(Protocol):
+    """Where segments and batches of a picture lead, as paths of a web page."""
+
+    def of_block(self, block: SegmentBlock) -> str:
+        """Return the path for a segment, or for neighbours drawn as one."""
+
+    def of_span(self, span: BatchSpan) -> str:
+        """Return the path for a batch, or for neighbours drawn as one."""
+
+
+def draw_svg(pictures: Sequence[LogPicture], links: PictureLinks | None = None) -> str:
+    """Return an SVG file with the pictures, one below the other; ``links`` of what is drawn."""
     parts: list[str] = []
     top = 0.0
     for picture in pictures:
-        drawing = _Drawing(picture)
+        drawing = _Drawing(picture, links)
         border = path(f"M0 {number(top)}h{WIDTH}", "rule") if top else ""
         parts.append(f'{border}<g transform="translate(0 {number(top)})">\n{drawing.draw()}</g>\n')
         top += drawing.height
@@ -96,8 +108,9 @@ def _description(pictures: Iterable[LogPicture]) -> str:
 class _Drawing:
     """The drawing of one log; ``height`` is known once it is drawn."""
 
-    def __init__(self, picture: LogPicture) -> None:
+    def __init__(self, picture: LogPicture, links: PictureLinks | None = None) -> None:
         self._picture = picture
+        self._links = links
         self._scale = PictureScale(picture)
         self._parts: list[str] = []
         self.height = 0.0
@@ -142,7 +155,8 @@ class _Drawing:
             return top + _BAR_HEIGHT + 34
         for block in picture.blocks:
             start, end = self._x(block.position), self._x(block.end_position)
-            add(rect((start, top, end - start, _BAR_HEIGHT), "seg", block_text(block)))
+            bar = rect((start, top, end - start, _BAR_HEIGHT), "seg", block_text(block))
+            add(bar if self._links is None else linked(self._links.of_block(block), bar))
         for span in picture.spans:
             add(self._batches(span, top))
         for damage in picture.damaged:
@@ -165,7 +179,8 @@ class _Drawing:
             start, end = self._x(block.position), self._x(block.end_position)
             gap = 1.5 if end - start > 4 else 0.0
             box = start, top, end - start - gap, _BAND_HEIGHT
-            add(rect(box, "active" if block.is_active else "closed", block_text(block)))
+            band = rect(box, "active" if block.is_active else "closed", block_text(block))
+            add(band if self._links is None else linked(self._links.of_block(block), band))
             label = f"{block.base_offset:,}"
             if not _fits(start, label, ends[0]):
                 continue
@@ -189,7 +204,8 @@ class _Drawing:
             title = span_text(span) if len(span.codecs) == 1 else f"{name}: {span_text(span)}"
             parts.append(rect((start, left, end - start, height), classes, title))
             left += height
-        return "".join(parts)
+        shape = "".join(parts)
+        return shape if self._links is None else linked(self._links.of_span(span), shape)
 
     def _draw_unseen(self, top: float) -> None:
         """Veil what readers are not shown: below the log start, and above the high watermark."""

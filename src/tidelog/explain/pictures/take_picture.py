@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from tidelog.cleaner.compaction import Compaction
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.env.scheduler import InlineScheduler
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from tidelog.cleaner.rewriting.filter_result import DroppedRecords
     from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
-    from tidelog.explain.describe import LogFacts
+    from tidelog.explain.describe import LogFacts, SegmentFacts
     from tidelog.manager.compaction_plan import CleanerLines
     from tidelog.readonly.missing.damaged_range import DamagedRange, OnDamage
     from tidelog.readonly.read_only_log import ReadOnlyLog
@@ -97,15 +99,99 @@ def take_picture(
     return picture if planning is None else _with_plans(picture, open_log, planning)
 
 
+class PicturePart(NamedTuple):
+    """A part of a segment that is drawn alone: its offsets, and its bytes in the file."""
+
+    segment: SegmentFacts
+    offsets: tuple[int, int]
+    first_byte: int
+    size_bytes: int
+
+
+def take_part(
+    open_log: Callable[[OnDamage], ReadOnlyLog],
+    describe: Callable[[ReadOnlyLog], LogFacts],
+    offset: int,
+    max_bytes: int,
+) -> LogPicture:
+    """Return the picture of the batches from an offset on, in its segment.
+
+    Args:
+        open_log: opens the log, past damage, which is reported to the callback.
+        describe: returns the facts of an open log.
+        offset: where to begin; the log start if it is below.
+        max_bytes: how much to read at most, in bytes; a larger batch is read all the same.
+
+    Its transactions are those that these batches show. Raises as ``take_picture``.
+    """
+    damaged: list[DamagedRange] = []
+    with open_log(damaged.append) as log:
+        facts = describe(log)
+        part = _part_from(log, facts, max(offset, facts.log_start_offset), max_bytes)
+        if part is None:
+            return LogPicture(replace(facts, segments=()), None, (), part=(offset, offset))
+        damaged.clear()
+        base, end = part.offsets
+        shown = replace(part.segment, base_offset=base, end_offset=end, log_bytes=part.size_bytes)
+        facts = replace(facts, segments=(shown,), size_bytes=part.size_bytes, holes=())
+        picture = _read_batches(log, facts, part=part)
+    spans = [
+        DamagedSpan(
+            position=max(each.position - part.first_byte, 0),
+            size_bytes=each.end - each.position,
+            start_offset=each.start_offset,
+            end_offset=each.end_offset,
+            path=each.path,
+            byte=each.position,
+            reason=each.reason,
+        )
+        for each in damaged
+        if each.end_offset > base and each.start_offset <= end
+    ]
+    return replace(picture, damaged=tuple(spans))
+
+
+def _part_from(
+    log: ReadOnlyLog, facts: LogFacts, offset: int, max_bytes: int
+) -> PicturePart | None:
+    """Return what of the segment is drawn; None if there is no batch from ``offset`` on."""
+    held = [one for one in facts.segments if one.base_offset <= offset < one.end_offset]
+    if not held:
+        return None
+    [segment] = held
+    stop = min(segment.end_offset, facts.log_end_offset)
+    first_byte = last_byte = None
+    end = offset
+    for piece in log.pieces(offset, stop, check_crc=False):
+        batches = piece.batches
+        if first_byte is None:
+            first_byte = int(batches.position[0])
+            offset = min(offset, max(batches.first_offset, segment.base_offset))
+        count = int(np.searchsorted(batches.end, first_byte + max_bytes, "right"))
+        if count < len(batches):
+            batches = batches.slice(0, max(count, 1) if last_byte is None else count)
+        if len(batches):
+            last_byte, end = int(batches.end[-1]), batches.next_offset
+        if last_byte is not None and count < len(piece.batches):
+            break
+    if first_byte is None or last_byte is None:
+        return None
+    return PicturePart(segment, (offset, min(end, stop)), first_byte, last_byte - first_byte)
+
+
 def _read_batches(
-    log: ReadOnlyLog, facts: LogFacts, on_progress: Callable[[int, int], None]
+    log: ReadOnlyLog,
+    facts: LogFacts,
+    on_progress: Callable[[int, int], None] = lambda _done, _total: None,
+    part: PicturePart | None = None,
 ) -> LogPicture:
     """Return the picture with what the batches say; CorruptMessage unless damage is skipped."""
     blocks = join_segments(facts)
-    gatherer = SpanGatherer(facts.segments, blocks)
+    gatherer = SpanGatherer(facts.segments, blocks, 0 if part is None else part.first_byte)
     transactions = Transactions()
     is_followed, done = True, 0
-    for piece in log.pieces(log.log_start_offset, log.log_end_offset):
+    ends = (log.log_start_offset, log.log_end_offset) if part is None else part.offsets
+    for piece in log.pieces(*ends):
         gatherer.add(piece.batches)
         if is_followed:
             try:
@@ -130,6 +216,7 @@ def _read_batches(
         opened=len(transactions.open),
         producers=gatherer.producers,
         unplaced=gatherer.unplaced,
+        part=None if part is None else part.offsets,
     )
 
 

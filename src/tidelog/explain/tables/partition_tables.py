@@ -90,10 +90,10 @@ def _batches(source: TableSource, key: TopicPartition) -> Iterator[Row]:
     with source.open(key) as log:
         bases = [segment.base_offset for segment in log.segments]
         for piece in log.pieces(log.log_start_offset, log.log_end_offset):
-            yield from _batch_rows(key, bases, piece.batches)
+            yield from batch_rows(key, bases, piece.batches)
 
 
-def _batch_rows(
+def batch_rows(
     key: TopicPartition, segment_bases: list[int], batches: BatchColumns
 ) -> Iterator[Row]:
     """Return a row for each batch. A piece lies in one segment."""

@@ -1,0 +1,72 @@
+"""The pages about consumer groups: how far each is behind, and where it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.console.paging import paged, sorted_rows, sorting
+from tidelog.console.rendering import Answer, duration
+from tidelog.errors import UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from tidelog.console.asked import Asked
+    from tidelog.console.desk import Desk
+    from tidelog.explain.groups import GroupPosition
+
+_COLUMNS = ("lag", "name", "partitions", "committed")
+
+
+class GroupRow(NamedTuple):
+    """A group; ``lag`` is the sum of those that are known, and ``unknown`` counts the others."""
+
+    name: str
+    partitions: int
+    lag: int
+    unknown: int
+    commit_time_ms: int
+    ago: str
+
+
+def groups_page(desk: Desk, asked: Asked) -> Answer:
+    """Show all groups, the one that is furthest behind first."""
+    how = sorting(asked, _COLUMNS, "groups", rising="name")
+    found = asked.text("q").lower()
+    by_name: dict[str, list[GroupPosition]] = {}
+    for one in desk.groups.positions:
+        by_name.setdefault(one.group, []).append(one)
+    rows = [_row(desk, name, own) for name, own in by_name.items() if found in name.lower()]
+    values = {
+        "lag": lambda row: row.lag,
+        "name": lambda row: row.name,
+        "partitions": lambda row: row.partitions,
+        "committed": lambda row: row.commit_time_ms,
+    }
+    page = paged(sorted_rows(rows, how, values), asked, "groups")
+    command = desk.command("groups")
+    shown = {"page": page, "how": how, "q": asked.text("q"), "command": command}
+    return Answer(
+        "groups.html", {**desk.state(), **shown, "is_read": desk.groups.took_ms is not None}
+    )
+
+
+def group_page(desk: Desk, asked: Asked) -> Answer:
+    """Show the positions of one group, the largest lag first.
+
+    Raises UnknownTopicOrPartition for a group that has none.
+    """
+    name = asked.text("name")
+    rows = [one for one in desk.groups.positions if one.group == name]
+    if not rows:
+        raise UnknownTopicOrPartition(f"no group {name} has positions in {desk.directory.name}")
+    rows.sort(key=lambda one: (-(one.lag or 0), one.key))
+    page = paged(rows, asked, "group")
+    return Answer(
+        "group.html", {"name": name, "page": page, "command": desk.command("groups", name)}
+    )
+
+
+def _row(desk: Desk, name: str, own: list[GroupPosition]) -> GroupRow:
+    lags = [one.lag for one in own if one.lag is not None]
+    last = max(one.commit_time_ms for one in own)
+    ago = "" if last < 0 else duration(desk.clock.now_ms() - last)
+    return GroupRow(name, len(own), sum(lags), len(own) - len(lags), last, ago)

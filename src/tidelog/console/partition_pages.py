@@ -1,0 +1,329 @@
+"""The pages about one partition: what it is, its batches, transactions, plans, and a check."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tidelog.cleaner.compaction import Compaction
+from tidelog.codec.shown_rows import as_json
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.console.desk import Tried, tried
+from tidelog.console.page_links import PartitionLinks
+from tidelog.console.paging import paged
+from tidelog.console.rendering import Answer, drawing
+from tidelog.env.scheduler import InlineScheduler
+from tidelog.explain.describe import describe_log
+from tidelog.explain.pictures.svg_picture import draw_svg
+from tidelog.explain.pictures.take_picture import (
+    Planning,
+    picture_of_facts,
+    take_part,
+    take_picture,
+)
+from tidelog.explain.plans.plan_words import late_text, outlook_text
+from tidelog.explain.plans.recovery_beside import recovery_points
+from tidelog.explain.plans.retention_plan import pinned_offsets
+from tidelog.explain.printable_text import begun_by
+from tidelog.explain.tables.partition_tables import BATCHES, EPOCHS, PRODUCERS, batch_rows
+from tidelog.explain.verify.findings import Severity
+from tidelog.explain.verify.verify_directory import check_directory
+from tidelog.explain.verify.verify_partition import verify_if_there
+from tidelog.manager.compaction_plan import plan_compaction
+from tidelog.readonly.read_only_log import ReadUpTo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.console.asked import Asked
+    from tidelog.console.desk import Desk
+    from tidelog.explain.describe import LogFacts
+    from tidelog.explain.pictures.log_picture import LogPicture
+    from tidelog.readonly.missing.damaged_range import DamagedRange
+    from tidelog.readonly.read_only_log import Offsets, ReadOnlyLog
+    from tidelog.readonly.replayed_transactions import LogTransactions
+    from tidelog.segment.filenames import TopicPartition
+
+WHOLE_BYTES: Final = 8 << 20
+"""A log up to this size is drawn with its batches and what plans would take of it."""
+PART_BYTES: Final = 4 << 20
+"""This much of a larger one is drawn at a time."""
+CHECK_BYTES: Final = 64 << 20
+"""A page checks logs up to this size, and plans and lists them whole; commands do any."""
+BATCH_ROWS: Final = 50
+SEGMENT_ROWS: Final = 50
+LINE_ROWS: Final = 200
+"""Rows of a table that a page shows at most."""
+
+
+class Lines(NamedTuple):
+    """A system table on a page; ``is_cut``: it has more rows than are shown."""
+
+    names: tuple[str, ...]
+    texts: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    is_cut: bool
+
+
+def partition_page(desk: Desk, asked: Asked) -> Answer:
+    """Show a partition as ``describe`` does, with its picture."""
+    key = asked.key
+    facts = desk.ask(key, lambda: _facts(desk, key))
+    picture = tried(lambda: desk.ask(key, lambda: _picture(desk, key, facts)))
+    segments = list(reversed(facts.segments))
+    return Answer(
+        "partition.html",
+        {
+            **_head(desk, key, has_loss=facts.has_loss),
+            "facts": facts,
+            "rows": as_json(facts),
+            "held_by": _held_by(facts),
+            "picture": _drawn(picture, key),
+            "is_brief": facts.size_bytes > WHOLE_BYTES,
+            "segments": paged(segments, asked, "topics", *key, size=SEGMENT_ROWS),
+            "settings": desk.settings(key.topic),
+            "groups": [one for one in desk.groups.positions if one.key == key],
+            "surveyed": desk.survey.of(key),
+            "command": desk.command("describe", key=key),
+        },
+    )
+
+
+def batches_page(desk: Desk, asked: Asked) -> Answer:
+    """Show batches from an offset on, drawn and as rows of the system table."""
+    key, start = asked.key, asked.number("from") or 0
+    found = tried(lambda: desk.ask(key, lambda: _batches(desk, key, start)))
+    picture = tried(lambda: desk.ask(key, lambda: _part(desk, key, start)))
+    if found.problem is None and found.value[0]:
+        start = found.value[0][0][_BASE_OFFSET]
+    return Answer(
+        "batches.html",
+        {
+            **_head(desk, key),
+            "start": start,
+            "columns": [(column.name, column.text) for column in BATCHES.columns[2:]],
+            "found": found,
+            "picture": _drawn(picture, key),
+            "command": desk.command("table batches", key=key),
+        },
+    )
+
+
+def transactions_page(desk: Desk, asked: Asked) -> Answer:
+    """Show open and aborted transactions as ``txns`` does, and the producers that are known."""
+    key = asked.key
+    is_whole = _size_bytes(desk, key) <= CHECK_BYTES
+    found = tried(lambda: desk.ask(key, lambda: _transactions(desk, key, aborted=is_whole)))
+    return Answer(
+        "transactions.html",
+        {
+            **_head(desk, key),
+            "found": found,
+            "open": [] if found.problem else [begun_by(*txn) for txn in found.value[1].open],
+            "is_whole": is_whole,
+            "most": LINE_ROWS,
+            "producers": _lines(desk, PRODUCERS, key) if is_whole else Tried(None, None),
+            "epochs": _lines(desk, EPOCHS, key),
+            "command": desk.command("txns", key=key),
+        },
+    )
+
+
+def plans_page(desk: Desk, asked: Asked) -> Answer:
+    """Show what retention and compaction would take, as ``plan`` does."""
+    key = asked.key
+    source = desk.tables
+    desk.directory.read_checkpoints_again()
+    config = desk.config(key.topic)
+    retention = tried(lambda: as_json(desk.ask(key, lambda: source.retention(key).of(key))))
+    is_whole = _size_bytes(desk, key) <= CHECK_BYTES
+    compaction = Tried(None, None)
+    if config.problem is None and config.value.is_compacted:
+        compaction = tried(lambda: desk.ask(key, lambda: _compaction(desk, key, is_whole=is_whole)))
+    return Answer(
+        "plans.html",
+        {
+            **_head(desk, key),
+            "config": config,
+            "retention": retention,
+            "outlook": outlook_text,
+            "late": late_text,
+            "most": LINE_ROWS,
+            "compaction": compaction,
+            "is_whole": is_whole,
+            "commands": [
+                desk.command("plan retention", key=key),
+                desk.command("plan compaction", key=key),
+                desk.command("plan recovery", key=key),
+            ],
+        },
+    )
+
+
+def check_page(desk: Desk, asked: Asked) -> Answer:
+    """Check a partition as ``verify`` does, if it is not too large for a page."""
+    key = asked.key
+    desk.check_known(key)
+    found, is_read = Tried(None, None), _size_bytes(desk, key) <= CHECK_BYTES
+    if is_read:
+        found = tried(lambda: _check(desk, key))
+    return Answer(
+        "check.html",
+        {
+            **_head(desk, key),
+            "found": found,
+            "is_read": is_read,
+            "limit": CHECK_BYTES,
+            "damage": Severity.DAMAGE,
+            "most": LINE_ROWS,
+            "command": desk.command("verify", key=key),
+        },
+    )
+
+
+_BASE_OFFSET: Final = 3
+"""The place of a batch's base offset in the rows of ``_batches``."""
+
+
+def _head(desk: Desk, key: TopicPartition, *, has_loss: bool | None = None) -> dict[str, Any]:
+    """Return what the head of each of these pages shows."""
+    desk.check_known(key)
+    surveyed = desk.survey.of(key)
+    is_damaged = surveyed is not None and surveyed.problem is not None
+    return {"key": key, "is_damaged": is_damaged if has_loss is None else has_loss}
+
+
+def _facts(desk: Desk, key: TopicPartition) -> LogFacts:
+    with desk.open(key) as log:
+        return _described(desk, key, log)
+
+
+def _described(desk: Desk, key: TopicPartition, log: ReadOnlyLog) -> LogFacts:
+    holes = desk.directory.unexplained_holes(log, log.find_holes())
+    return describe_log(log, desk.tables.topic(key.topic), holes)
+
+
+def _held_by(facts: LogFacts) -> str:
+    held_by = facts.last_stable_offset_held_by
+    return "" if held_by is None else begun_by(*held_by)
+
+
+def _size_bytes(desk: Desk, key: TopicPartition) -> int:
+    """Return the size of a log as the survey has found it, or as it is."""
+    surveyed = desk.survey.of(key)
+    if surveyed is not None and surveyed.listed is not None:
+        return surveyed.size_bytes
+    measured = tried(lambda: desk.ask(key, lambda: _facts(desk, key).size_bytes))
+    return measured.value if measured.problem is None else 0
+
+
+def _picture(desk: Desk, key: TopicPartition, facts: LogFacts) -> LogPicture:
+    """Return the picture of a log: with batches and plans, as the command draws it, if small."""
+    path = desk.directory.part_of(*key).path
+    point = recovery_points(desk.fs, path).get(key)
+    if facts.size_bytes > WHOLE_BYTES:
+        return picture_of_facts(facts, point)
+    config = desk.config(key.topic)
+    planning = None
+    if config.problem is None:
+        lines = desk.tables.cleaner_lines(key)
+        pinned = pinned_offsets(desk.fs, path).get(key)
+        planning = Planning(config.value, lines, desk.clock, pinned)
+    return take_picture(
+        partial(desk.open, key),
+        partial(_described, desk, key),
+        recovery_point=point,
+        planning=planning,
+    )
+
+
+def _part(desk: Desk, key: TopicPartition, start: int) -> LogPicture:
+    return take_part(partial(desk.open, key), partial(_described, desk, key), start, PART_BYTES)
+
+
+def _drawn(picture: Tried, key: TopicPartition) -> Tried:
+    if picture.problem is not None:
+        return picture
+    return Tried(drawing(draw_svg([picture.value], PartitionLinks(key))), None)
+
+
+def _batches(
+    desk: Desk, key: TopicPartition, start: int
+) -> tuple[list[tuple[Any, ...]], int | None, list[DamagedRange]]:
+    """Return rows of batches, the offset where the next ones begin, and what was skipped."""
+    skipped: list[DamagedRange] = []
+    rows: list[tuple[Any, ...]] = []
+    with desk.open(key, skipped.append) as log:
+        bases = [segment.base_offset for segment in log.segments]
+        end = log.log_end_offset
+        first = min(max(start, log.log_start_offset), end)
+        for piece in log.pieces(first, end, piece_bytes=1 << 18):
+            rows += (row[2:] for row in batch_rows(key, bases, piece.batches))
+            if len(rows) > BATCH_ROWS:
+                return rows[:BATCH_ROWS], rows[BATCH_ROWS][_BASE_OFFSET], skipped
+    return rows, None, skipped
+
+
+def _transactions(
+    desk: Desk, key: TopicPartition, *, aborted: bool
+) -> tuple[Offsets, LogTransactions]:
+    with desk.open(key) as log:
+        found = log.transactions(ReadUpTo.LOG_END, aborted=aborted)
+        return log.offsets(), found._replace(damage=found.damage or log.damage)
+
+
+def _compaction(desk: Desk, key: TopicPartition, *, is_whole: bool) -> dict[str, Any]:
+    """Return how the cleaner stands with a log and, of a small one, what a cleaning would drop."""
+    source = desk.tables
+    compaction = Compaction(
+        BrokerConfig(),
+        clock=desk.clock,
+        scheduler=InlineScheduler(),
+        rng=random.SystemRandom(),
+    )
+    facts = plan_compaction(
+        partial(desk.open, key),
+        source.config(key.topic),
+        source.cleaner_lines(key),
+        desk.clock,
+        compaction if is_whole else None,
+    )
+    return as_json(facts)
+
+
+def _check(desk: Desk, key: TopicPartition) -> dict[str, Any] | None:
+    directory = desk.directory
+    result = verify_if_there(
+        desk.fs,
+        directory.partition_path(*key),
+        clock=desk.clock,
+        is_compacted=desk.tables.topic(key.topic).is_compacted,
+    )
+    if result is None:
+        return None
+    around = [
+        located.finding
+        for located in check_directory(desk.fs, directory.part_of(*key).path)
+        if located.key == key
+    ]
+    return {"findings": [*result.findings, *around], "checked": as_json(result.checked)}
+
+
+def _lines(desk: Desk, table: Any, key: TopicPartition) -> Tried:  # noqa: ANN401 - a SystemTable
+    def read() -> Lines:
+        rows: list[tuple[Any, ...]] = []
+        is_cut = False
+        for row in table.partition_rows(desk.tables, key):
+            if len(rows) == LINE_ROWS:
+                is_cut = True
+                break
+            rows.append(row[2:])
+        columns = table.columns[2:]
+        names, texts = (
+            tuple(part) for part in zip(*((c.name, c.text) for c in columns), strict=True)
+        )
+        return Lines(names, texts, rows, is_cut)
+
+    question: Callable[[], Lines] = read
+    return tried(question)

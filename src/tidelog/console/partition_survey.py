@@ -1,0 +1,260 @@
+"""What the console knows of all partitions, found in small steps; only what has changed is read.
+
+The numbers are those of ``tidelog list``. One pass over many partitions takes seconds: it continues
+between pages, a few milliseconds at a time, and each page shows what is known by then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.errors import CorruptMessage, TidelogError, UnknownTopicOrPartition
+from tidelog.explain.listed_partition import ListedPartition, list_partition
+from tidelog.readonly.read_again import read_again
+from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.segment.filenames import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tidelog.env.clock import Clock
+    from tidelog.env.files import FileSystem
+    from tidelog.readonly.checkpoints import Lines
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.readonly.read_only_log import ReadOnlyLog
+    from tidelog.readonly.read_only_topic import MissingPartition
+
+
+_NS_PER_MS: Final = 1_000_000
+_MS_PER_S: Final = 1000
+_NEAR_BYTES: Final = 4096
+_LEAST_MS: Final = 1000
+"""Of a shorter time no growth is shown."""
+_WINDOW_MS: Final = 60_000
+"""Growth is that of about this long."""
+
+
+class Surveyed(NamedTuple):
+    """One partition as it was when it was last looked at.
+
+    ``listed`` is None where it could not be read, and ``problem`` says why; it also says what is
+    damaged. ``oldest_ms`` is the timestamp of the first batch, ``written_ms`` when the last segment
+    was written to; -1: not known. ``growth`` is offsets per second while the console looked.
+    """
+
+    key: TopicPartition
+    listed: ListedPartition | None
+    problem: str | None
+    oldest_ms: int = -1
+    written_ms: int = -1
+    growth: float | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its segments; 0 if it could not be read."""
+        return 0 if self.listed is None else self.listed.size_bytes
+
+
+class _Mark(NamedTuple):
+    """What stays the same as long as a log does."""
+
+    path: str
+    changed_ms: int
+    active_path: str
+    active_bytes: int
+    active_ms: int
+    lines: Lines
+
+
+class _Known(NamedTuple):
+    """A partition that was looked at, and what shows whether it has changed; None: look again."""
+
+    surveyed: Surveyed
+    mark: _Mark | None
+
+
+class _Sample(NamedTuple):
+    """The end of a log at some time."""
+
+    at_ms: int
+    end_offset: int
+
+
+class PartitionSurvey:
+    """The partitions of some data directories, looked at again and again.
+
+    ``directory`` is what the last pass has opened, or the first while it runs; None before.
+    ``is_whole``: a pass has ended. ``failure`` says why the last one could not. All is used by one
+    thread at a time.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        paths: Sequence[str],
+        clock: Clock,
+        server_properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self._fs: Final = fs
+        self._paths: Final = paths
+        self._clock: Final = clock
+        self._properties: Final = server_properties
+        self._known: dict[TopicPartition, _Known] = {}
+        self._samples: dict[TopicPartition, tuple[_Sample, _Sample]] = {}
+        self._steps: Iterator[None] | None = None
+        self._worked_ns = 0
+        self.directory: ReadOnlyDirectory | None = None
+        self.missing: tuple[MissingPartition, ...] = ()
+        self.is_whole = False
+        self.failure: str | None = None
+        self.total = 0
+        self.ended_ms = 0
+        self.took_ms = 0
+        self.version = 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a pass has begun and not ended."""
+        return self._steps is not None
+
+    @property
+    def partitions(self) -> list[Surveyed]:
+        """What is known, in order of topics and numbers."""
+        return [one.surveyed for one in self._known.values()]
+
+    def of(self, key: TopicPartition) -> Surveyed | None:
+        """Return what is known of a partition; None: nothing yet."""
+        known = self._known.get(key)
+        return None if known is None else known.surveyed
+
+    def begin(self) -> None:
+        """Begin a pass; one that runs continues."""
+        if self._steps is None:
+            self._steps, self._worked_ns = self._pass(), 0
+
+    def work(self, budget_ms: int) -> None:
+        """Continue the pass for about this long; see ``is_running``.
+
+        Raises, in the first pass only, InvalidArgument for what is not a data directory, and for
+        directories that do not belong together.
+        """
+        if self._steps is None:
+            return
+        started = now = self._clock.monotonic_ns()
+        try:
+            while now - started < budget_ms * _NS_PER_MS:
+                if next(self._steps, self) is self:
+                    self._end(None)
+                    break
+                now = self._clock.monotonic_ns()
+        except (TidelogError, OSError) as error:
+            self._end(str(error))
+            if self.directory is None:
+                raise
+        self._worked_ns += self._clock.monotonic_ns() - started
+        self.took_ms = self._worked_ns // _NS_PER_MS
+
+    def run(self) -> None:
+        """Do a whole pass now."""
+        self.begin()
+        while self.is_running:
+            self.work(_LEAST_MS)
+
+    def _end(self, failure: str | None) -> None:
+        self._steps, self.failure = None, failure
+        self.ended_ms = self._clock.now_ms()
+        self.version += 1
+
+    def _pass(self) -> Iterator[None]:
+        directory = open_directory_read_only(
+            *self._paths, fs=self._fs, server_properties=self._properties, accept=None
+        )
+        keys, missing = directory.partitions, directory.missing
+        yield
+        before, found = self._known, dict[TopicPartition, _Known]()
+        if not self.is_whole:
+            self.directory, self.missing, self._known = directory, missing, found
+        self.total = len(keys)
+        yield
+        for key in keys:
+            known = self._look(directory, key, before.get(key))
+            if known is not None:
+                found[key] = known
+            yield
+        self.directory, self.missing, self._known = directory, missing, found
+        self._samples = {key: two for key, two in self._samples.items() if key in found}
+        self.is_whole = True
+
+    def _look(
+        self, directory: ReadOnlyDirectory, key: TopicPartition, before: _Known | None
+    ) -> _Known | None:
+        """Return what a partition is like; None if it was deleted."""
+        try:
+            part = directory.part_of(*key)
+            path, lines = part.partition_path(*key), part.checkpoints.lines_of(key)
+            if (
+                before is not None
+                and before.mark is not None
+                and self._is_same(before.mark, path, lines)
+            ):
+                return self._grown(before)
+            changed_ms = self._fs.stat(path).mtime_ms
+
+            def read() -> _Known:
+                with part.open(*key) as log:
+                    return _known_of(log, changed_ms, lines)
+
+            return self._grown(read_again(directory.fs, path, read))
+        except (UnknownTopicOrPartition, FileNotFoundError):
+            return None
+        except (TidelogError, OSError) as error:
+            return _Known(Surveyed(key, None, str(error)), None)
+
+    def _is_same(self, mark: _Mark, path: str, lines: Lines) -> bool:
+        """Return whether a log is as it was, by the times and sizes of its files."""
+        if mark.path != path or mark.lines != lines:
+            return False
+        if self._fs.stat(path).mtime_ms != mark.changed_ms:
+            return False
+        active = self._fs.stat(mark.active_path)
+        return (active.size_bytes, active.mtime_ms) == (mark.active_bytes, mark.active_ms)
+
+    def _grown(self, known: _Known) -> _Known:
+        """Return what is known with its growth: since a minute ago, or as long as it is known."""
+        surveyed = known.surveyed
+        if surveyed.listed is None:
+            return known
+        now = _Sample(self._clock.now_ms(), surveyed.listed.log_end_offset)
+        first, last = self._samples.get(surveyed.key, (now, now))
+        if now.at_ms - first.at_ms > _WINDOW_MS and last.at_ms > first.at_ms:
+            first = last
+        self._samples[surveyed.key] = first, now
+        passed = now.at_ms - first.at_ms
+        growth = None
+        if passed >= _LEAST_MS:
+            growth = max(now.end_offset - first.end_offset, 0) * _MS_PER_S / passed
+        return known._replace(surveyed=surveyed._replace(growth=growth))
+
+
+def _known_of(log: ReadOnlyLog, changed_ms: int, lines: Lines) -> _Known:
+    listed, active = list_partition(log), log.segments[-1] if log.segments else None
+    surveyed = Surveyed(TopicPartition(log.topic, log.partition), listed, listed.damage)
+    if active is None:
+        return _Known(surveyed, None)
+    try:
+        written_ms = log.fs.stat(active.path).mtime_ms
+    except FileNotFoundError:  # it was deleted meanwhile, so the next pass finds another one
+        return _Known(surveyed, None)
+    surveyed = surveyed._replace(oldest_ms=_oldest(log), written_ms=written_ms)
+    mark = _Mark(log.directory, changed_ms, active.path, active.size_bytes, written_ms, lines)
+    return _Known(surveyed, mark)
+
+
+def _oldest(log: ReadOnlyLog) -> int:
+    """Return the timestamp of the first batch; -1 if there is none, or it is damaged."""
+    try:
+        for piece in log.pieces(log.log_start_offset, log.log_end_offset, piece_bytes=_NEAR_BYTES):
+            return int(piece.batches.max_timestamp[0])
+    except CorruptMessage:
+        pass  # the page of the log shows the damage
+    return -1
