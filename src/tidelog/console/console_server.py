@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _TOKEN_BYTES: Final = 24
 _BACKLOG: Final = 64
+_KEPT_S: Final = 75
+"""How long a connection without requests stays open."""
 _LAST_WORD_S: Final = 1
 """How long a stop waits for answers that are being sent."""
 _ANY: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - asked for with --insecure
@@ -53,11 +55,10 @@ class Room(NamedTuple):
         server_properties: Mapping[str, str] | None = None,
     ) -> Room:
         """Return a room over data directories, which are opened by the first page."""
-        files = reading(fs)
-        survey = PartitionSurvey(files, paths, clock, server_properties)
-        groups = GroupSurvey(files, paths, clock)
+        survey = PartitionSurvey(fs, paths, clock, server_properties)
+        groups = GroupSurvey(fs, paths, clock)
         watch = Watch(survey, groups, clock, scheduler)
-        return cls(Desk(files, paths, clock, survey, groups), watch)
+        return cls(Desk(reading(fs), paths, clock, survey, groups), watch)
 
 
 def serve_pages(
@@ -106,6 +107,7 @@ def _server(app: ASGIApp) -> uvicorn.Server:
             ws="none",
             http="h11",
             server_header=False,
+            timeout_keep_alive=_KEPT_S,
             timeout_graceful_shutdown=_LAST_WORD_S,
         )
     )
@@ -115,10 +117,13 @@ def _listen(endpoint: Endpoint) -> socket.socket:
     host, port = endpoint
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         error.filename = f"{host}:{port}"
         raise
+    # Connections inherit it. Without, the end of each page waits for the browser's acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _shown_host(host: str) -> str:

@@ -51,6 +51,8 @@ PART_BYTES: Final = 4 << 20
 """This much of a larger one is drawn at a time."""
 CHECK_BYTES: Final = 64 << 20
 """A page checks logs up to this size, and plans and lists them whole; commands do any."""
+CHECK_PARTITIONS: Final = 2000
+"""A page checks the files of a data directory with up to this many partitions, too."""
 BATCH_ROWS: Final = 50
 SEGMENT_ROWS: Final = 50
 LINE_ROWS: Final = 200
@@ -302,12 +304,18 @@ def _check(desk: Desk, key: TopicPartition) -> dict[str, Any] | None:
     )
     if result is None:
         return None
+    is_small = desk.survey.total <= CHECK_PARTITIONS
+    path = directory.part_of(*key).path
     around = [
         located.finding
-        for located in check_directory(desk.fs, directory.part_of(*key).path)
+        for located in (check_directory(desk.fs, path) if is_small else ())
         if located.key == key
     ]
-    return {"findings": [*result.findings, *around], "checked": as_json(result.checked)}
+    return {
+        "findings": [*result.findings, *around],
+        "checked": as_json(result.checked),
+        "is_all": is_small,
+    }
 
 
 def _lines(desk: Desk, table: Any, key: TopicPartition) -> Tried:  # noqa: ANN401 - a SystemTable

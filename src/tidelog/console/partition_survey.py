@@ -127,17 +127,29 @@ class PartitionSurvey:
         known = self._known.get(key)
         return None if known is None else known.surveyed
 
-    def begin(self) -> None:
-        """Begin a pass; one that runs continues."""
+    def open(self) -> ReadOnlyDirectory:
+        """Open the directories for a pass and look where partitions are; nothing else changes.
+
+        Another thread may use the survey meanwhile. Raises InvalidArgument for what is not a data
+        directory, and for directories that do not belong together; KafkaStorageError.
+        """
+        directory = open_directory_read_only(
+            *self._paths, fs=self._fs, server_properties=self._properties, accept=None
+        )
+        _ = directory.topics, directory.missing  # what they say is looked up once
+        return directory
+
+    def begin(self, directory: ReadOnlyDirectory) -> None:
+        """Begin a pass over directories that were opened for it; one that runs continues."""
         if self._steps is None:
-            self._steps, self._worked_ns = self._pass(), 0
+            self._steps, self._worked_ns = self._pass(directory), 0
+
+    def fail(self, failure: str) -> None:
+        """Take note of why a pass could not begin."""
+        self._end(failure)
 
     def work(self, budget_ms: int) -> None:
-        """Continue the pass for about this long; see ``is_running``.
-
-        Raises, in the first pass only, InvalidArgument for what is not a data directory, and for
-        directories that do not belong together.
-        """
+        """Continue the pass for about this long; see ``is_running``."""
         if self._steps is None:
             return
         started = now = self._clock.monotonic_ns()
@@ -149,14 +161,12 @@ class PartitionSurvey:
                 now = self._clock.monotonic_ns()
         except (TidelogError, OSError) as error:
             self._end(str(error))
-            if self.directory is None:
-                raise
         self._worked_ns += self._clock.monotonic_ns() - started
         self.took_ms = self._worked_ns // _NS_PER_MS
 
     def run(self) -> None:
         """Do a whole pass now."""
-        self.begin()
+        self.begin(self.open())
         while self.is_running:
             self.work(_LEAST_MS)
 
@@ -165,12 +175,8 @@ class PartitionSurvey:
         self.ended_ms = self._clock.now_ms()
         self.version += 1
 
-    def _pass(self) -> Iterator[None]:
-        directory = open_directory_read_only(
-            *self._paths, fs=self._fs, server_properties=self._properties, accept=None
-        )
+    def _pass(self, directory: ReadOnlyDirectory) -> Iterator[None]:
         keys, missing = directory.partitions, directory.missing
-        yield
         before, found = self._known, dict[TopicPartition, _Known]()
         if not self.is_whole:
             self.directory, self.missing, self._known = directory, missing, found
@@ -195,10 +201,10 @@ class PartitionSurvey:
             if (
                 before is not None
                 and before.mark is not None
-                and self._is_same(before.mark, path, lines)
+                and _is_same(directory.fs, before.mark, path, lines)
             ):
                 return self._grown(before)
-            changed_ms = self._fs.stat(path).mtime_ms
+            changed_ms = directory.fs.stat(path).mtime_ms
 
             def read() -> _Known:
                 with part.open(*key) as log:
@@ -209,15 +215,6 @@ class PartitionSurvey:
             return None
         except (TidelogError, OSError) as error:
             return _Known(Surveyed(key, None, str(error)), None)
-
-    def _is_same(self, mark: _Mark, path: str, lines: Lines) -> bool:
-        """Return whether a log is as it was, by the times and sizes of its files."""
-        if mark.path != path or mark.lines != lines:
-            return False
-        if self._fs.stat(path).mtime_ms != mark.changed_ms:
-            return False
-        active = self._fs.stat(mark.active_path)
-        return (active.size_bytes, active.mtime_ms) == (mark.active_bytes, mark.active_ms)
 
     def _grown(self, known: _Known) -> _Known:
         """Return what is known with its growth: since a minute ago, or as long as it is known."""
@@ -258,3 +255,13 @@ def _oldest(log: ReadOnlyLog) -> int:
     except CorruptMessage:
         pass  # the page of the log shows the damage
     return -1
+
+
+def _is_same(fs: FileSystem, mark: _Mark, path: str, lines: Lines) -> bool:
+    """Return whether a log is as it was, by the times and sizes of its files."""
+    if mark.path != path or mark.lines != lines:
+        return False
+    if fs.stat(path).mtime_ms != mark.changed_ms:
+        return False
+    active = fs.stat(mark.active_path)
+    return (active.size_bytes, active.mtime_ms) == (mark.active_bytes, mark.active_ms)
