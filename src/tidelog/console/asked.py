@@ -36,6 +36,11 @@ class Asked:
         number = _whole("partition", self._path["partition"], INT32_MAX)
         return TopicPartition(self.topic, number)
 
+    @property
+    def offset(self) -> int:
+        """The offset that the path names."""
+        return _whole("offset", self._path["offset"], INT64_MAX)
+
     def text(self, name: str) -> str:
         """Return a text; empty if it is not given."""
         given = self.fields.get(name, "")

@@ -79,7 +79,7 @@ def records_page(desk: Desk, asked: Asked) -> Answer:
 
 def record_page(desk: Desk, asked: Asked) -> Answer:
     """Show one record as a whole, up to a limit."""
-    key, offset = asked.key, asked.number("offset") or 0
+    key, offset = asked.key, asked.offset
     desk.check_known(key)
     found = tried(lambda: desk.ask(key, lambda: _record_at(desk, key, offset)))
     command = desk.command("cat", key=key)
