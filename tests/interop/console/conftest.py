@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import tidelog
+from tidelog.env.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     import signal
@@ -87,23 +88,28 @@ def console_on(*words: str | Path) -> Iterator[Console]:
 def tides(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory to look at: several topics, and a group that is behind."""
     data = tmp_path_factory.mktemp("tides") / "data"
-    now_ms = 1_795_260_000_000
+    now_ms = SYSTEM_CLOCK.now_ms()
     ports = ("Harwich", "Dover", "Leith", "Penzance")
-    settings = {"internal.segment.bytes": "40000", "retention.ms": str(3 * HOUR_MS)}
+    settings = {
+        "internal.segment.bytes": "24000",
+        "retention.ms": str(6 * HOUR_MS),
+        "compression.type": "lz4",
+    }
     with tidelog.open(data) as logs:
         logs.create_topic("tides", 3, settings)
         logs.create_topic("berths", 1, {"cleanup.policy": "compact"})
         logs.create_topic("alarms", 1)
-        for number in range(600):
-            value = {"port": ports[number % 4], "metres": round(2 + number % 7 / 3, 2)}
-            value |= {"at": {"hour": number % 24, "minute": 15}, "berths": [1, 4, 7]}
-            logs.append(
-                "tides",
-                json.dumps(value).encode(),
-                key=ports[number % 4].encode(),
-                timestamp=now_ms + number * 60_000,
-                headers=[("source", b"gauge")],
-            )
+        for start in range(0, 6000, 40):
+            with logs.writer("tides") as writer:
+                for number in range(start, start + 40):
+                    value = {"port": ports[number % 4], "metres": round(2 + number % 7 / 3, 2)}
+                    value |= {"at": {"hour": number % 24, "minute": 15}, "berths": [1, 4, 7]}
+                    writer.append(
+                        json.dumps(value).encode(),
+                        key=ports[number % 4].encode(),
+                        timestamp=now_ms - (6000 - number) * 6_000,
+                        headers=[("source", b"gauge")],
+                    )
         for number in range(80):
             logs.append("berths", b"free", key=b"berth %d" % (number % 8))
         logs.append("alarms", b"\x00\x01\xfe\xff binary \x7f", key=b"\xff")
