@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 from kafka_broker import cpu_seconds
 from measure import heading, installed_environment
 
+from tidelog.log.producers.producer_snapshot import pack_snapshot
 from tidelog.records.builder import build_batch
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def make(directory: Path, partitions: int, megabytes: int) -> None:
     log.mkdir(parents=True)
     offset = 0
     while offset < megabytes * 1000:
+        (log / f"{offset:020}.snapshot").write_bytes(pack_snapshot([]))  # as Kafka leaves one
         with (log / f"{offset:020}.log").open("wb") as file:
             for _ in range(SEGMENT_BATCHES):
                 rows = [(NOW_MS, b"key-%d" % (offset + i), value, ()) for i in range(BATCH)]
@@ -136,7 +138,7 @@ def listed(directory: Path, compiled: Path) -> float:
 
 
 def measure_pages(browser: Browser, pid: int, rounds: int) -> None:
-    """Print the times of each page; passes that go on meanwhile count, too."""
+    """Print the times of each page; a pass that runs meanwhile counts, too."""
     for name, path in PAGES.items():
         before = cpu_seconds(pid)
         found = [browser.get(path)[1] * 1000 for _ in range(rounds)]

@@ -90,27 +90,40 @@ def serve_pages(
         access = Access(
             *(token, bound[0][1], LOOPBACK | (hosts - _ANY)), takes_addresses=bool(hosts & _ANY)
         )
-        server = _server(make_app(room.desk, room.watch, access))
         scheduler.start()
-        for host, port in bound:
-            on_address(f"http://{_shown_host(host)}:{port}/?{FIELD}={token}")
+
+        def announce() -> None:
+            for host, port in bound:
+                on_address(f"http://{_shown_host(host)}:{port}/?{FIELD}={token}")
+
+        server = _Server(make_app(room.desk, room.watch, access), announce)
         asyncio.run(server.serve(sockets=listeners))
 
 
-def _server(app: ASGIApp) -> uvicorn.Server:
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            ws="none",
-            http="h11",
-            server_header=False,
-            timeout_keep_alive=_KEPT_S,
-            timeout_graceful_shutdown=_LAST_WORD_S,
+class _Server(uvicorn.Server):
+    """Calls ``on_start`` once requests are answered, and signals end it in order."""
+
+    def __init__(self, app: ASGIApp, on_start: Callable[[], None]) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                log_level="error",
+                access_log=False,
+                lifespan="off",
+                ws="none",
+                http="h11",
+                server_header=False,
+                timeout_keep_alive=_KEPT_S,
+                timeout_graceful_shutdown=_LAST_WORD_S,
+            )
         )
-    )
+        self._on_start = on_start
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        self._on_start()
 
 
 def _listen(endpoint: Endpoint) -> socket.socket:

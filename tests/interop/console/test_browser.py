@@ -173,7 +173,7 @@ def test_keys_alone_lead_everywhere(visit: Visit) -> None:
 
 
 def test_a_table_is_sorted_by_its_head(visit: Visit) -> None:
-    """And says so to those who do not see the arrow."""
+    """With a mark for those who do not see the arrow."""
     head = visit.page.get_by_role("link", name="Topic", exact=True)
     head.click()
     names = [one.inner_text() for one in visit.page.query_selector_all("tbody th")]

@@ -73,7 +73,9 @@ def test_every_page_that_links_lead_to_answers(visitor: Visitor) -> None:
 
 def test_nothing_from_outside_becomes_an_element(visitor: Visitor) -> None:
     """There is the console's own script and no other, no image, and nothing that a page runs."""
-    for address, got in visitor.crawl():
+    visited = list(visitor.crawl())
+    assert len(visited) > 60
+    for address, got in visited:
         page = got.page
         assert page.tags.count("script") == 1, address
         assert "img" not in page.tags, address
@@ -175,7 +177,7 @@ def test_what_cannot_be_asked_is_a_bad_request(visitor: Visitor, address: str) -
 
 
 def test_fields_that_nobody_knows_are_ignored(visitor: Visitor) -> None:
-    """Whatever their names are."""
+    """With any name."""
     for fields in ("self=1", "path=2&parts=3", "key=4&by=5", "%00=6", "how=7&__class__=8"):
         assert visitor.get(f"/topics?{fields}").status == 200
 

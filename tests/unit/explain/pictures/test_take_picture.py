@@ -22,7 +22,13 @@ from tidelog.config.log_config import LogConfig
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange
 from tidelog.explain.describe import describe_log
 from tidelog.explain.pictures.log_picture import MAX_SPANS, OTHERS, LogPicture, producer_lanes
-from tidelog.explain.pictures.take_picture import Planning, picture_of_facts, take_picture
+from tidelog.explain.pictures.svg_picture import draw_svg
+from tidelog.explain.pictures.take_picture import (
+    Planning,
+    picture_of_facts,
+    take_part,
+    take_picture,
+)
 from tidelog.explain.plans.retention_plan import plan_retention
 from tidelog.manager.compaction_plan import CleanerLines
 from tidelog.readonly.missing.holes import Hole
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
     from tests.machinery.log_home import LogHome
 
     from tidelog.env.files import FileSystem
+    from tidelog.explain.pictures.log_picture import BatchSpan, SegmentBlock
     from tidelog.log.log import Log
     from tidelog.testing.manual_time import ManualClock
 
@@ -350,3 +357,81 @@ def test_a_brief_picture_reads_no_batches() -> None:
     check_svg(picture)
     assert (picture.spans, picture.has_batches, picture.tail_bytes) == ((), False, 0)
     assert "recovery point 2" in check_text(picture, 60)
+
+
+def part_of(fs: FileSystem, offset: int, max_bytes: int) -> LogPicture:
+    """Return the picture of a part of a partition; it keeps all rules."""
+    picture = take_part(
+        lambda on_damage: open_read_only(PATH, fs=fs, on_damage=on_damage),
+        describe_log,
+        offset,
+        max_bytes,
+    )
+    check_svg(picture)
+    check_text(picture, 40)
+    return picture
+
+
+def test_a_part_of_a_segment_is_drawn_alone() -> None:
+    """Its axis begins at its first batch; as many batches as fit, and one at least."""
+    fs = home_with(BATCHES[:3], BATCHES[3:6]).fs
+    spans = {
+        (offset, size): [(s.start_offset, s.position) for s in part_of(fs, offset, size).spans]
+        for offset, size in ((0, 2 * SIZE), (1, 99 * SIZE), (4, 1), (0, 2 * SIZE + 5))
+    }
+
+    assert spans == {
+        (0, 2 * SIZE): [(0, 0), (1, SIZE)],
+        (1, 99 * SIZE): [(1, 0), (2, SIZE)],
+        (4, 1): [(4, 0)],
+        (0, 2 * SIZE + 5): [(0, 0), (1, SIZE)],
+    }
+    picture = part_of(fs, 1, 99 * SIZE)
+    assert (picture.part, picture.total_bytes, picture.unplaced) == ((1, 3), 2 * SIZE, 0)
+    assert picture.marks == ()
+    assert [mark.offset for mark in part_of(fs, 3, 99 * SIZE).marks] == [6]
+
+
+def test_a_part_beyond_the_end_is_empty() -> None:
+    """Nothing is drawn, and nothing fails; one below the log start begins there."""
+    home = home_with(BATCHES[:3])
+    home.write(LOG_STARTS, "0\n1\nt 0 1\n")
+
+    assert part_of(home.fs, 3, SIZE).spans == ()
+    assert part_of(home.fs, 10**18, SIZE).spans == ()
+    assert [span.start_offset for span in part_of(home.fs, 0, SIZE).spans] == [1]
+
+
+def test_a_part_shows_the_damage_in_it() -> None:
+    """At its place on the part's own axis."""
+    home = home_with([BATCHES[0], flipped(BATCHES[1]), *BATCHES[2:4]], BATCHES[4:])
+
+    picture = part_of(home.fs, 0, 99 * SIZE)
+
+    assert [span.start_offset for span in picture.spans] == [0, 2, 3]
+    assert [(d.position, d.size_bytes, d.start_offset) for d in picture.damaged] == [
+        (SIZE, SIZE, 1)
+    ]
+
+
+class Links:
+    """Where the shapes of a picture lead."""
+
+    def of_block(self, block: SegmentBlock) -> str:
+        """Return a path with characters that markup gives a meaning."""
+        return f'/s?a={block.base_offset}&b=<">'
+
+    def of_span(self, span: BatchSpan) -> str:
+        """Return the path of a batch."""
+        return f"/b?from={span.start_offset}"
+
+
+def test_shapes_lead_where_a_page_says() -> None:
+    """Segments and batches are links; a picture without them has none."""
+    picture = picture_of(home_with(BATCHES[:2]).fs)
+
+    drawn = draw_svg([picture], Links())
+
+    assert drawn.count('<a href="/b?from=') == 2
+    assert '<a href="/s?a=0&amp;b=&lt;&quot;&gt;" tabindex="-1">' in drawn
+    assert "<a " not in draw_svg([picture])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -55,6 +56,8 @@ def run(args: Namespace) -> int:
         check_loopback(listen, "read everything once it learns the token")
     with needs_extra("console"):
         from tidelog.console.console_server import serve_pages
+    # Pages show what is damaged, again and again: warnings would repeat it line by line.
+    logging.getLogger("tidelog").setLevel(logging.ERROR)
     serve_pages(
         SYSTEM_FILES,
         [absolute_place(path) for path in args.directories],
