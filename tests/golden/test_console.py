@@ -6,6 +6,8 @@ Every page answers, whatever is damaged, and its numbers are those that the comm
 from __future__ import annotations
 
 import json
+import shutil
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -161,3 +163,30 @@ def test_every_page_of_every_directory_answers(enumerated: Enumerated) -> None:
             assert (got.status, got.page.odd) == (200, []), (directory, address)
 
     enumerated("pages", count, at_least=10_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(24))
+def test_random_damage_is_shown_in_pages(tmp_path: Path, seed: int) -> None:
+    """Bytes that are changed, cut off or added in any file of a directory fail no page."""
+    rng = Random(seed)
+    whole = (*(OWN / name for name in ("service-a", "power-cut-a")), DATA / "whole-dir")
+    data = tmp_path / "data"
+    shutil.copytree(rng.choice([*whole, DATA / "internal", DATA / "transactions"]), data)
+    files = sorted(path for path in data.rglob("*") if path.is_file() and path.stat().st_size)
+    for path in rng.choices(files, k=rng.choice([1, 3, 30])):
+        content = bytearray(path.read_bytes() or b"0")
+        at = rng.randrange(len(content))
+        how = rng.choice(["change", "change", "cut", "add"])
+        content[at:] = {
+            "change": bytes([rng.randrange(256), *content[at + 1 :]]),
+            "cut": b"",
+            "add": content[at:] + rng.randbytes(60),
+        }[how]
+        path.write_bytes(content)
+
+    count = 0
+    for address, got in Visitor(str(data)).crawl(limit=100):
+        count += 1
+        assert (got.status, got.page.odd) == (200, []), address
+    assert count > 3
