@@ -138,6 +138,15 @@ def test_what_cannot_be_served_is_an_error(tides: Path, tmp_path: Path, console:
     assert f"127.0.0.1:{console.port}" in error
 
 
+def test_the_directory_of_a_partition_stands_for_the_one_above(tides: Path) -> None:
+    """All of it is shown, once."""
+    with console_on(tides / "tides-0", tides / "tides-1") as running:
+        got = running.get("/partitions")
+
+    assert "alarms-0" in got.text
+    assert got.text.count(">tides-1</a>") == 1
+
+
 def test_nothing_is_changed_and_nothing_locked(tides: Path) -> None:
     """After many pages every file is what it was; a writer opens the directory meanwhile."""
     before = files_of(tides)

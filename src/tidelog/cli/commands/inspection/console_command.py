@@ -44,10 +44,10 @@ COMMAND: Final = Command(
 def run(args: Namespace) -> int:
     """Serve the pages until a signal."""
     from tidelog.cli.extras import needs_extra
+    from tidelog.cli.partition_choice import data_directories
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.serving.loopback_only import check_loopback
     from tidelog.env.clock import SYSTEM_CLOCK
-    from tidelog.env.paths import absolute_place
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.exit_codes import ExitCode
 
@@ -56,11 +56,13 @@ def run(args: Namespace) -> int:
         check_loopback(listen, "read everything once it learns the token")
     with needs_extra("console"):
         from tidelog.console.console_server import serve_pages
+    # The directory of a partition stands for the data directory above it.
+    paths, _ = data_directories(SYSTEM_FILES, args.directories)
     # Pages show what is damaged, again and again: warnings would repeat it line by line.
     logging.getLogger("tidelog").setLevel(logging.ERROR)
     serve_pages(
         SYSTEM_FILES,
-        [absolute_place(path) for path in args.directories],
+        list(dict.fromkeys(paths)),
         listen,
         SYSTEM_CLOCK,
         server_properties=broker_properties(args),
