@@ -57,6 +57,7 @@ class Renderer:
             "number": lambda value: "" if value is None else f"{value:,}",
             "rate": _rate,
             "counted": counted,
+            "sentence": lambda text: f"{text[:1].upper()}{text[1:]}",
         }
         self._environment.globals |= {
             "link": link,
