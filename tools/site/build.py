@@ -31,7 +31,7 @@ PARTS: Final = {
     "learn": ("how-a-log-works", "embedded", "pipeline", "pictures"),
     "do": (
         *("installation", "spark", "exactly-once", "broker", "archive", "mirror", "hand-over"),
-        *("broken-broker", "operations", "monitoring", "analyst", "recipes"),
+        *("broken-broker", "operations", "monitoring", "console", "analyst", "recipes"),
     ),
     "look-up": ("api", "commands", "configuration", "tables", "json", "format", "kafka-names"),
     "evidence": (
