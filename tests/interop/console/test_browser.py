@@ -176,6 +176,7 @@ def test_a_table_is_sorted_by_its_head(visit: Visit) -> None:
     """With a mark for those who do not see the arrow."""
     head = visit.page.get_by_role("link", name="Topic", exact=True)
     head.click()
+    visit.page.wait_for_url("**sort=name*")
     names = [one.inner_text() for one in visit.page.query_selector_all("tbody th")]
 
     assert names == sorted(names)
@@ -239,10 +240,10 @@ SHIFT = """() => new Promise((resolve) => {
 def test_everything_is_there_without_scripts(browser: Browser, console: Console) -> None:
     """They only keep numbers fresh."""
     found = Visit(browser, console, java_script_enabled=False)
-    found.page.get_by_role("link", name="tides").click()
-    found.page.get_by_role("link", name="tides-0").or_(
-        found.page.get_by_role("link", name="0", exact=True)
-    ).first.click()
+    found.page.get_by_role("link", name="tides", exact=True).click()
+    found.page.wait_for_url("**/topics/tides")
+    found.page.get_by_role("link", name="0", exact=True).first.click()
+    found.page.wait_for_url("**/topics/tides/0*")
     title = found.page.title()
     found.context.close()
 
