@@ -108,8 +108,8 @@ Only [`tidelog serve`](broker.md) takes these; they take effect when it starts.
 FOREIGN_HEADER = """
 ## Kafka's other settings
 
-These are in many a `server.properties`. A service ignores them, and one log line names those that
-its file has.
+These are in many a `server.properties`. `tidelog run` ignores them, and one log line names those
+that its file has.
 
 | About | Settings | Here |
 |---|---|---|

@@ -89,9 +89,9 @@ FOREIGN: Final = (
     ),
     Foreign(
         "Groups and transactions",
-        "`__consumer_offsets` has the settings of its topic, and positions never expire; a"
-        " transaction of a program is committed by a journal at once; `tidelog serve` coordinates"
-        " those of clients",
+        "`__consumer_offsets` has the settings of its topic, and positions expire only in `tidelog"
+        " serve`; a transaction of a program is committed by a journal at once; `tidelog serve`"
+        " coordinates those of clients",
         ("group.", "offset.metadata.", "offsets.", "share.", "transaction.state.log."),
         (
             "add.partitions.to.txn.retry.backoff.max.ms",

@@ -38,7 +38,8 @@ class LockWait(NamedTuple):
         """Return what ``start`` returns, again after another process has released its lock.
 
         Raises:
-            DirectoryLocked: the holder is Kafka or this process, or holds on for ``wait_ms``.
+            DirectoryLocked: the holder is Kafka, this process, or a program that others can join,
+                or has the lock for ``wait_ms``.
             StartAborted: ``should_stop`` returned True.
         """
         until_ns = self.clock.monotonic_ns() + self.wait_ms * _NS_PER_MS
@@ -46,7 +47,9 @@ class LockWait(NamedTuple):
             try:
                 return start()
             except DirectoryLocked as error:
-                if error.pid == os.getpid() or self._is_kafka(error.pid):
+                # Neither Kafka nor a program that lets others join is gone in a moment.
+                is_long = error.lets_join or self._is_kafka(error.pid)
+                if error.pid == os.getpid() or is_long:
                     raise
                 self._wait(error, until_ns)
 

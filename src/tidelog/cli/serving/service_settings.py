@@ -59,6 +59,9 @@ def service_config(args: Namespace, given: ChainMap[str, str]) -> BrokerConfig:
     directories = [*args.directories, *args.words]
     if not directories and not given.keys() & {"log.dirs", "log.dir"}:
         directories = [one for one in (os.environ.get(DIRECTORY_VARIABLE),) if one]
+        if not directories and args.config is None:
+            # Kafka's default lies in /tmp, where nothing is kept for long.
+            raise InvalidArgument(f"no directory given: use -d DIR or set {DIRECTORY_VARIABLE}")
     if "" in directories:
         raise InvalidArgument("the name of a data directory is empty")
     paths = tuple(dict.fromkeys(map(absolute_path, directories)))

@@ -128,3 +128,18 @@ def test_the_service_opens_its_directories_by_that_wait(
 
     assert cli.on("run").code == 0
     assert (starts, held.starts) == (["started"], 2)
+
+
+def test_a_program_that_others_can_join_is_not_waited_for() -> None:
+    """It has the lock as long as it runs, and the error says how to use it meanwhile."""
+    held = Held(3_000)
+
+    def start() -> str:
+        error = DirectoryLocked(LOCK, held.pid)
+        error.lets_join = True
+        raise error
+
+    begun_ms = held.clock.now_ms()
+    with pytest.raises(DirectoryLocked, match=r"tidelog\.join writes through that process"):
+        held.wait().opened(start)
+    assert held.clock.now_ms() == begun_ms

@@ -194,3 +194,17 @@ def test_an_empty_name_of_a_directory_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(InvalidArgument, match="empty"):
         service_config(args, given_settings(args))
+
+
+def test_a_service_without_a_directory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka's default lies in /tmp: it holds only where Kafka's own file is given."""
+    monkeypatch.delenv("TIDELOG_DIR", raising=False)
+    args = args_of(tmp_path, config=None)
+    given = given_settings(args)
+    with pytest.raises(InvalidArgument, match="no directory given"):
+        service_config(args, given)
+
+    monkeypatch.setenv("TIDELOG_DIR", str(tmp_path))
+    assert service_config(args, given_settings(args)).data_directories == (str(tmp_path),)
