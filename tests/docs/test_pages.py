@@ -26,7 +26,9 @@ ENVIRONMENT: Final = {
 }
 """Variables for the commands of a page, where it speaks of files that it does not make."""
 
-SLOW: Final = ("docs/broken-broker.md", "docs/embedded.md", "docs/mirror.md", "docs/pipeline.md")
+SLOW: Final = tuple(
+    f"docs/{name}.md" for name in ("broken-broker", "deployment", "embedded", "mirror", "pipeline")
+)
 """Pages whose commands and logs take some seconds."""
 
 

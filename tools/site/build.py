@@ -31,7 +31,15 @@ PARTS: Final = {
     "learn": ("how-a-log-works", "embedded", "pipeline", "pictures"),
     "do": (
         *("installation", "spark", "exactly-once", "broker", "archive", "mirror", "hand-over"),
-        *("broken-broker", "operations", "monitoring", "console", "analyst", "recipes"),
+        *(
+            "broken-broker",
+            "deployment",
+            "operations",
+            "monitoring",
+            "console",
+            "analyst",
+            "recipes",
+        ),
     ),
     "look-up": ("api", "commands", "configuration", "tables", "json", "format", "kafka-names"),
     "evidence": (
