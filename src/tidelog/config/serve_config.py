@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _MIB: Final = 1 << 20
 _LISTENER: Final = re.compile(r"(?:(\w+)://)?(\[[0-9a-fA-F:.]+\]|[^:/\[\]]*):([0-9]{1,5})")
 _PORTS: Final = 1 << 16
+_EVERY_ADDRESS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - what may not be advertised
+"""Hosts of listeners that are every address of the machine, and lead a client to its own."""
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 """Hosts that no other machine can connect to."""
 
@@ -72,8 +74,19 @@ def _are_endpoints(texts: tuple[str, ...]) -> bool:
 
 
 _endpoints: Final = Check("a list of PLAINTEXT://HOST:PORT", _are_endpoints)
-_no_or_some_endpoints: Final = Check(
-    _endpoints.valid, lambda texts: not texts or _are_endpoints(texts)
+
+
+def _lead_somewhere(texts: tuple[str, ...]) -> bool:
+    """Whether a client that is given these addresses can connect to each of them."""
+    if texts and not _are_endpoints(texts):
+        return False
+    found = [parse_endpoint(text) for text in texts]
+    return all(one.host not in _EVERY_ADDRESS and one.port for one in found)
+
+
+_no_or_advertised: Final = Check(
+    f"{_endpoints.valid}, each with a host that clients can connect to and a port above 0",
+    _lead_somewhere,
 )
 
 
@@ -91,7 +104,7 @@ class ServeConfig:
     advertised_listeners: tuple[str, ...] = option(
         "advertised.listeners",
         (),
-        _no_or_some_endpoints,
+        _no_or_advertised,
         "The addresses that clients get to connect to, one for each of the listeners; empty: the"
         " address to which they have connected.",
     )
