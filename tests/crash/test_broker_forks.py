@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import tidelog
+from tidelog.env.waiting import sleep_ms
 from tidelog.errors import ForkedProcess
 from tidelog.testing import KafkaBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tidelog.embedded.logs import Logs
 
 
 @contextmanager
@@ -41,7 +45,7 @@ def test_a_child_keeps_neither_port_nor_connections(tmp_path: Path) -> None:
         with socket.create_connection((host, int(port))) as client:
             client.settimeout(30)
             client.sendall(b"\0\0\0")
-            while broker.logs.metrics() and not connected(broker):
+            while broker.logs.metrics() and not connected(broker.logs):
                 pass
             with child(read, write):
                 broker.stop()
@@ -52,10 +56,33 @@ def test_a_child_keeps_neither_port_nor_connections(tmp_path: Path) -> None:
     os.close(write)
 
 
-def connected(broker: KafkaBroker) -> bool:
+def test_a_child_does_not_keep_the_group_of_a_joined_reader(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """The reader's connection ends when the parent closes it, and another reader has the group."""
+    data = tmp_path_factory.mktemp("d")  # short enough for a socket in it
+    read, write = os.pipe()
+    with tidelog.open(data) as logs, tidelog.join(data) as joined:
+        logs.create_topic("t")
+        reader = joined.reader("t", group="g")
+        assert list(reader.read()) == []
+        with child(read, write):
+            reader.close()
+            joined.close()
+            for _ in range(3000):
+                if not connected(logs):
+                    break
+                sleep_ms(10)
+            assert not connected(logs)
+            logs.reader("t", group="g").close()
+    os.close(read)
+    os.close(write)
+
+
+def connected(logs: Logs) -> bool:
     """Whether the broker has a connection."""
-    found = [one.value for one in broker.logs.metrics() if one.name == "connection-count"]
-    return found == [1]
+    found = [one.value for one in logs.metrics() if one.name == "connection-count"]
+    return bool(found and found[0])
 
 
 def test_a_child_cannot_use_the_broker(tmp_path: Path) -> None:

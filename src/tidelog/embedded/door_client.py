@@ -14,7 +14,7 @@ from tidelog.codec.protocol.apis import (
     read_response_header,
     size_of_frame,
 )
-from tidelog.env.forks import OfOneProcess
+from tidelog.env.forks import OfOneProcess, close_inherited
 from tidelog.env.unix_sockets import connect_in
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import (
@@ -93,6 +93,15 @@ class DoorClient(OfOneProcess):
         if not self.is_inherited:
             with self._lock:
                 self._drop()
+
+    def after_fork(self, parent: int) -> None:
+        """Close the copy of the connection, in a forked child: the parent's could not end.
+
+        The process that answers would keep what it has for the connection, such as a group.
+        """
+        if not self.is_inherited and self._socket is not None:
+            close_inherited([self._socket.fileno()])
+        super().after_fork(parent)
 
     def _drop(self) -> None:
         if self._socket is not None:
