@@ -68,7 +68,6 @@ class Connection(asyncio.BufferedProtocol):
         self._peer = Peer("", Address("", 0))
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._start = self._filled = 0
-        self._held_bytes = 0
         self._waits_for_room = False
         self._is_held = False
         """Whether no request is taken: the one before must be answered first."""
@@ -78,28 +77,32 @@ class Connection(asyncio.BufferedProtocol):
         self._is_blocked = False
         """Whether the socket takes no more at present."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self.last_used = 0.0
+        self._last_used = 0.0
+        """When bytes last moved, in either direction, in the loop's seconds."""
+        self._unsent_bytes = 0
+        """What the socket had not taken when that was looked at last."""
 
     # Coming and going
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - asyncio's or uvloop's
         """Begin; as asyncio requires."""
         self._transport = transport
-        self.last_used = self._loop.time()
+        self._last_used = self._loop.time()
         remote, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         is_ip = isinstance(local, tuple)
         own = Address(local[0], local[1]) if is_ip else Address("localhost", 0)
         self._peer = Peer(remote[0] if is_ip and remote else "", self._advertised or own)
         transport.set_write_buffer_limits(high=0)  # ``resume_writing`` comes when all is sent
         if not self._room.enter(self):
-            _log.warning("connection-refused host=%s reason=max.connections", self._peer.host)
+            reason = "too many programs have joined" if self.is_local else "max.connections"
+            _log.warning("connection-refused host=%s reason=%s", self._peer.host, reason)
             transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - as asyncio calls it
         """Release what the connection holds; as asyncio requires."""
         self._room.leave(self)
-        self._give_back_room()
         self._transport = None
+        self._room.give_back(self)
         for task in tuple(self._tasks):
             task.cancel()
         for slot in self._slots:
@@ -125,9 +128,28 @@ class Connection(asyncio.BufferedProtocol):
         return -1 if socket is None else int(socket.fileno())
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no request is being answered."""
-        return not self._slots and not self._out
+    def host(self) -> str:
+        """The host of the other end."""
+        return self._peer.host
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the other end is a program of this machine's, by the socket beside the data."""
+        return False
+
+    def close_if_idle(self, limit_s: float) -> None:
+        """Close the connection if no byte has moved for ``limit_s``, and that is not for us.
+
+        A client waits for an answer as long as it likes; one that does not read them is idle.
+        """
+        if self._transport is None:
+            return
+        now, unsent_bytes = self._loop.time(), self._transport.get_write_buffer_size()
+        if unsent_bytes != self._unsent_bytes:
+            self._unsent_bytes, self._last_used = unsent_bytes, now
+        waits_for_us = self._waits_for_room or bool(self._slots or self._out)
+        if (self._is_blocked or not waits_for_us) and now - self._last_used > limit_s:
+            self.close()
 
     # Requests
 
@@ -141,7 +163,7 @@ class Connection(asyncio.BufferedProtocol):
         self._take_requests()
 
     def _take_requests(self) -> None:
-        self.last_used = self._loop.time()
+        self._last_used = self._loop.time()
         try:
             # Of a client that leaves its answers unread nothing more is taken: a few bytes of
             # requests would hold any number of answers and open files.
@@ -182,41 +204,31 @@ class Connection(asyncio.BufferedProtocol):
         """Make room in the buffer for a request of ``needed`` bytes, its size included."""
         if self._start + needed <= len(self._buffer):
             return
-        if needed > _BUFFER_BYTES and len(self._buffer) < needed and not self._get_room(needed):
-            return
         there = self._filled - self._start
         target = self._buffer
         if needed > len(target):
-            target = memoryview(bytearray(needed))
+            # Only for a client that has filled this buffer: a few bytes that announce a large
+            # request would keep others from bringing theirs.
+            if there == len(target):
+                if not self._room.take(self, needed, self._room_is_free):
+                    self._waits_for_room = True  # nothing more is read
+                    return
+                target = memoryview(bytearray(needed))
+            elif not self._start:
+                return
         # Of the same buffer, a slice is moved as memmove does.
         target[:there] = self._buffer[self._start : self._filled]
         self._buffer, self._start, self._filled = target, 0, there
-
-    def _get_room(self, needed: int) -> bool:
-        """Reserve the bytes of a large request; without room for it nothing more is read."""
-        if self._held_bytes:
-            self._give_back_room()
-        if self._room.take(needed, self._room_is_free):
-            self._held_bytes = needed
-            return True
-        self._waits_for_room = True
-        return False
 
     def _room_is_free(self) -> None:
         self._waits_for_room = False
         if self._transport is not None:
             self._take_requests()
 
-    def _give_back_room(self) -> None:
-        self._room.give_back(self._held_bytes)
-        self._held_bytes = 0
-
     def _drop_large_buffer(self) -> None:
-        """Return to a buffer of the usual size where nothing is left in a large one."""
-        if self._held_bytes and self._start == self._filled:
-            self._buffer = memoryview(bytearray(_BUFFER_BYTES))
-            self._start = self._filled = 0
-            self._give_back_room()
+        """Return to a buffer of the usual size: a large one ends where its request does."""
+        if len(self._buffer) > _BUFFER_BYTES and self._start == self._filled:
+            self._detach_buffer()
 
     def _detach_buffer(self) -> None:
         """Leave the buffer to the request that is being answered, and continue with another."""
@@ -224,7 +236,7 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer = memoryview(bytearray(max(_BUFFER_BYTES, len(rest))))
         self._buffer[: len(rest)] = rest
         self._start, self._filled = 0, len(rest)
-        self._give_back_room()
+        self._room.give_back(self)
 
     def _read_or_pause(self) -> None:
         if self._transport is None:
@@ -382,6 +394,11 @@ class LocalConnection(Connection):
         super().__init__(answers, room)
         self._look = look
         self._is_asked = False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the other end is a program of this machine's: it is."""
+        return True
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - asyncio's or uvloop's
         """Begin; as asyncio requires."""

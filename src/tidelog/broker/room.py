@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
+import asyncio
+import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.broker.request_counts import RequestCounts
@@ -14,19 +16,33 @@ if TYPE_CHECKING:
     from tidelog.config.serve_config import ServeConfig
 
 
+_log = logging.getLogger(__name__)
+
+_MOST_LOCAL: Final = 1000
+"""Connections of programs of this machine; clients that have taken all of theirs leave these."""
+_LOOK_S: Final = 1
+_ARRIVAL_S: Final = 10
+_ARRIVAL_BYTES_PER_S: Final = 1 << 20
+"""A request that others wait for arrives at this rate at least, after ``_ARRIVAL_S``."""
+
+
 class Visitor(Protocol):
     """A connection."""
-
-    last_used: float
-    """When it last brought a request, in the loop's seconds."""
 
     @property
     def descriptor(self) -> int:
         """The descriptor of its socket; -1 without one."""
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no request is being answered."""
+    def host(self) -> str:
+        """The host of the other end."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the other end is a program of this machine's, by the socket beside the data."""
+
+    def close_if_idle(self, limit_s: float) -> None:
+        """Close the connection if no byte has moved for ``limit_s``, and that is not for us."""
 
     def close(self) -> None:
         """Close the connection at once."""
@@ -36,10 +52,15 @@ class Room:
     """Counts connections and the bytes of their large requests. Only the event loop uses it."""
 
     def __init__(self, config: ServeConfig) -> None:
-        self._most_connections: Final = config.max_connections
+        self._most: Final = {False: config.max_connections, True: _MOST_LOCAL}
+        self._counts: Counter[bool] = Counter()
         self._largest: Final = config.socket_request_max_bytes
         self._free = max(config.queued_max_request_bytes, self._largest + 4)
-        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._held: dict[Visitor, tuple[int, float]] = {}
+        """What arriving requests hold, and until when that is granted, in the loop's seconds."""
+        self._waiting: dict[Visitor, tuple[int, Callable[[], None]]] = {}
+        """Who waits for how much, in the order in which they came."""
+        self._is_looking = False
         self.connections: set[Visitor] = set()
         self.counts: Final = RequestCounts()
 
@@ -50,14 +71,18 @@ class Room:
 
     def enter(self, connection: Visitor) -> bool:
         """Count a connection; return False, and do not, where there are too many."""
-        if len(self.connections) >= self._most_connections:
+        is_local = connection.is_local
+        if self._counts[is_local] >= self._most[is_local]:
             return False
+        self._counts[is_local] += 1
         self.connections.add(connection)
         return True
 
     def leave(self, connection: Visitor) -> None:
         """Forget a connection; nothing if it is not counted."""
-        self.connections.discard(connection)
+        if connection in self.connections:
+            self.connections.discard(connection)
+            self._counts[connection.is_local] -= 1
 
     def check(self, size: int) -> None:
         """Raise InvalidRecord for a request of a size that is not possible."""
@@ -67,17 +92,49 @@ class Room:
                 " (socket.request.max.bytes)"
             )
 
-    def take(self, size: int, when_free: Callable[[], None]) -> bool:
-        """Reserve bytes; where too many are taken return False, and call ``when_free`` later."""
+    def take(self, connection: Visitor, size: int, when_free: Callable[[], None]) -> bool:
+        """Reserve bytes for a request that has begun to arrive, instead of what it had before.
+
+        Where too many are taken return False, and call ``when_free`` later.
+        """
+        self.give_back(connection)
         if size <= self._free:
             self._free -= size
+            now_s = asyncio.get_running_loop().time()
+            self._held[connection] = size, now_s + _ARRIVAL_S + size / _ARRIVAL_BYTES_PER_S
             return True
-        self._waiting.append((size, when_free))
+        self._waiting[connection] = size, when_free
+        self._look_later()
         return False
 
-    def give_back(self, size: int) -> None:
-        """Free bytes; those who wait try again, in the order in which they came."""
+    def _look_later(self) -> None:
+        if not self._is_looking:
+            self._is_looking = True
+            asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+
+    def _look(self) -> None:
+        self._is_looking = False
+        self.close_late(asyncio.get_running_loop().time())
+        if self._waiting:
+            self._look_later()
+
+    def close_late(self, now_s: float) -> None:
+        """Close the connections whose requests arrive too slowly, as long as others wait."""
+        for connection, (size, until) in tuple(self._held.items()):
+            if self._waiting and until < now_s and connection in self._held:
+                text = "connection-closed host=%s reason=%d bytes did not come in time"
+                _log.warning(text, connection.host, size)
+                self.counts.closed += 1
+                connection.close()
+
+    def give_back(self, connection: Visitor) -> None:
+        """Free what a connection holds or waits for; the first of those who wait try again."""
+        self._waiting.pop(connection, None)
+        size, _ = self._held.pop(connection, (0, 0.0))
         self._free += size
-        while self._waiting and self._waiting[0][0] <= self._free:
-            _, when_free = self._waiting.popleft()
+        while self._waiting:
+            first, (wanted, when_free) = next(iter(self._waiting.items()))
+            if wanted > self._free:
+                return
+            del self._waiting[first]
             when_free()

@@ -179,12 +179,10 @@ class BrokerServer(OfOneProcess):
 
     async def _close_idle(self, room: Room) -> None:
         idle_s = self._config.connections_max_idle_ms / _MS_PER_S
-        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(idle_s / _IDLE_LOOKS)
             for connection in tuple(room.connections):
-                if connection.is_idle and loop.time() - connection.last_used > idle_s:
-                    connection.close()
+                connection.close_if_idle(idle_s)
 
 
 def _listen(endpoints: Sequence[Endpoint]) -> list[socket.socket]:

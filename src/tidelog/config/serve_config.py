@@ -121,14 +121,16 @@ class ServeConfig:
         "max.connections",
         10_000,
         at_least(1),
-        "Connections that are open at the same time.",
+        "Connections of clients that are open at the same time; programs that have joined by the"
+        " socket beside the data are not counted.",
         kafka_default=INT32_MAX,
     )
     connections_max_idle_ms: int = option(
         "connections.max.idle.ms",
         10 * MINUTE_MS,
         at_least(1),
-        "Time in ms without a request after which a connection is closed.",
+        "Time in ms after which a connection is closed on which no byte has moved; a client that"
+        " waits for an answer keeps it.",
     )
     socket_request_max_bytes: Int32 = option(
         "socket.request.max.bytes",
@@ -140,7 +142,8 @@ class ServeConfig:
         "queued.max.request.bytes",
         256 * _MIB,
         at_least(1),
-        "Bytes of large requests that are held at the same time; others wait to be read.",
+        "Bytes of large requests that are held at the same time; others wait to be read, and one"
+        " that arrives too slowly meanwhile is closed.",
         kafka_default=-1,
     )
     fetch_max_bytes: Int32 = option(

@@ -11,7 +11,7 @@ import pytest
 from tests.machinery.broker_home import BrokerHome, read, run
 
 from tidelog.broker.client_request import Address
-from tidelog.broker.connection import Connection
+from tidelog.broker.connection import Connection, LocalConnection
 from tidelog.broker.room import Room
 from tidelog.codec.protocol.apis import SIZE_BYTES, api_named, frame_size, size_of_frame
 from tidelog.records.builder import build_batch
@@ -29,6 +29,7 @@ class Wire:
         self.written = bytearray()
         self.is_closed = False
         self.is_reading = True
+        self.unsent_bytes = 0
         self._most = most
         self._left = most
         self.protocol: Connection | None = None
@@ -40,6 +41,10 @@ class Wire:
     def set_write_buffer_limits(self, *, high: int) -> None:
         """Take note of nothing: it blocks by itself."""
         assert high == 0
+
+    def get_write_buffer_size(self) -> int:
+        """Return how much the socket has not taken."""
+        return self.unsent_bytes
 
     def write(self, data: bytes) -> None:
         """Keep bytes."""
@@ -256,6 +261,80 @@ def test_large_requests_wait_for_room() -> None:
         assert second.wire.is_reading
 
     with_home(test, socket_request_max_bytes=200_000, queued_max_request_bytes=200_000)
+
+
+def test_a_few_bytes_take_no_room() -> None:
+    """A client that only announces a large request keeps nobody from sending one."""
+
+    async def test(home: BrokerHome) -> None:
+        room = Room(home.config)
+        first, second = Line(home, room), Line(home, room)
+        large = produce(1, 150_000)
+        first.feed(large[:6])
+        second.feed(large)
+        assert numbers(second) == [1]
+        first.feed(large[6:])
+        assert numbers(first) == [1]
+
+    with_home(test, socket_request_max_bytes=200_000, queued_max_request_bytes=200_000)
+
+
+def test_a_request_that_others_wait_for_arrives_in_time() -> None:
+    """Else its connection is closed; one that nobody waits for may take as long as it does."""
+
+    async def test(home: BrokerHome) -> None:
+        room = Room(home.config)
+        first, second = Line(home, room), Line(home, room)
+        large, now_s = produce(1, 150_000), asyncio.get_running_loop().time()
+        first.feed(large[:100_000])
+        room.close_late(now_s + 60)
+        assert not first.wire.is_closed
+        with pytest.raises(BlockingIOError):
+            second.feed(large + large)
+        room.close_late(now_s + 5)
+        assert not first.wire.is_closed
+        room.close_late(now_s + 60)
+        assert first.wire.is_closed
+        assert second.wire.is_reading
+
+    with_home(test, socket_request_max_bytes=200_000, queued_max_request_bytes=200_000)
+
+
+def test_a_client_that_stops_reading_becomes_idle() -> None:
+    """Bytes count in either direction; one whose answer is still to come is not idle."""
+
+    async def test(home: BrokerHome) -> None:
+        await home.produce("t", bytes(30_000))
+        line, waiting = Line(home, most=1000), Line(home)
+        line.feed(fetch(1, 0))
+        waiting.feed(fetch(2, 60_000, offset=1))
+        long_ago = asyncio.get_running_loop().time() - 100
+        for unsent_bytes, is_closed in ((29_000, False), (28_000, False), (28_000, True)):
+            line.wire.unsent_bytes = unsent_bytes
+            for one in (line, waiting):
+                one.connection._last_used = long_ago
+                one.connection.close_if_idle(50)
+            assert line.wire.is_closed is is_closed
+        assert not waiting.wire.is_closed
+
+    with_home(test)
+
+
+def test_programs_of_this_machine_do_not_count_as_clients() -> None:
+    """So clients that have taken all connections do not keep an administrator out."""
+
+    async def test(home: BrokerHome) -> None:
+        room = Room(home.config)
+        clients = [Line(home, room) for _ in range(2)]
+        assert [line.wire.is_closed for line in clients] == [False, True]
+        wire = Wire()
+        wire.protocol = LocalConnection(home.broker.dispatcher, room, lambda _: None)
+        wire.protocol.connection_made(wire)
+        assert not wire.is_closed
+        clients[0].connection.close()
+        assert not Line(home, room).wire.is_closed
+
+    with_home(test, max_connections=1)
 
 
 def test_a_client_that_dies_gives_its_room_back() -> None:
