@@ -140,7 +140,7 @@ class Connection(asyncio.BufferedProtocol):
     def close_if_idle(self, limit_s: float) -> None:
         """Close the connection if no byte has moved for ``limit_s``, and that is not for us.
 
-        A client waits for an answer as long as it likes; one that does not read them is idle.
+        A client waits for an answer as long as it likes; one that leaves answers unread is idle.
         """
         if self._transport is None:
             return

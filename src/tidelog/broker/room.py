@@ -25,6 +25,9 @@ _ARRIVAL_S: Final = 10
 _ARRIVAL_BYTES_PER_S: Final = 1 << 20
 """A request that others wait for arrives at this rate at least, after ``_ARRIVAL_S``."""
 
+_TLS_HANDSHAKE: Final = b"\x16\x03"
+_HTTP_METHODS: Final = {b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"DELE", b"CONN"}
+
 
 class Visitor(Protocol):
     """A connection."""
@@ -87,6 +90,9 @@ class Room:
     def check(self, size: int) -> None:
         """Raise InvalidRecord for a request of a size that is not possible."""
         if not 0 <= size <= self._largest:
+            other = _protocol_of(size)
+            if other is not None:
+                raise InvalidRecord(f"the client speaks {other}, and this listener is PLAINTEXT")
             raise InvalidRecord(
                 f"a request of {size} bytes is not one of 0 to {self._largest}, the limit"
                 " (socket.request.max.bytes)"
@@ -138,3 +144,11 @@ class Room:
                 return
             del self._waiting[first]
             when_free()
+
+
+def _protocol_of(size: int) -> str | None:
+    """Return the protocol that begins with these four bytes; None: it may be Kafka's."""
+    begin = (size & 0xFFFFFFFF).to_bytes(4, "big")
+    if begin[:2] == _TLS_HANDSHAKE:
+        return "TLS"
+    return "HTTP" if begin in _HTTP_METHODS else None

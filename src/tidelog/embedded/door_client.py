@@ -19,6 +19,7 @@ from tidelog.env.unix_sockets import connect_in
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import (
     CorruptMessage,
+    InvalidArgument,
     InvalidConfig,
     InvalidPartitions,
     InvalidRecord,
@@ -86,12 +87,14 @@ class DoorClient(OfOneProcess):
         self._path: Final = path
         self._lock: Final = Lock()
         self._socket: socket.socket | None = None
+        self._is_closed = False
         self._numbers = count(1)
 
     def close(self) -> None:
-        """Close the connection; a later use opens another one."""
+        """Close the connection, for good."""
         if not self.is_inherited:
             with self._lock:
+                self._is_closed = True
                 self._drop()
 
     def after_fork(self, parent: int) -> None:
@@ -112,6 +115,7 @@ class DoorClient(OfOneProcess):
         """Return the fields of the answer to a request.
 
         Raises:
+            InvalidArgument: this is closed.
             NotServed: no process listens for this directory; nothing was asked.
             OutcomeUnknown: the process has ended, or took too long, after it may have heard of it.
             KafkaError: the answer as a whole is an error.
@@ -122,6 +126,8 @@ class DoorClient(OfOneProcess):
         parts += api.write_request(version, values)
         request = size_of_frame(parts) + b"".join(parts)
         with self._lock:
+            if self._is_closed:
+                raise InvalidArgument("this is closed")
             data = self._exchange(name, request)
         answer = self._read(api, version, data, number)
         if answer.get("errorCode"):

@@ -249,3 +249,16 @@ def test_what_is_ours_is_of_one_process(joined: JoinedLogs) -> None:
         finally:
             os._exit(code)
     assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_what_is_closed_is_used_no_more(broker: Served, joined: JoinedLogs) -> None:
+    """A typed error, and nothing is written; a second close does nothing."""
+    joined.create_topic("t")
+    reader = joined.reader("t", group="g")
+    joined.close()
+    joined.close()
+    for use in (lambda: joined.append("t", b"x"), lambda: list(reader.read())):
+        with pytest.raises(InvalidArgument, match="closed"):
+            use()
+    assert not broker.logs.groups.has_reader("g")
+    assert values(broker.logs) == []

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.machinery.brokers import served
 
 import tidelog
+from tidelog.embedded.joined_source import JoinedSource
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import IllegalGeneration, InvalidArgument, NotServed
 from tidelog.testing import KafkaBroker
@@ -199,8 +200,8 @@ def test_another_commit_fences_the_reader(broker: Served, joined: JoinedLogs) ->
     with joined.reader("t", group="g", partitions=[0]) as reader:
         assert values(reader) == [b"a"]
         where = {"bootstrap.servers": broker.bootstrap, "group.id": "g"}
-        joined._door.ask("ApiVersions", 0)
-        reader._source.leave(reader)  # as if its connection had been lost
+        assert isinstance(reader._source, JoinedSource)
+        reader._source._door._drop()  # as if its connection had been lost
         for _ in range(500):
             if not broker.logs.groups.has_reader("g"):
                 break

@@ -462,3 +462,21 @@ def test_clients_are_sent_to_the_address_that_is_advertised() -> None:
         assert found == [("127.0.0.1", 9092), ("broker.example", 1234)]
 
     with_home(test)
+
+
+@pytest.mark.parametrize(
+    ("begin", "protocol"),
+    [(b"\x16\x03\x01\x02\x00\x01", "TLS"), (b"GET / HTTP/1.1\r\n\r\n", "HTTP")],
+)
+def test_another_protocol_is_named(
+    begin: bytes, protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client that is set up for it hears nothing but the end of its connection."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+        line.feed(begin)
+        assert line.wire.is_closed
+
+    with_home(test)
+    assert f"the client speaks {protocol}, and this listener is PLAINTEXT" in caplog.text
