@@ -25,8 +25,9 @@ _ARRIVAL_S: Final = 10
 _ARRIVAL_BYTES_PER_S: Final = 1 << 20
 """A request that others wait for arrives at this rate at least, after ``_ARRIVAL_S``."""
 
-_TLS_HANDSHAKE: Final = b"\x16\x03"
-_HTTP_METHODS: Final = {b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"DELE", b"CONN"}
+_TLS_HANDSHAKE: Final = 0x1603
+_HTTP_METHODS: Final = {0x47455420, 0x504F5354, 0x48454144, 0x50555420}
+"""GET, POST, HEAD and PUT, as the size of a request."""
 
 
 class Visitor(Protocol):
@@ -148,7 +149,6 @@ class Room:
 
 def _protocol_of(size: int) -> str | None:
     """Return the protocol that begins with these four bytes; None: it may be Kafka's."""
-    begin = (size & 0xFFFFFFFF).to_bytes(4, "big")
-    if begin[:2] == _TLS_HANDSHAKE:
+    if size >> 16 == _TLS_HANDSHAKE:
         return "TLS"
-    return "HTTP" if begin in _HTTP_METHODS else None
+    return "HTTP" if size in _HTTP_METHODS else None
