@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
+
+from tidelog.env.waiting import sleep_ms
 
 if TYPE_CHECKING:
     from tests.machinery.brokers import Served
@@ -54,3 +57,54 @@ def test_any_number_of_clients_may_wait_for_it(broker: Served) -> None:
         other.produce("free", b"a")
         assert other.flush(PATIENCE_S / 2) == 0
     assert [one.flush(PATIENCE_S) for one in waiting] == [0] * len(waiting)
+
+
+def is_served(broker: Served) -> bool:
+    """Return whether another client is answered."""
+    from confluent_kafka.admin import AdminClient
+
+    return bool(AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=10).topics)
+
+
+def test_positions_wait_for_their_partition_and_nobody_else_does(broker: Served) -> None:
+    """In the order in which they were committed."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    broker.logs.create_topic("t")
+    broker.logs.append_all("t", [b"x"] * 9)
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
+    consumer.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
+
+    with broker.logs.partition("__consumer_offsets", 0).lock:
+        for offset in (2, 3, 4):
+            consumer.commit(offsets=[TopicPartition("t", 0, offset)], asynchronous=True)
+            consumer.poll(0.05)
+        assert is_served(broker)
+        assert broker.logs.groups.committed("g")["t", 0].position.offset == 1  # type: ignore[index]
+    consumer.commit(offsets=[TopicPartition("t", 0, 5)], asynchronous=False)
+    consumer.close()
+
+    assert broker.logs.groups.committed("g")["t", 0].position.offset == 5  # type: ignore[index]
+    seen = [record.value for record in broker.logs.read("__consumer_offsets")]
+    assert len(seen) == 5
+
+
+def test_a_transaction_ends_when_its_partitions_are_free(broker: Served) -> None:
+    """Its producer waits for it, and nobody else."""
+    from confluent_kafka import Producer
+
+    broker.logs.create_topic("t")
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "x"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("t", b"a")
+    producer.flush()
+    with ThreadPoolExecutor(1) as pool:
+        with broker.logs.partition("t", 0).lock:
+            ending = pool.submit(producer.commit_transaction, PATIENCE_S)
+            sleep_ms(200)
+            assert is_served(broker)
+            assert not ending.done()
+        ending.result(PATIENCE_S)
+    records = broker.logs.read("t", isolation="read_committed")
+    assert [record.value for record in records] == [b"a"]

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Disconnect, Later, Refusal
+from tidelog.broker.data.held import is_held
 from tidelog.codec.compression import Codec
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
@@ -64,19 +65,15 @@ class Produce:
         return {"responses": responses}
 
     def _is_busy(self, request: Request) -> bool:
-        """Whether another thread holds one of the partitions, as a large commit does.
-
-        The event loop, and with it all other clients, would wait for it.
-        """
+        """Whether another thread holds one of the partitions."""
         for topic in request.values["topicData"]:
             for one in topic["partitionData"]:
                 try:
-                    lock = self._manager.partition(topic["name"], one["index"]).lock
+                    partition = self._manager.partition(topic["name"], one["index"])
                 except KafkaError:
                     continue
-                if not lock.acquire(blocking=False):
+                if is_held(partition):
                     return True
-                lock.release()
         return False
 
     async def _handle_on_thread(self, request: Request) -> dict[str, Any] | None:

@@ -5,11 +5,13 @@ Kafka: ``OffsetMetadataManager``.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Later, Refusal
+from tidelog.broker.data.held import is_held, where_free
 from tidelog.broker.groups.classic_group import NO_GENERATION, GroupState
 from tidelog.broker.groups.group_member import NO_MEMBER
 from tidelog.config.log_config import MINUTE_MS
@@ -55,6 +57,7 @@ class CommittedOffsets:
         self._coordinator = coordinator
         self._flushes = flushes
         self._config = config
+        self._turn = asyncio.Lock()
 
     # OffsetCommit
 
@@ -72,6 +75,8 @@ class CommittedOffsets:
         group = values["groupId"]
         try:
             home = home_of_group(self._manager, group)
+            if self._turn.locked() or is_held(home):
+                return self._commit_in_turn(home, values)
             info = home.append_records(position_records(group, positions))
         except KafkaError as error:
             return {"topics": each_partition(values["topics"], _of_append(error))}
@@ -79,11 +84,33 @@ class CommittedOffsets:
             return answer
         return Later(self._flushed(home, info.last_offset + 1, values["topics"], answer))
 
+    async def _commit_in_turn(self, home: Partition, values: dict[str, Any]) -> dict[str, Any]:
+        """Commit on a thread while the partition is held; others that come meanwhile follow.
+
+        Else an older commit could take the lock after a newer one, and move the group back.
+        """
+        topics, group = values["topics"], values["groupId"]
+        async with self._turn:
+            try:
+                self.check_member(values)  # again: the group may have gone another way
+            except KafkaError as error:
+                return {"topics": each_partition(topics, error.code)}
+            positions, answer = self.accepted(topics)
+            if not positions:
+                return answer
+            records = position_records(group, positions)
+            try:
+                info = await where_free(home, lambda: home.append_records(records))
+            except KafkaError as error:
+                return {"topics": each_partition(topics, _of_append(error))}
+        return await self._flushed(home, info.last_offset + 1, topics, answer)
+
     async def _flushed(
         self, home: Partition, end: int, topics: list[dict[str, Any]], answer: dict[str, Any]
     ) -> dict[str, Any]:
         try:
-            await self._flushes.wait(home, end)
+            if self._flushes.policy is not FlushPolicy.NONE:
+                await self._flushes.wait(home, end)
         except KafkaError as error:
             return {"topics": each_partition(topics, _of_append(error))}
         return answer

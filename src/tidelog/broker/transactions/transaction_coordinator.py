@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Refusal
+from tidelog.broker.data.held import where_free
 from tidelog.broker.transactions.transactional_id import (
     DECIDED,
     ENDED,
@@ -351,7 +352,9 @@ class TransactionCoordinator:
         left, written = set(), {}
         for key in sorted(decided.partitions):
             try:
-                written[key] = self._write_marker(key, decided, is_commit=is_commit)
+                partition = self._manager.partition(*key)
+                append = partial(self._write_marker, partition, decided, is_commit=is_commit)
+                written[key] = partition, await where_free(partition, append)
             except _MOOT as error:
                 _log.warning("marker-not-written topic=%s reason=%s", key, error)
             except KafkaError as error:
@@ -402,9 +405,7 @@ class TransactionCoordinator:
             _log.warning("marker-put-off topic=%s reason=%s", key, error)
         return set(failed)
 
-    def _write_marker(
-        self, key: TopicPartition, decided: Transaction, *, is_commit: bool
-    ) -> tuple[Partition, int]:
+    def _write_marker(self, partition: Partition, decided: Transaction, *, is_commit: bool) -> int:
         """Append a marker; return where it ends."""
         marker = build_marker(
             producer_id=decided.producer_id,
@@ -413,11 +414,10 @@ class TransactionCoordinator:
             is_commit=is_commit,
             timestamp=self._manager.machine.clock.now_ms(),
         )
-        partition = self._manager.partition(*key)
         info = partition.append(
             marker, AppendOrigin.COORDINATOR, transaction_version=_MARKER_VERSION
         )
-        return partition, info.last_offset + 1
+        return info.last_offset + 1
 
     # Time
 

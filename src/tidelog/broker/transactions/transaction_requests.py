@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Refusal, refused
+from tidelog.broker.data.held import where_free
 from tidelog.broker.groups.committed_offsets import each_partition
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.env.event_loop import to_the_end
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tidelog.broker.groups.group_coordinator import GroupCoordinator
     from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
     from tidelog.broker.transactions.verification import Verification
+    from tidelog.log.append_info import AppendInfo
     from tidelog.manager.log_manager import LogManager
 
 _log = logging.getLogger(__name__)
@@ -150,7 +152,6 @@ class TransactionRequests:
                 return answer
             home = home_of_group(self._manager, group)
             producer_id, epoch = _producer(values)
-            guard = self._verification.guard_of(home, producer_id, epoch, 0)
             batch = build_batch(
                 position_records(group, positions),
                 producer_id=producer_id,
@@ -158,7 +159,12 @@ class TransactionRequests:
                 base_sequence=0,
                 transactional=True,
             )
-            info = home.append(batch, AppendOrigin.COORDINATOR, verification_guard=guard)
+
+            def append() -> AppendInfo:
+                guard = self._verification.guard_of(home, producer_id, epoch, 0)
+                return home.append(batch, AppendOrigin.COORDINATOR, verification_guard=guard)
+
+            info = await where_free(home, append)
             if self._flushes.policy is not FlushPolicy.NONE:
                 await self._flushes.wait(home, info.last_offset + 1)
         except KafkaError as error:
