@@ -80,11 +80,11 @@ def test_positions_wait_for_their_partition_and_nobody_else_does(broker: Served)
             consumer.commit(offsets=[TopicPartition("t", 0, offset)], asynchronous=True)
             consumer.poll(0.05)
         assert is_served(broker)
-        assert broker.logs.groups.committed("g")["t", 0].position.offset == 1  # type: ignore[index]
+        assert broker.logs.groups.committed("g")["t", 0].position.offset == 1  # type: ignore[index]  # as a TopicPartition
     consumer.commit(offsets=[TopicPartition("t", 0, 5)], asynchronous=False)
     consumer.close()
 
-    assert broker.logs.groups.committed("g")["t", 0].position.offset == 5  # type: ignore[index]
+    assert broker.logs.groups.committed("g")["t", 0].position.offset == 5  # type: ignore[index]  # as a TopicPartition
     seen = [record.value for record in broker.logs.read("__consumer_offsets")]
     assert len(seen) == 5
 
