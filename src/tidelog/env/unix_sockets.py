@@ -27,6 +27,7 @@ _RANDOM_BITS: Final = 64
 _BACKLOG: Final = 128
 _LONGEST_POINTER: Final = 4096
 _MS_PER_S: Final = 1000
+_LOOK_S: Final = 1.0
 
 
 class LocalListener(NamedTuple):
@@ -125,11 +126,14 @@ def connect_in(folder: str, timeout_s: float) -> socket.socket | None:
 
 
 def is_listened_in(folder: str) -> bool:
-    """Whether the process that holds a data directory seems to listen; nothing is asked of it."""
+    """Whether a process listens for a data directory; a socket of one that was killed is none."""
     try:
-        return bool(_candidates(folder))
+        found = connect_in(folder, _LOOK_S)
     except OSError:
         return False
+    if found is not None:
+        found.close()
+    return found is not None
 
 
 def ring_in(folder: str, timeout_ms: int) -> bool:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tidelog
+from tidelog.embedded.doors import open_briefly
 from tidelog.env.unix_sockets import connect_in, ring_in
 from tidelog.env.waiting import sleep_ms
-from tidelog.errors import NotServed
+from tidelog.errors import DirectoryLocked, NotServed
 from tidelog.service.log_service import LogService
 
 if TYPE_CHECKING:
@@ -183,3 +184,17 @@ def test_closing_while_others_ask_ends_in_order(data: Path) -> None:
         assert process.wait(30) == 0
     with tidelog.open(data) as logs:
         assert logs.offsets("t", 0).log_end_offset >= end > 0
+
+
+def test_the_socket_of_a_killed_program_misleads_nobody(data: Path) -> None:
+    """A short-lived writer has the lock: the error does not say that it could be joined."""
+    program = "import os, sys, tidelog\ntidelog.open(sys.argv[1])\nos._exit(0)\n"
+    subprocess.run([sys.executable, "-c", program, os.fspath(data)], check=True)
+    assert len(sockets_in(data)) == 1
+    with open_briefly(data), pytest.raises(DirectoryLocked) as caught:
+        tidelog.open(data)
+    assert not caught.value.lets_join
+
+    with tidelog.open(data), pytest.raises(DirectoryLocked, match="join writes") as caught:
+        tidelog.open(data)
+    assert caught.value.lets_join
