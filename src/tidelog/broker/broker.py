@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from tidelog.broker.coordinators import Coordinators
+from tidelog.broker.data.appends import Appends
 from tidelog.broker.data.arrivals import Arrivals
 from tidelog.broker.data.fetch import Fetch
 from tidelog.broker.data.flushes import Flushes
@@ -55,14 +56,24 @@ class Broker:
         self._node = node_of(manager)
         self._names = TopicNames(manager)
         self._arrivals = Arrivals()
+        self._appends = Appends()
         self._flushes = Flushes(config.flush_policy)
         self._timers = timers or LoopTimers()
         self._expiry: Handle | None = None
-        self._coordinator = GroupCoordinator(manager, self._positions, self._timers, config)
-        self._transactions = TransactionCoordinator(manager, self._flushes, self._timers)
+        self._coordinator = GroupCoordinator(
+            manager, self._positions, self._appends, self._timers, config
+        )
+        self._transactions = TransactionCoordinator(
+            manager, self._appends, self._flushes, self._timers
+        )
         self._verification = Verification(self._transactions)
         self._offsets = CommittedOffsets(
-            manager, self._positions, self._coordinator, self._flushes, config
+            manager,
+            self._positions,
+            self._coordinator,
+            config,
+            appends=self._appends,
+            flushes=self._flushes,
         )
         handlers = {
             **self._data(),
@@ -75,7 +86,7 @@ class Broker:
     def _data(self) -> dict[str, Handler]:
         manager = self._manager
         fetch = Fetch(manager, self._names, self._arrivals, self._config.fetch_max_bytes)
-        produce = Produce(manager, self._flushes, self._verification)
+        produce = Produce(manager, self._appends, self._flushes, self._verification)
         return {
             "Produce": produce.handle,
             "Fetch": fetch.handle,
@@ -133,6 +144,7 @@ class Broker:
             self._verification,
             groups=self._coordinator,
             offsets=self._offsets,
+            appends=self._appends,
             flushes=self._flushes,
         )
         return {
@@ -185,4 +197,5 @@ class Broker:
             self._expiry.cancel()
         self._coordinator.close()
         self._transactions.close()
+        self._appends.close()
         self._flushes.close()

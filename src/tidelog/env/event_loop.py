@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -57,6 +57,43 @@ class OwnThreads(ThreadPoolExecutor):
 
     Args: how many threads, and what their names begin with.
     """
+
+
+class ThreadCall(Generic[T]):
+    """A call that is made once its turn has come, on any thread, while a task waits for it."""
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self._function: Callable[[], T] | None = function
+        self._result: Future[T] = Future()
+
+    def make(self) -> None:
+        """Call the function, unless nobody waits any more."""
+        if not self._result.set_running_or_notify_cancel():
+            return
+        assert self._function is not None
+        try:
+            result = self._function()
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            self._result.set_exception(error)
+        else:
+            self._result.set_result(result)
+
+    def drop(self) -> bool:
+        """Let the call not be made; return False if it has begun."""
+        is_dropped = self._result.cancel()
+        if is_dropped:
+            self._function = None  # what it holds may be large
+        return is_dropped
+
+    async def result(self) -> T:
+        """Await the result; a task that is cancelled drops the call, or waits for its end."""
+        waiting = asyncio.wrap_future(self._result)
+        try:
+            return await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            if not self.drop():
+                await _ended(waiting)
+            raise
 
 
 async def to_the_end(work: Coroutine[Any, Any, T]) -> T:

@@ -54,11 +54,12 @@ class Listeners:
 
     Changes are made, and noted, under ``lock``; ``notify`` follows once it is released. As the
     outer one of two contexts, ``with listeners, lock:``, an instance notifies by itself. ``name``
-    returns what identifies the log in log lines.
+    returns what identifies the log in log lines. Adding and removing do not wait for a change that
+    is under way: ``_registry`` guards who listens.
     """
 
     def __init__(self, lock: RLock, name: Callable[[], str]) -> None:
-        self._lock: Final = lock
+        self._registry: Final = Lock()
         self.is_lock_held: Final = Holder(lock).is_here
         """Return whether this thread holds the lock."""
         self._name: Final = name
@@ -70,12 +71,13 @@ class Listeners:
 
     def add(self, listener: LogListener) -> None:
         """Call ``listener`` for each change from now on; adding it again changes nothing."""
-        with self._lock:
+        # A change that is noted just before is in the offsets already: they move before the note.
+        with self._registry:
             self._replace({**self._all, id(listener): listener})
 
     def remove(self, listener: LogListener) -> None:
         """Stop calling ``listener``; an unknown one changes nothing."""
-        with self._lock:
+        with self._registry:
             self._replace({key: kept for key, kept in self._all.items() if kept is not listener})
 
     def _replace(self, listeners: dict[int, LogListener]) -> None:

@@ -367,6 +367,15 @@ class Log(ReadableLog):
             new = self.update_high_watermark(offset)
             return None if new == old else new
 
+    def try_lock(self, patience_s: float = 0.0) -> bool:
+        """Take the lock if it is free within ``patience_s``; return whether."""
+        return self._state.lock.acquire(timeout=patience_s)
+
+    def unlock(self) -> None:
+        """Release what ``try_lock`` has taken, and call the listeners."""
+        with self._state.notices:
+            self._state.lock.release()
+
     def add_listener(self, listener: LogListener) -> None:
         """Call ``listener`` with each new offset from now on, after the log's lock is released."""
         self._state.listeners.add(listener)

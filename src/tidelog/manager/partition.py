@@ -176,6 +176,25 @@ class Partition(OfOneProcess):
             if self._is_leader and self._error is None and not self._log.needs_reopening:
                 self.maybe_increment_high_watermark()
 
+    def try_lock(self, patience_s: float = 0.0) -> Log | None:
+        """Take all locks of an append, if they are free within ``patience_s`` each.
+
+        Return the log, for ``unlock``; None: one of them is held. Listeners are called at the end
+        of a ``with partition.listeners:`` around both.
+        """
+        if not self.lock.acquire(timeout=patience_s):
+            return None
+        log = self._log
+        if log.try_lock(patience_s):
+            return log
+        self.lock.release()
+        return None
+
+    def unlock(self, log: Log) -> None:
+        """Release what ``try_lock`` has taken."""
+        log.unlock()
+        self.lock.release()
+
     # The role
 
     @property

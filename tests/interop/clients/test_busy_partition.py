@@ -6,6 +6,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tidelog.env.waiting import sleep_ms
 
 if TYPE_CHECKING:
@@ -89,8 +91,9 @@ def test_positions_wait_for_their_partition_and_nobody_else_does(broker: Served)
     assert len(seen) == 5
 
 
-def test_a_transaction_ends_when_its_partitions_are_free(broker: Served) -> None:
-    """Its producer waits for it, and nobody else."""
+@pytest.mark.parametrize("held", ["t", "__transaction_state"])
+def test_a_transaction_ends_when_its_partitions_are_free(broker: Served, held: str) -> None:
+    """Also the coordinator's. Its producer waits for it, and nobody else."""
     from confluent_kafka import Producer
 
     broker.logs.create_topic("t")
@@ -100,7 +103,7 @@ def test_a_transaction_ends_when_its_partitions_are_free(broker: Served) -> None
     producer.produce("t", b"a")
     producer.flush()
     with ThreadPoolExecutor(1) as pool:
-        with broker.logs.partition("t", 0).lock:
+        with broker.logs.partition(held, 0).lock:
             ending = pool.submit(producer.commit_transaction, PATIENCE_S)
             sleep_ms(200)
             assert is_served(broker)

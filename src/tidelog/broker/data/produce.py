@@ -8,22 +8,26 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Disconnect, Later, Refusal
-from tidelog.broker.data.held import is_held
 from tidelog.codec.compression import Codec
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
-from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidRecord, InvalidTimestamp, KafkaError
 from tidelog.records.batch import BATCH_HEADER, BatchFlags
 
 if TYPE_CHECKING:
     from tidelog.broker.client_request import Answer, Request
+    from tidelog.broker.data.appends import Appends
     from tidelog.broker.data.flushes import Flushes
     from tidelog.broker.transactions.verification import Verification
     from tidelog.codec.varint import Bytes
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
+
+    _Appended = tuple[Partition, int, dict[str, Any]]
+    """A partition, up to where it was appended to, and what the response says of it."""
+    _Begun = tuple[str, list[dict[str, Any] | asyncio.Task[dict[str, Any]]]]
+    """A topic, and what is said of its partitions."""
 
 _log = logging.getLogger(__name__)
 
@@ -37,8 +41,15 @@ ALL_REPLICAS: Final = -1
 class Produce:
     """Appends what clients send. ``verification`` says which transactions may write where."""
 
-    def __init__(self, manager: LogManager, flushes: Flushes, verification: Verification) -> None:
+    def __init__(
+        self,
+        manager: LogManager,
+        appends: Appends,
+        flushes: Flushes,
+        verification: Verification,
+    ) -> None:
         self._manager = manager
+        self._appends = appends
         self._flushes = flushes
         self._verification = verification
 
@@ -46,15 +57,36 @@ class Produce:
         """Append the batches of all partitions; each succeeds or fails by itself."""
         if request.version < FIRST_SERVED_VERSION:
             raise Disconnect(f"version {request.version} of Produce is not served")
-        if self._is_busy(request):
-            return self._handle_on_thread(request)
-        return self._answered(request, *self._append_all(request))
+        appended: list[_Appended] = []
+        topics = [
+            (topic["name"], [self._begin(request, topic["name"], one, appended) for one in data])
+            for topic in request.values["topicData"]
+            for data in (topic["partitionData"],)
+        ]
+        for _, partitions in topics:
+            for one in partitions:
+                if not isinstance(one, dict):
+                    return self._handle_later(request, topics, appended)
+        return self._answered(request, _responses(topics), appended)
+
+    async def _handle_later(
+        self, request: Request, topics: list[_Begun], appended: list[_Appended]
+    ) -> dict[str, Any] | None:
+        """Wait for partitions that are held; later requests of the connection wait, too."""
+        waiting = [one for _, found in topics for one in found if isinstance(one, asyncio.Task)]
+        await asyncio.gather(*waiting)
+        done: list[_Begun] = [
+            (name, [one.result() if isinstance(one, asyncio.Task) else one for one in found])
+            for name, found in topics
+        ]
+        answer = self._answered(request, _responses(done), appended)
+        return await answer.answer if isinstance(answer, Later) else answer
 
     def _answered(
         self,
         request: Request,
         responses: list[dict[str, Any]],
-        appended: list[tuple[Partition, int, dict[str, Any]]],
+        appended: list[_Appended],
     ) -> dict[str, Any] | Later | None:
         acks = request.values["acks"]
         if acks == 0:
@@ -64,49 +96,11 @@ class Produce:
             return Later(self._flushed({"responses": responses}, appended))
         return {"responses": responses}
 
-    def _is_busy(self, request: Request) -> bool:
-        """Whether another thread holds one of the partitions."""
-        for topic in request.values["topicData"]:
-            for one in topic["partitionData"]:
-                try:
-                    partition = self._manager.partition(topic["name"], one["index"])
-                except KafkaError:
-                    continue
-                if is_held(partition):
-                    return True
-        return False
-
-    async def _handle_on_thread(self, request: Request) -> dict[str, Any] | None:
-        """Append on a thread, which may wait; later requests of the connection wait, too."""
-        done = await in_thread(partial(self._append_all, request))
-        answer = self._answered(request, *done)
-        return await answer.answer if isinstance(answer, Later) else answer
-
-    def _append_all(
-        self, request: Request
-    ) -> tuple[list[dict[str, Any]], list[tuple[Partition, int, dict[str, Any]]]]:
-        """Return what the response says, and up to where each partition was appended to."""
-        values = request.values
-        appended: list[tuple[Partition, int, dict[str, Any]]] = []
-        responses = [
-            {
-                "name": topic["name"],
-                "partitionResponses": [
-                    self._append(request, topic["name"], one, appended)
-                    for one in topic["partitionData"]
-                ],
-            }
-            for topic in values["topicData"]
-        ]
-        return responses, appended
-
     def _waits(self, acks: int) -> bool:
         policy = self._flushes.policy
         return policy is FlushPolicy.EACH or (policy is FlushPolicy.GROUP and acks == ALL_REPLICAS)
 
-    async def _flushed(
-        self, answer: dict[str, Any], appended: list[tuple[Partition, int, dict[str, Any]]]
-    ) -> dict[str, Any]:
+    async def _flushed(self, answer: dict[str, Any], appended: list[_Appended]) -> dict[str, Any]:
         # All at once: a request may be for a hundred partitions.
         waits = [self._flushes.wait(partition, end) for partition, end, _ in appended]
         ended = await asyncio.gather(*waits, return_exceptions=True)
@@ -117,25 +111,30 @@ class Produce:
                 raise error
         return answer
 
-    def _append(
-        self,
-        request: Request,
-        topic: str,
-        given: dict[str, Any],
-        appended: list[tuple[Partition, int, dict[str, Any]]],
-    ) -> dict[str, Any]:
-        number = given["index"]
+    def _begin(
+        self, request: Request, topic: str, given: dict[str, Any], appended: list[_Appended]
+    ) -> dict[str, Any] | asyncio.Task[dict[str, Any]]:
+        """Return what the response says of a partition, or a task that will."""
         try:
             _check(request, topic, given["records"])
-            partition = self._manager.partition(topic, number)
-            records = given["records"]
+            partition = self._manager.partition(topic, given["index"])
+        except KafkaError as error:
+            return _failed(given["index"], error)
+        except Exception:  # noqa: BLE001 - the other partitions are not to blame
+            return _failed_unexpectedly(topic, given["index"])
+        return self._appends.call(partition, partial(self._append, partition, given, appended))
+
+    def _append(
+        self, partition: Partition, given: dict[str, Any], appended: list[_Appended]
+    ) -> dict[str, Any]:
+        number, records = given["index"], given["records"]
+        try:
             guard = self._verification.guard(partition, records)
             info = partition.append(records, verification_guard=guard)
         except KafkaError as error:
             return _failed(number, error)
-        except Exception:  # noqa: BLE001 - the other partitions are not to blame
-            _log.exception("append-failed topic=%s partition=%d", topic, number)
-            return {"index": number, "errorCode": int(ErrorCode.UNKNOWN_SERVER_ERROR)}
+        except Exception:  # noqa: BLE001 - as above
+            return _failed_unexpectedly(partition.topic, number)
         answer = {
             "index": number,
             "baseOffset": info.first_offset,
@@ -144,6 +143,10 @@ class Produce:
         }
         appended.append((partition, info.last_offset + 1, answer))
         return answer
+
+
+def _responses(topics: list[_Begun]) -> list[dict[str, Any]]:
+    return [{"name": name, "partitionResponses": found} for name, found in topics]
 
 
 def _check_all_taken(responses: list[dict[str, Any]]) -> None:
@@ -185,3 +188,8 @@ def _failed(number: int, error: KafkaError) -> dict[str, Any]:
         ],
         "errorMessage": str(error),
     }
+
+
+def _failed_unexpectedly(topic: str, number: int) -> dict[str, Any]:
+    _log.exception("append-failed topic=%s partition=%d", topic, number)
+    return {"index": number, "errorCode": int(ErrorCode.UNKNOWN_SERVER_ERROR)}

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.broker.client_request import Refusal
@@ -55,7 +56,8 @@ class ClassicGroup:
         timers: the loop's.
         initial_delay_ms: how long an empty group waits for more members than the first.
         on_stable: called before the members get their assignments, and once the last member is
-            gone: it writes the group down. Raises KafkaError if that fails.
+            gone: it writes the group down as it is. Raises KafkaError if that fails; where it has
+            to wait for that, it returns a future. The order of calls is that of the records.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class ClassicGroup:
         group_id: str,
         timers: Timers,
         initial_delay_ms: int,
-        on_stable: Callable[[ClassicGroup], None],
+        on_stable: Callable[[ClassicGroup], asyncio.Future[Any] | None],
     ) -> None:
         self.group_id: Final = group_id
         self.state = GroupState.EMPTY
@@ -80,6 +82,8 @@ class ClassicGroup:
         self._deadline: Handle | None = None
         """Of the half of the rebalance that is under way."""
         self._is_delayed = False
+        self._assigned_in: int | None = None
+        """The generation whose assignment is being written down."""
 
     # Members
 
@@ -200,20 +204,58 @@ class ClassicGroup:
         new.assignment = old.assignment
         if self.state is not GroupState.STABLE or self._elected() != protocol:
             return self._join(new)
-        try:
-            self._on_stable(self)
-        except Exception:
+        # It waits as one that joins: if others rebalance meanwhile, it is answered with them.
+        waiting = new.joining = asyncio.get_running_loop().create_future()
+        replaced = partial(
+            self._replaced, old, new, waiting, was_leader=was_leader, can_skip=can_skip
+        )
+        self._write_down(replaced)
+        return waiting.result() if waiting.done() else waiting
+
+    def _replaced(
+        self,
+        old: GroupMember,
+        new: GroupMember,
+        waiting: asyncio.Future[dict[str, Any]],
+        error: BaseException | None,
+        *,
+        was_leader: bool,
+        can_skip: bool,
+    ) -> None:
+        """Answer a restarted instance, once its group is written down or that has failed."""
+        if new.joining is not waiting or self.state is not GroupState.STABLE:
+            return  # it was removed or replaced, or a rebalance answers it
+        if error is not None:
             self._put_in_place_of(new, old)
             self.leader = old.member_id if was_leader else self.leader
             self.alive(old)
-            raise
+            new.joining = None
+            waiting.set_exception(error)
+            return
         self.alive(new)
         answer = self._join_answer(new)
         if was_leader and can_skip:
-            return answer | {"skipAssignment": True}
-        if was_leader:  # one that took itself for the leader would assign, and sync in vain
-            return answer | {"leader": old.member_id, "members": []}
-        return answer
+            answer |= {"skipAssignment": True}
+        elif was_leader:  # one that took itself for the leader would assign, and sync in vain
+            answer |= {"leader": old.member_id, "members": []}
+        new.answer_join(answer)
+
+    def _write_down(self, then: Callable[[BaseException | None], None]) -> None:
+        """Write the group down, and call ``then`` with the error or None; at once if possible."""
+        try:
+            waiting = self._on_stable(self)
+        except Exception as error:  # noqa: BLE001 - ``then`` gets it
+            then(error)
+            return
+        if waiting is None:
+            then(None)
+            return
+
+        def ended(done: asyncio.Future[Any]) -> None:
+            if not done.cancelled():  # else the event loop ends
+                then(done.exception())
+
+        waiting.add_done_callback(ended)
 
     def _put_in_place_of(self, old: GroupMember, new: GroupMember) -> None:
         """Replace a member; the order stays, in which members are assigned to."""
@@ -233,6 +275,7 @@ class ClassicGroup:
     def _prepare(self) -> None:
         """Begin a rebalance: all members have to join again."""
         was_empty = self.state is GroupState.EMPTY
+        self._assigned_in = None
         if self.state is GroupState.COMPLETING:
             for member in self.members.values():
                 member.assignment = b""
@@ -325,22 +368,29 @@ class ClassicGroup:
         member.answer_sync({"errorCode": int(ErrorCode.REBALANCE_IN_PROGRESS)})
         waiting = member.syncing = asyncio.get_running_loop().create_future()
         member.stop_expiry()
-        if member.member_id == self.leader:
+        # A leader that asks again while its assignment is written down has only to wait.
+        if member.member_id == self.leader and self._assigned_in is None:
             self._assign(assignments)
         return waiting
 
     def _assign(self, assignments: Mapping[str, bytes]) -> None:
         for member in self.members.values():
             member.assignment = assignments.get(member.member_id, b"")
-        try:
-            self._on_stable(self)
-        except Exception as error:  # noqa: BLE001 - each member hears of it
+        self._clear_deadline()
+        self._assigned_in = self.generation
+        self._write_down(partial(self._assigned, self.generation))
+
+    def _assigned(self, generation: int, error: BaseException | None) -> None:
+        """Hand out an assignment that is written down, unless others rebalance since."""
+        if self._assigned_in != generation:
+            return
+        self._assigned_in = None
+        if error is not None:  # each member hears of it
             _log.error("group-not-written group=%s reason=%s", self.group_id, error)
             for member in self.members.values():
                 member.answer_sync({"errorCode": int(ErrorCode.COORDINATOR_NOT_AVAILABLE)})
             self._prepare()
             return
-        self._clear_deadline()
         self.state = GroupState.STABLE
         for member in self.members.values():
             member.answer_sync(self._sync_answer(member))
@@ -393,14 +443,15 @@ class ClassicGroup:
 
     def _become_empty(self) -> None:
         self.state, self.protocol, self.leader = GroupState.EMPTY, None, None
-        try:
-            self._on_stable(self)
-        except Exception as error:  # noqa: BLE001 - the members are gone all the same
+        self._write_down(self._emptied)
+
+    def _emptied(self, error: BaseException | None) -> None:
+        if error is not None:  # the members are gone all the same
             _log.error("group-not-written group=%s reason=%s", self.group_id, error)
 
     def end(self, code: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
         """Answer all who wait with an error, and stop all timers: the group is used no more."""
-        self.state = GroupState.DEAD
+        self.state, self._assigned_in = GroupState.DEAD, None
         self._clear_deadline()
         for timer in self.pending.values():
             timer.cancel()

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Later, Refusal
-from tidelog.broker.data.held import is_held, where_free
 from tidelog.broker.groups.classic_group import NO_GENERATION, GroupState
 from tidelog.broker.groups.group_member import NO_MEMBER
 from tidelog.config.log_config import MINUTE_MS
@@ -23,12 +24,14 @@ from tidelog.readonly.group_positions import Position, position_records, removal
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tidelog.broker.client_request import Answer, Request
+    from tidelog.broker.data.appends import Appends
     from tidelog.broker.data.flushes import Flushes
     from tidelog.broker.groups.group_coordinator import GroupCoordinator
     from tidelog.config.serve_config import ServeConfig
+    from tidelog.log.append_info import AppendInfo
     from tidelog.manager.consumer_groups import Groups
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
@@ -49,15 +52,19 @@ class CommittedOffsets:
         manager: LogManager,
         groups: Groups,
         coordinator: GroupCoordinator,
-        flushes: Flushes,
         config: ServeConfig,
+        *,
+        appends: Appends,
+        flushes: Flushes,
     ) -> None:
         self._manager = manager
         self._groups = groups
         self._coordinator = coordinator
+        self._appends = appends
         self._flushes = flushes
         self._config = config
-        self._turn = asyncio.Lock()
+        self._arriving: dict[str, Counter[TopicPartition]] = {}
+        """Positions of transactions that are still to be appended, by group."""
 
     # OffsetCommit
 
@@ -75,45 +82,58 @@ class CommittedOffsets:
         group = values["groupId"]
         try:
             home = home_of_group(self._manager, group)
-            if self._turn.locked() or is_held(home):
-                return self._commit_in_turn(home, values)
-            info = home.append_records(position_records(group, positions))
+            records = position_records(group, positions)
+            info = self._appends.call(home, partial(home.append_records, records))
         except KafkaError as error:
             return {"topics": each_partition(values["topics"], _of_append(error))}
+        if isinstance(info, asyncio.Task):  # later requests of the connection wait, too
+            return self._appended(home, info, values["topics"], answer)
         if self._flushes.policy is FlushPolicy.NONE:
             return answer
         return Later(self._flushed(home, info.last_offset + 1, values["topics"], answer))
 
-    async def _commit_in_turn(self, home: Partition, values: dict[str, Any]) -> dict[str, Any]:
-        """Commit on a thread while the partition is held; others that come meanwhile follow.
-
-        Else an older commit could take the lock after a newer one, and move the group back.
-        """
-        topics, group = values["topics"], values["groupId"]
-        async with self._turn:
-            try:
-                self.check_member(values)  # again: the group may have gone another way
-            except KafkaError as error:
-                return {"topics": each_partition(topics, error.code)}
-            positions, answer = self.accepted(topics)
-            if not positions:
-                return answer
-            records = position_records(group, positions)
-            try:
-                info = await where_free(home, lambda: home.append_records(records))
-            except KafkaError as error:
-                return {"topics": each_partition(topics, _of_append(error))}
+    async def _appended(
+        self,
+        home: Partition,
+        waiting: asyncio.Task[AppendInfo],
+        topics: list[dict[str, Any]],
+        answer: dict[str, Any],
+    ) -> dict[str, Any]:
+        try:
+            info = await waiting
+        except KafkaError as error:
+            return {"topics": each_partition(topics, _of_append(error))}
+        if self._flushes.policy is FlushPolicy.NONE:
+            return answer
         return await self._flushed(home, info.last_offset + 1, topics, answer)
 
     async def _flushed(
         self, home: Partition, end: int, topics: list[dict[str, Any]], answer: dict[str, Any]
     ) -> dict[str, Any]:
         try:
-            if self._flushes.policy is not FlushPolicy.NONE:
-                await self._flushes.wait(home, end)
+            await self._flushes.wait(home, end)
         except KafkaError as error:
             return {"topics": each_partition(topics, _of_append(error))}
         return answer
+
+    @contextmanager
+    def arriving(self, group: str, keys: Iterable[TopicPartition]) -> Iterator[None]:
+        """Let positions count as undecided until a transaction has them in the log.
+
+        Its member was checked before: the member after it must not begin where the group was.
+        """
+        found = self._arriving.setdefault(group, Counter())
+        found.update(keys := tuple(keys))
+        try:
+            yield
+        finally:
+            found.subtract(keys)
+            if not any(found.values()):
+                self._arriving.pop(group, None)
+
+    def _undecided(self, group: str) -> frozenset[TopicPartition]:
+        arriving = self._arriving.get(group, Counter())
+        return self._groups.undecided(group).union(+arriving)
 
     def check_member(self, values: dict[str, Any]) -> None:
         """Refuse positions of a group that another reader or generation has.
@@ -181,7 +201,7 @@ class CommittedOffsets:
         try:
             self._coordinator.check_loaded()
             found = {key: one.position for key, one in self._groups.committed(group).items()}
-            unstable = self._groups.undecided(group) if stable else frozenset()
+            unstable = self._undecided(group) if stable else frozenset()
         except KafkaError as error:
             return {"groupId": group, "errorCode": int(_of_append(error)), "topics": []}
         topics = wanted["topics"]
@@ -224,8 +244,9 @@ class CommittedOffsets:
             for topic in values["topics"]
             for one in topic["partitions"]
         ]
-        self.take_back(group_id, [key for key in keys if key in known])
-        return {"topics": each_partition(values["topics"], ErrorCode.NONE)}
+        waiting = self.take_back(group_id, [key for key in keys if key in known])
+        answer = {"topics": each_partition(values["topics"], ErrorCode.NONE)}
+        return _after(waiting, answer) if isinstance(waiting, asyncio.Task) else answer
 
     # Expiry
 
@@ -249,23 +270,47 @@ class CommittedOffsets:
     ) -> None:
         old = {key for key, one in positions.items() if one.commit_time_ms <= oldest_ms}
         if old:
-            old -= self._groups.undecided(group_id)
-            self.take_back(group_id, old)
+            old -= self._undecided(group_id)
+            _note_failure(group_id, self.take_back(group_id, old))
             _log.info("positions-expired group=%s partitions=%d", group_id, len(old))
         if len(old) == len(positions):
-            self._coordinator.delete(group_id)
+            _note_failure(group_id, self._coordinator.delete(group_id))
 
     def _is_read(self, group_id: str) -> bool:
         group = self._coordinator.groups.get(group_id)
         has_members = group is not None and (group.members or group.pending)
         return bool(has_members) or self._groups.has_reader(group_id)
 
-    def take_back(self, group: str, keys: Iterable[TopicPartition]) -> None:
-        """Delete positions of a group."""
+    def take_back(
+        self, group: str, keys: Iterable[TopicPartition]
+    ) -> AppendInfo | asyncio.Task[AppendInfo] | None:
+        """Delete positions of a group; the result is as of ``Appends.call``, None: there are none.
+
+        Positions that are committed later stay, also if this has to wait.
+        """
         now_ms = self._manager.machine.clock.now_ms()
         records = removal_records(group, keys, now_ms)
-        if records:
-            home_of_group(self._manager, group).append_records(records)
+        if not records:
+            return None
+        home = home_of_group(self._manager, group)
+        return self._appends.call(home, partial(home.append_records, records))
+
+
+async def _after(waiting: asyncio.Task[AppendInfo], answer: dict[str, Any]) -> dict[str, Any]:
+    await waiting
+    return answer
+
+
+def _note_failure(group: str, found: object) -> None:
+    """Log the failure of an append that nobody waits for."""
+
+    def log_failure(done: asyncio.Task[AppendInfo]) -> None:
+        error = None if done.cancelled() else done.exception()
+        if error is not None:
+            _log.warning("positions-not-expired group=%s reason=%s", group, error)
+
+    if isinstance(found, asyncio.Task):
+        found.add_done_callback(log_failure)
 
 
 def each_partition(topics: Iterable[dict[str, Any]], code: ErrorCode) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.allowed_operations import OF_GROUP
@@ -97,25 +98,32 @@ class GroupAdmin:
         has_reader = self._groups.has_reader(group_id)
         return str(GroupState.STABLE if has_reader else GroupState.EMPTY)
 
-    def delete(self, request: Request) -> Answer:
+    async def delete(self, request: Request) -> dict[str, Any]:
         """DeleteGroups; only groups without members are deleted, with all their positions."""
         self._coordinator.check_loaded()
         known = self._groups.positions()
+        names = tuple(dict.fromkeys(request.values["groupsNames"]))
+        # All at once: nobody commits between the look and the deletion, and one wait serves all.
+        codes = await asyncio.gather(*(self._delete(one, known.get(one, {})) for one in names))
         return {
             "results": [
-                {"groupId": one, "errorCode": int(self._delete(one, known.get(one, {})))}
-                for one in dict.fromkeys(request.values["groupsNames"])
+                {"groupId": one, "errorCode": int(code)}
+                for one, code in zip(names, codes, strict=True)
             ]
         }
 
-    def _delete(self, group_id: str, positions: Collection[TopicPartition]) -> ErrorCode:
+    async def _delete(self, group_id: str, positions: Collection[TopicPartition]) -> ErrorCode:
         if not positions and group_id not in self._coordinator.groups:
             return ErrorCode.GROUP_ID_NOT_FOUND
         try:
             if self._groups.has_reader(group_id):
                 raise NonEmptyGroup(group_id)
-            self._coordinator.delete(group_id)
-            self._offsets.take_back(group_id, positions)
+            # Both before either is waited for: positions that are committed meanwhile stay.
+            begun = (
+                self._coordinator.delete(group_id),
+                self._offsets.take_back(group_id, positions),
+            )
+            await asyncio.gather(*(one for one in begun if isinstance(one, asyncio.Task)))
         except KafkaError as error:
             return error.code
         return ErrorCode.NONE

@@ -26,8 +26,10 @@ from tidelog.records.known_records import known_records
 
 if TYPE_CHECKING:
     from tidelog.broker.client_request import Answer, Request
+    from tidelog.broker.data.appends import Appends
     from tidelog.broker.groups.classic_group import Timers
     from tidelog.config.serve_config import ServeConfig
+    from tidelog.log.append_info import AppendInfo
     from tidelog.manager.consumer_groups import Groups
     from tidelog.manager.log_manager import LogManager
 
@@ -50,11 +52,13 @@ class GroupCoordinator:
         self,
         manager: LogManager,
         groups: Groups,
+        appends: Appends,
         timers: Timers,
         config: ServeConfig,
     ) -> None:
         self._manager = manager
         self._positions = groups
+        self._appends = appends
         self._timers = timers
         self._config = config
         self.groups: dict[str, ClassicGroup] = {}
@@ -106,12 +110,27 @@ class GroupCoordinator:
         self.groups[group_id] = group
         return group
 
-    def _write(self, group: ClassicGroup) -> None:
+    def _write(self, group: ClassicGroup) -> asyncio.Task[AppendInfo] | None:
         now_ms = self._manager.machine.clock.now_ms()
+        home, records = home_of_group(self._manager, group.group_id), [group_record(group, now_ms)]
+        is_empty = group.state is GroupState.EMPTY
         # Not flushed: members of a group that is lost join again, and lose nothing.
-        home_of_group(self._manager, group.group_id).append_records([group_record(group, now_ms)])
+        found = self._appends.call(home, partial(home.append_records, records))
+        if not isinstance(found, asyncio.Task):
+            self._written(group, now_ms, is_empty=is_empty)
+            return None
+
+        def written(done: asyncio.Task[AppendInfo]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                self._written(group, now_ms, is_empty=is_empty)
+
+        found.add_done_callback(written)
+        return found
+
+    def _written(self, group: ClassicGroup, now_ms: int, *, is_empty: bool) -> None:
         self.emptied_ms.pop(group.group_id, None)
-        if group.state is GroupState.EMPTY:
+        # If the append has waited, clients may have come back since.
+        if is_empty and group.state is GroupState.EMPTY:
             self.emptied_ms[group.group_id] = now_ms
             self._positions.leave_clients(group.group_id)
 
@@ -125,8 +144,11 @@ class GroupCoordinator:
             group.end()
             del self.groups[group_id]
 
-    def delete(self, group_id: str) -> None:
-        """Forget an empty group, and take back what was written of it; its positions stay."""
+    def delete(self, group_id: str) -> AppendInfo | asyncio.Task[AppendInfo]:
+        """Forget an empty group, and take back what was written of it; its positions stay.
+
+        The result is as of ``Appends.call``.
+        """
         group = self.groups.get(group_id)
         if group is not None:
             if group.members or group.pending:
@@ -135,7 +157,8 @@ class GroupCoordinator:
             del self.groups[group_id]
         self.emptied_ms.pop(group_id, None)
         now_ms = self._manager.machine.clock.now_ms()
-        home_of_group(self._manager, group_id).append_records([group_tombstone(group_id, now_ms)])
+        home, records = home_of_group(self._manager, group_id), [group_tombstone(group_id, now_ms)]
+        return self._appends.call(home, partial(home.append_records, records))
 
     # Requests of members
 

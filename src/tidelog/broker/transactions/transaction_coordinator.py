@@ -2,7 +2,8 @@
 
 A transaction is decided once its Prepare record is durable: markers follow, and are written again
 by the next start if a crash comes between. All on the event loop: what is appended to
-``__transaction_state`` and to the partitions is appended there, and only flushes are waited for.
+``__transaction_state`` and to the partitions is appended there, unless a partition is held: see
+``Appends``. Meanwhile, and during flushes, other requests about the id are refused.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Refusal
-from tidelog.broker.data.held import where_free
 from tidelog.broker.transactions.transactional_id import (
     DECIDED,
     ENDED,
@@ -48,6 +48,7 @@ from tidelog.records.validation.append_origin import AppendOrigin
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
 
+    from tidelog.broker.data.appends import Appends
     from tidelog.broker.data.flushes import Flushes
     from tidelog.broker.groups.classic_group import Timers
     from tidelog.datadir.catalogue import Topic
@@ -70,8 +71,11 @@ _EXPIRY_LOOK_MS: Final = 3_600_000
 class TransactionCoordinator:
     """All transactional ids. Only the event loop uses it, but for ``stored``."""
 
-    def __init__(self, manager: LogManager, flushes: Flushes, timers: Timers) -> None:
+    def __init__(
+        self, manager: LogManager, appends: Appends, flushes: Flushes, timers: Timers
+    ) -> None:
         self._manager = manager
+        self._appends = appends
         self._flushes = flushes
         self._timers = timers
         self._producer_ids = ProducerIds(manager)
@@ -108,10 +112,10 @@ class TransactionCoordinator:
             if found.state is State.ONGOING:
                 self._watch(found)
         self._is_loaded = True
-        for found in stored.values():
-            if found.state in DECIDED:
-                await self._write_markers(found)
-        self._look_for_expired()
+        decided = [found for found in stored.values() if found.state in DECIDED]
+        # All at once: a partition that is held keeps its own transactions waiting only.
+        await asyncio.gather(*map(self._write_markers, decided))
+        await self._look_for_expired()
 
     def close(self) -> None:
         """Stop all timers."""
@@ -131,24 +135,32 @@ class TransactionCoordinator:
         self.transactions[found.transactional_id] = found
         self._by_producer[found.producer_id] = found
 
-    def _look_for_expired(self) -> None:
+    async def _look_for_expired(self) -> None:
         """Forget ids that were not used for ``transactional.id.expiration.ms``, and come back."""
         now_ms = self._manager.machine.clock.now_ms()
         limit_ms = self._manager.config.transactional_id_expiration_ms
         for name, found in tuple(self.transactions.items()):
-            if found.state in ENDED and found.updated_ms + limit_ms < now_ms:
+            # While an append waits, an id that comes later in this list may be taken into use.
+            is_same = self.transactions.get(name) is found and name not in self._busy
+            if is_same and found.state in ENDED and found.updated_ms + limit_ms < now_ms:
                 try:
-                    home = self._home(name)
-                    home.append_records([transaction_tombstone(name, now_ms)])
+                    await self._forget(found, now_ms)
                 except KafkaError as error:
                     text = "id-not-forgotten topic=%s id=%r reason=%s"
                     _log.warning(text, TRANSACTIONS_TOPIC, name, error)
                     break
-                del self.transactions[name]
-                self._by_producer.pop(found.producer_id, None)
         self._expiry = self._timers.schedule(
-            "id-expiry", self._look_for_expired, delay_ms=_EXPIRY_LOOK_MS
+            "id-expiry", partial(self._begin, self._look_for_expired), delay_ms=_EXPIRY_LOOK_MS
         )
+
+    async def _forget(self, found: Transaction, now_ms: int) -> None:
+        name = found.transactional_id
+        with self._alone(name):
+            records = [transaction_tombstone(name, now_ms)]
+            home = self._home(name)
+            await self._appends.run(home, partial(home.append_records, records))
+            del self.transactions[name]
+            self._by_producer.pop(found.producer_id, None)
 
     # The topic
 
@@ -162,17 +174,18 @@ class TransactionCoordinator:
         number = partition_of_group(transactional_id, len(topic.partitions))
         return self._manager.partition(TRANSACTIONS_TOPIC, number)
 
-    def _write(self, changed: Transaction) -> tuple[Partition, int]:
+    async def _write(self, changed: Transaction) -> tuple[Partition, int]:
         """Append a transactional id as it is to be; return where that ends."""
         now_ms = self._manager.machine.clock.now_ms()
         changed.updated_ms = now_ms
         home = self._home(changed.transactional_id)
-        info = home.append_records([transaction_record(changed, now_ms)])
+        records = [transaction_record(changed, now_ms)]
+        info = await self._appends.run(home, partial(home.append_records, records))
         self._keep(changed)
         return home, info.last_offset + 1
 
     async def _write_durably(self, changed: Transaction) -> None:
-        place = self._write(changed)
+        place = await self._write(changed)
         if self._flushes.policy is not FlushPolicy.NONE:
             await self._flushes.wait(*place)
 
@@ -349,29 +362,51 @@ class TransactionCoordinator:
         if self.transactions.get(decided.transactional_id) is not decided:
             return
         is_commit = decided.state is State.PREPARE_COMMIT
-        left, written = set(), {}
-        for key in sorted(decided.partitions):
-            try:
-                partition = self._manager.partition(*key)
-                append = partial(self._write_marker, partition, decided, is_commit=is_commit)
-                written[key] = partition, await where_free(partition, append)
-            except _MOOT as error:
-                _log.warning("marker-not-written topic=%s reason=%s", key, error)
-            except KafkaError as error:
-                _log.warning("marker-put-off topic=%s reason=%s", key, error)
-                left.add(key)
+        written, left = await self._append_markers(decided, is_commit=is_commit)
         # An end that a power cut keeps, and not its markers, would leave them unwritten for good.
         left |= await self._not_durable(written)
         if not left:
             state = State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT
             try:
-                self._write(replace(decided, state=state, partitions=set()))
+                await self._write(replace(decided, state=state, partitions=set()))
             except KafkaError as error:
                 _log.warning("end-put-off topic=%s reason=%s", TRANSACTIONS_TOPIC, error)
             else:
                 return
         decided.partitions = left
         self._schedule(self._write_markers, decided)
+
+    async def _append_markers(
+        self, decided: Transaction, *, is_commit: bool
+    ) -> tuple[dict[TopicPartition, tuple[Partition, int]], set[TopicPartition]]:
+        """Return where markers end, and where none could be written for now."""
+        begun = {
+            key: self._begin_marker(key, decided, is_commit=is_commit)
+            for key in sorted(decided.partitions)
+        }
+        # All have begun before one is waited for: partitions that are held are waited for together.
+        written, left = {}, set()
+        for key, found in begun.items():
+            try:
+                if isinstance(found, KafkaError):
+                    raise found
+                written[key] = await found if isinstance(found, asyncio.Task) else found
+            except _MOOT as error:
+                _log.warning("marker-not-written topic=%s reason=%s", key, error)
+            except KafkaError as error:
+                _log.warning("marker-put-off topic=%s reason=%s", key, error)
+                left.add(key)
+        return written, left
+
+    def _begin_marker(
+        self, key: TopicPartition, decided: Transaction, *, is_commit: bool
+    ) -> tuple[Partition, int] | asyncio.Task[tuple[Partition, int]] | KafkaError:
+        try:
+            partition = self._manager.partition(*key)
+            write = partial(self._write_marker, partition, decided, is_commit=is_commit)
+            return self._appends.call(partition, write)
+        except KafkaError as error:
+            return error
 
     async def _decide_again(self, decided: Transaction) -> None:
         """Write a decision once more, of which it is not known whether it is durable."""
@@ -405,7 +440,9 @@ class TransactionCoordinator:
             _log.warning("marker-put-off topic=%s reason=%s", key, error)
         return set(failed)
 
-    def _write_marker(self, partition: Partition, decided: Transaction, *, is_commit: bool) -> int:
+    def _write_marker(
+        self, partition: Partition, decided: Transaction, *, is_commit: bool
+    ) -> tuple[Partition, int]:
         """Append a marker; return where it ends."""
         marker = build_marker(
             producer_id=decided.producer_id,
@@ -417,7 +454,7 @@ class TransactionCoordinator:
         info = partition.append(
             marker, AppendOrigin.COORDINATOR, transaction_version=_MARKER_VERSION
         )
-        return info.last_offset + 1
+        return partition, info.last_offset + 1
 
     # Time
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Refusal, refused
-from tidelog.broker.data.held import where_free
 from tidelog.broker.groups.committed_offsets import each_partition
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.env.event_loop import to_the_end
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from tidelog.broker.client_request import Answer, Request
+    from tidelog.broker.data.appends import Appends
     from tidelog.broker.data.flushes import Flushes
     from tidelog.broker.groups.committed_offsets import CommittedOffsets
     from tidelog.broker.groups.group_coordinator import GroupCoordinator
     from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
     from tidelog.broker.transactions.verification import Verification
+    from tidelog.codec.varint import Bytes
     from tidelog.log.append_info import AppendInfo
     from tidelog.manager.log_manager import LogManager
+    from tidelog.manager.partition import Partition
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +56,7 @@ class TransactionRequests:
         *,
         groups: GroupCoordinator,
         offsets: CommittedOffsets,
+        appends: Appends,
         flushes: Flushes,
     ) -> None:
         self._manager = manager
@@ -60,6 +64,7 @@ class TransactionRequests:
         self._verification = verification
         self._groups = groups
         self._offsets = offsets
+        self._appends = appends
         self._flushes = flushes
 
     async def init_producer_id(self, request: Request) -> dict[str, Any]:
@@ -159,18 +164,22 @@ class TransactionRequests:
                 base_sequence=0,
                 transactional=True,
             )
-
-            def append() -> AppendInfo:
-                guard = self._verification.guard_of(home, producer_id, epoch, 0)
-                return home.append(batch, AppendOrigin.COORDINATOR, verification_guard=guard)
-
-            info = await where_free(home, append)
+            append = partial(self._append_positions, home, (producer_id, epoch), batch)
+            # Who takes the partitions over meanwhile would begin where the group was before.
+            with self._offsets.arriving(group, positions):
+                info = await self._appends.run(home, append)
             if self._flushes.policy is not FlushPolicy.NONE:
                 await self._flushes.wait(home, info.last_offset + 1)
         except KafkaError as error:
             _log.info("positions-refused group=%s reason=%s", group, error)
             return {"topics": each_partition(values["topics"], error.code)}
         return answer
+
+    def _append_positions(
+        self, home: Partition, producer: tuple[int, int], batch: Bytes
+    ) -> AppendInfo:
+        guard = self._verification.guard_of(home, *producer, 0)
+        return home.append(batch, AppendOrigin.COORDINATOR, verification_guard=guard)
 
     def _check_member(self, values: dict[str, Any]) -> None:
         """Refuse positions of a member that is gone; older clients do not say who they are.
@@ -198,14 +207,14 @@ class TransactionRequests:
         """ListTransactions."""
         return self._coordinator.listed(request.values)
 
-    def describe_producers(self, request: Request) -> Answer:
+    async def describe_producers(self, request: Request) -> dict[str, Any]:
         """DescribeProducers."""
         return {
             "topics": [
                 {
                     "name": topic["name"],
                     "partitions": [
-                        self._producers(topic["name"], number)
+                        await self._producers(topic["name"], number)
                         for number in topic["partitionIndexes"]
                     ],
                 }
@@ -213,9 +222,11 @@ class TransactionRequests:
             ]
         }
 
-    def _producers(self, topic: str, number: int) -> dict[str, Any]:
+    async def _producers(self, topic: str, number: int) -> dict[str, Any]:
         try:
-            log = self._manager.partition(topic, number).log
+            partition = self._manager.partition(topic, number)
+            # What is known of producers is read under the lock.
+            found = await self._appends.run(partition, partition.log.active_producers)
         except KafkaError as error:
             return {"partitionIndex": number, **refused(error)}
         return {
@@ -231,7 +242,7 @@ class TransactionRequests:
                         -1 if one.txn_first_offset is None else one.txn_first_offset
                     ),
                 }
-                for one in log.active_producers().values()
+                for one in found.values()
             ],
         }
 

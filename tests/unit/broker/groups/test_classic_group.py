@@ -32,13 +32,29 @@ class Home:
         self.clock = ManualClock()
         self.written: list[tuple[int, tuple[str, ...]]] = []
         self.fails = False
+        self.waits = False
+        self.waiting: list[asyncio.Future[None]] = []
         timers = self.clock.scheduler()
         self.group = ClassicGroup("g", timers, initial_delay_ms, self._write)
 
-    def _write(self, group: ClassicGroup) -> None:
+    def _write(self, group: ClassicGroup) -> asyncio.Future[None] | None:
+        if self.waits or self.waiting:
+            self.waiting.append(asyncio.get_running_loop().create_future())
+            return self.waiting[-1]
         if self.fails:
             raise KafkaStorageError("the disk failed")
         self.written.append((group.generation, tuple(group.members)))
+        return None
+
+    async def end_writes(self) -> None:
+        """Let the writes that wait end."""
+        waiting, self.waiting = self.waiting, []
+        for one in waiting:
+            if self.fails:
+                one.set_exception(KafkaStorageError("the disk failed"))
+            else:
+                one.set_result(None)
+        await asyncio.sleep(0)
 
     def member(
         self, name: str, protocols: tuple[Protocol, ...] = RANGE, instance: str | None = None
@@ -287,6 +303,80 @@ def test_a_group_that_cannot_be_written_down_is_not_stable() -> None:
     run(scenario())
 
 
+def test_members_get_their_assignment_once_it_is_written_down() -> None:
+    """All that wait, in the generation that was written."""
+
+    async def scenario() -> None:
+        home = Home()
+        home.join("a")
+        home.waits = True
+        waits = home.sync("a", a=b"1")
+        assert (home.group.state, waits.done()) == (GroupState.COMPLETING, False)
+        await home.end_writes()
+        assert waits.result()["assignment"] == b"1"
+        assert home.group.state is GroupState.STABLE
+
+    run(scenario())
+
+
+def test_an_assignment_that_others_overtake_while_it_is_written_is_not_handed_out() -> None:
+    """Its members join again, with the others."""
+
+    async def scenario() -> None:
+        home = Home()
+        home.join("a")
+        home.waits = True
+        waits = home.sync("a", a=b"1")
+        other = home.join("b")
+        assert code_of(waits) is ErrorCode.REBALANCE_IN_PROGRESS
+        await home.end_writes()
+        assert home.group.state is GroupState.PREPARING
+        home.rejoin("a")
+        assert other.result()["generationId"] == 2
+
+    run(scenario())
+
+
+def test_an_assignment_whose_write_fails_later_is_not_handed_out() -> None:
+    """As one whose write fails at once."""
+
+    async def scenario() -> None:
+        home = Home()
+        home.join("a")
+        home.waits = True
+        waits = home.sync("a", a=b"1")
+        home.fails = True
+        await home.end_writes()
+        assert code_of(waits) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert home.group.state is GroupState.PREPARING
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_restarted_instance_waits_until_it_is_written_down(fails: bool) -> None:
+    """If that fails, the one before it keeps the place until it expires."""
+
+    async def scenario() -> None:
+        home = Home()
+        home.join("a", instance="i")
+        home.sync("a", a=b"all")
+        home.waits, home.fails = True, fails
+        new = home.member("b", instance="i")
+        waits = home.group.replace_static(home.group.members["a"], new, can_skip=True)
+        assert isinstance(waits, asyncio.Future)
+        assert not waits.done()
+        await home.end_writes()
+        assert (waits.exception() is not None) == fails
+        assert list(home.group.members) == ["a" if fails else "b"]
+        assert home.group.leader == ("a" if fails else "b")
+        home.waits, home.fails = False, False
+        home.clock.advance(SESSION_MS)
+        assert not home.group.members
+
+    run(scenario())
+
+
 def test_members_agree_on_a_protocol() -> None:
     """The one that most prefer, of those that all support; a stranger to all is refused."""
 
@@ -418,6 +508,7 @@ class Crowd:
         """Let one thing happen."""
         rng, home = self.rng, self.home
         home.fails = rng.random() < 0.05
+        home.waits = rng.random() < 0.3
         act = rng.random()
         if act < 0.04 and len(self.alive) < 5:
             self.alive.append(Simulated(home, f"m{number}"))
@@ -437,7 +528,7 @@ class Crowd:
 
     def settle(self) -> None:
         """Let all behave until nothing changes."""
-        self.home.fails = False
+        self.home.fails = self.home.waits = False
         self.alive = self.alive or [Simulated(self.home, "last")]
         for _ in range(60):
             self.home.clock.advance(2000)
@@ -456,7 +547,10 @@ def test_no_partition_has_two_readers_of_one_generation(seed: int, enumerated: E
         crowd, seen = Crowd(seed), 0
         for number in range(400):
             crowd.act(number)
+            if crowd.rng.random() < 0.5:
+                await crowd.home.end_writes()
             seen += check(crowd.home, [*crowd.alive, *crowd.dead])
+        await crowd.home.end_writes()
         crowd.settle()
         group = crowd.home.group
         assert group.state is GroupState.STABLE

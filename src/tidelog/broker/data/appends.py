@@ -1,0 +1,115 @@
+"""Appends of the event loop, which never waits for a lock that another thread has.
+
+A large commit, the cleaner or a slow disk holds a partition for as long as it takes. On the event
+loop, waiting for it would keep all clients waiting. Kafka's brokers append on threads of requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from tidelog.env.event_loop import OwnThreads, ThreadCall, in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.manager.partition import Partition
+
+T = TypeVar("T")
+
+_THREADS: Final = 4
+_PATIENCE_S: Final = 0.05
+"""How long a thread waits for one partition before another partition has its turn."""
+_AT_ONCE: Final = 16
+"""How many appends that have waited are made on the event loop before others have their turn."""
+
+
+class Appends:
+    """Calls what appends to a partition: at once, or on a thread while its lock is held.
+
+    Only the event loop uses it. What one partition is called for happens in the order of the calls.
+    The threads are its own, one for a partition at a time, and they take turns: neither calls of
+    other partitions nor other work wait for a partition that is held.
+    """
+
+    def __init__(self) -> None:
+        self._threads: Final = OwnThreads(_THREADS, "append")
+        self._queues: dict[Partition, _Queue] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_closed = False
+
+    def call(self, partition: Partition, append: Callable[[], T]) -> T | asyncio.Task[T]:
+        """Call ``append``; return what it returns, or a task that will if it has to wait.
+
+        A task that is cancelled before its turn has come drops the call; later it waits for the
+        end of the call.
+        """
+        queue = self._queues.get(partition)
+        if queue is None:
+            with partition.listeners:
+                log = partition.try_lock()
+                if log is not None:
+                    try:
+                        return append()
+                    finally:
+                        partition.unlock(log)
+            queue = self._queues[partition] = _Queue(partition)
+            self._begin(self._run(queue))
+        waiting = ThreadCall(append)
+        queue.calls.append(waiting)
+        return self._begin(waiting.result())
+
+    async def run(self, partition: Partition, append: Callable[[], T]) -> T:
+        """As ``call``, awaited."""
+        found = self.call(partition, append)
+        return await found if isinstance(found, asyncio.Task) else found
+
+    def _begin(self, work: Any) -> asyncio.Task[Any]:  # noqa: ANN401 - a coroutine of any result
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)  # the event loop itself holds tasks only weakly
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _run(self, queue: _Queue) -> None:
+        try:
+            while queue.calls and not self._is_closed:
+                if queue.take_turn(0.0, _AT_ONCE):
+                    # Free again: the rest need no thread, and the queue comes to an end.
+                    await asyncio.sleep(0)
+                else:
+                    turn = partial(queue.take_turn, _PATIENCE_S, len(queue.calls))
+                    await in_thread(turn, threads=self._threads)
+        finally:
+            del self._queues[queue.partition]
+            for call in queue.calls:
+                call.drop()
+
+    def close(self) -> None:
+        """Make no more calls that have to wait; those that wait are dropped."""
+        self._is_closed = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class _Queue:
+    """The calls that wait for one partition; one thread at a time makes them."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition: Final = partition
+        self.calls: deque[ThreadCall[Any]] = deque()
+
+    def take_turn(self, patience_s: float, most: int) -> bool:
+        """Make up to ``most`` calls; return False at one for which the partition is held."""
+        partition = self.partition
+        for _ in range(min(most, len(self.calls))):
+            with partition.listeners:
+                log = partition.try_lock(patience_s)
+                if log is None:
+                    return False
+                try:
+                    self.calls.popleft().make()
+                finally:
+                    partition.unlock(log)
+        return True
