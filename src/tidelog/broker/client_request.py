@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from tidelog.errors import KafkaError, TidelogError
 
@@ -52,7 +52,23 @@ class Later:
         self.answer = answer
 
 
-Answer: TypeAlias = "dict[str, Any] | Later | Coroutine[Any, Any, dict[str, Any] | None] | None"
+class OnThread:
+    """An answer about so much that it is made, and turned into bytes, on a thread.
+
+    On the event loop all other clients would wait for it.
+    """
+
+    def __init__(self, make: Callable[[], dict[str, Any]]) -> None:
+        self.make = make
+
+
+MANY: Final = 1000
+"""Partitions, of which an answer is made in some milliseconds; one about more is ``OnThread``."""
+
+
+Answer: TypeAlias = (
+    "dict[str, Any] | Later | OnThread | Coroutine[Any, Any, dict[str, Any] | None] | None"
+)
 """The fields of a response; None: the client expects none."""
 
 Handler: TypeAlias = "Callable[[Request], Answer]"

@@ -9,13 +9,14 @@ import inspect
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.broker.client_request import Disconnect, Later, Request, refused
+from tidelog.broker.client_request import Disconnect, Later, OnThread, Request, refused
 from tidelog.codec.protocol.apis import API_VERSIONS, apis, read_request_header
+from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from tidelog.broker.client_request import Handler, Peer
     from tidelog.codec.protocol.apis import Api, RequestHeader
@@ -44,11 +45,29 @@ class Pending:
             values = await self._answer
         except KafkaError as error:
             values = refused(error)
-        return None if values is None else _response(self._header, values)
+        return None if values is None else self._response(values)
+
+    def _response(self, values: dict[str, Any]) -> list[Any]:
+        return _response(self._header, values)
 
     def close(self) -> None:
         """Give up what has not begun; nothing if it has ended."""
         self._answer.close()
+
+
+class PendingOnThread(Pending):
+    """A response that is made on a thread."""
+
+    def __init__(self, header: RequestHeader, make: Callable[[], dict[str, Any]]) -> None:
+        super().__init__(header, self._made(make), holds_others=True)
+        self._parts: list[Any] = []
+
+    async def _made(self, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        self._parts = await in_thread(lambda: super(PendingOnThread, self)._response(make()))
+        return {}
+
+    def _response(self, values: dict[str, Any]) -> list[Any]:
+        return self._parts or super()._response(values)
 
 
 class Dispatcher:
@@ -88,6 +107,8 @@ class Dispatcher:
             return None
         if isinstance(answer, dict):
             return _response(header, answer)
+        if isinstance(answer, OnThread):
+            return PendingOnThread(header, answer.make)
         if isinstance(answer, Later):
             return Pending(header, answer.answer, holds_others=False)
         assert inspect.iscoroutine(answer)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.machinery.broker_home import (
     BrokerHome,
     code,
     commit,
     position,
+    read,
     with_broker,
 )
 
+from tidelog.broker.dispatch import PendingOnThread
 from tidelog.broker.node import DEFAULT_NODE_ID
 from tidelog.error_codes import ErrorCode
 
@@ -254,5 +257,75 @@ def test_a_topic_without_a_name_is_none() -> None:
             assert [code(one) for one in found["topics"]] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
         found = await home.ask("Metadata", 12, topics=[{"name": None}])
         assert [code(one) for one in found["topics"]] == [ErrorCode.UNKNOWN_TOPIC_ID]
+
+    with_broker(test)
+
+
+NUMBERS = range(1001)
+ENDS = [{"partitionIndex": one, "timestamp": -1} for one in NUMBERS]
+EPOCHS = [{"partition": one, "leaderEpoch": 0} for one in NUMBERS]
+SETTINGS = {"resourceType": 2, "resourceName": "t", "configurationKeys": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "values", "where"),
+    [
+        ("Metadata", 12, {"topics": None}, ("topics", 0, "partitions")),
+        ("DescribeLogDirs", 2, {"topics": None}, ("results", 0, "topics", 0, "partitions")),
+        ("DescribeConfigs", 4, {"resources": [SETTINGS] * 1001}, ("results",)),
+        (
+            "ListOffsets",
+            6,
+            {"topics": [{"name": "t", "partitions": ENDS}]},
+            ("topics", 0, "partitions"),
+        ),
+        (
+            "OffsetForLeaderEpoch",
+            4,
+            {"topics": [{"topic": "t", "partitions": EPOCHS}]},
+            ("topics", 0, "partitions"),
+        ),
+    ],
+)
+def test_an_answer_about_much_is_not_made_on_the_loop(
+    name: str, version: int, values: dict[str, Any], where: tuple[Any, ...]
+) -> None:
+    """All other clients would wait for it."""
+
+    async def test(home: BrokerHome) -> None:
+        home.logs.create_partitions("t", len(NUMBERS))
+        found = home.send(name, version, **values)
+        assert isinstance(found, PendingOnThread)
+        parts = await found.parts()
+        assert parts is not None
+        rows: Any = read(name, version, parts)
+        for step in where:
+            rows = rows[step]
+        assert len(rows) == len(NUMBERS)
+        assert not any(row.get("errorCode") for row in rows)
+
+    with_broker(test)
+
+
+def test_settings_are_shown_without_what_is_not_wanted() -> None:
+    """Topics share the settings that they have in common, and not those of their own."""
+
+    async def test(home: BrokerHome) -> None:
+        home.logs.create_topic("u", config={"retention.ms": "5"})
+        for wanted in (False, True):
+            answer = await home.ask(
+                "DescribeConfigs",
+                4,
+                resources=[{**SETTINGS, "resourceName": name} for name in "tut"],
+                includeSynonyms=wanted,
+                includeDocumentation=wanted,
+            )
+            found = [
+                next(one for one in topic["configs"] if one["name"] == "retention.ms")
+                for topic in answer["results"]
+            ]
+            assert [one["value"] for one in found] == ["-1", "5", "-1"]
+            assert [bool(one["synonyms"]) for one in found] == [wanted] * 3
+            assert [bool(one["documentation"]) for one in found] == [wanted] * 3
 
     with_broker(test)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.broker.client_request import MANY, OnThread
 from tidelog.broker.data.fetch import ISOLATIONS, check_epoch
-from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
 from tidelog.log.reading.offset_lookup import OffsetTarget, TimestampedOffset
@@ -31,12 +31,10 @@ class ListOffsets:
         times = [
             one["timestamp"] for topic in request.values["topics"] for one in topic["partitions"]
         ]
-        if all(time in {OffsetTarget.LATEST, OffsetTarget.EARLIEST} for time in times):
+        are_ends = all(time in {OffsetTarget.LATEST, OffsetTarget.EARLIEST} for time in times)
+        if are_ends and len(times) <= MANY:
             return self._find(request)
-        return self._find_on_thread(request)
-
-    async def _find_on_thread(self, request: Request) -> dict[str, Any]:
-        return await in_thread(lambda: self._find(request))
+        return OnThread(lambda: self._find(request))
 
     def _find(self, request: Request) -> dict[str, Any]:
         isolation = ISOLATIONS[request.values["isolationLevel"] == 1]
@@ -97,7 +95,12 @@ class OffsetForLeaderEpoch:
         self._manager = manager
 
     def handle(self, request: Request) -> Answer:
-        """Answer at once."""
+        """Answer at once, or on a thread about many partitions."""
+        if sum(len(topic["partitions"]) for topic in request.values["topics"]) > MANY:
+            return OnThread(lambda: self._find(request))
+        return self._find(request)
+
+    def _find(self, request: Request) -> dict[str, Any]:
         return {
             "topics": [
                 {

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.allowed_operations import OF_CLUSTER, OF_TOPIC
+from tidelog.broker.client_request import MANY, OnThread
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
 from tidelog.env.event_loop import in_thread
@@ -62,7 +63,17 @@ class Cluster:
         missing = self._missing(request, wanted)
         if missing and self._create is not None:
             return self._create_first(request, wanted, missing)
+        if self._count(wanted) > MANY:
+            return OnThread(lambda: self._answer(request, wanted, {}))
         return self._answer(request, wanted, {})
+
+    def _count(self, wanted: list[tuple[UUID, str | None]] | None) -> int:
+        """Return about how many partitions the answer names; a topic by its id counts as one."""
+        topics = self._manager.topics()
+        if wanted is None:
+            return sum(len(topic.partitions) for topic in topics.values())
+        found = (topics.get(name or "") for _, name in wanted)
+        return sum(1 if topic is None else len(topic.partitions) for topic in found)
 
     def describe_partitions(self, request: Request) -> Answer:
         """DescribeTopicPartitions: a page, in the order of names, from a cursor on."""

@@ -9,7 +9,7 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tidelog.broker.client_request import Refusal, refused
+from tidelog.broker.client_request import OnThread, Refusal, refused
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidArgument, KafkaError, UnknownTopicOrPartition
@@ -30,10 +30,10 @@ class PlacementAdmin:
 
     def describe_log_dirs(self, request: Request) -> Answer:
         """DescribeLogDirs."""
-        return self._describe_log_dirs(request)
+        return OnThread(lambda: self._describe_log_dirs(request))
 
-    async def _describe_log_dirs(self, request: Request) -> dict[str, Any]:
-        found = await in_thread(self._manager.describe_log_dirs)
+    def _describe_log_dirs(self, request: Request) -> dict[str, Any]:
+        found = self._manager.describe_log_dirs()
         topics = request.values["topics"]
         wanted = None
         if topics is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.config.broker_config import BrokerConfig
@@ -26,11 +27,15 @@ _SOURCES: Final = {
     # Kafka knows no such thing: what held when the topic was created was the broker's setting.
     ConfigSource.BIRTH: _STATIC,
 }
+_KEPT: Final = 1000
+"""Most topics have most settings in common: a thousand topics would be 100,000 dicts."""
 _TYPES: Final = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7}
 
 
 def shown_settings(manager: LogManager, name: str) -> list[dict[str, Any]]:
     """Return the settings in force of a topic; those that are unknown have no value.
+
+    What is returned is shared with other calls.
 
     Raises UnknownTopicOrPartition.
     """
@@ -49,7 +54,7 @@ def shown_settings(manager: LogManager, name: str) -> list[dict[str, Any]]:
             source = _STATIC
         shown = _shown(known, getattr(config, known.field), source)
         if known.name in unknown:
-            shown |= {"value": None, "synonyms": []}
+            shown = {**shown, "value": None, "synonyms": []}
         found.append(shown)
     return found
 
@@ -69,6 +74,7 @@ def shown_broker_settings(manager: LogManager, serving: ServeConfig) -> list[dic
     return found
 
 
+@lru_cache(_KEPT)
 def _shown(
     known: Option, value: object, source: int | None, *, is_fixed: bool = False
 ) -> dict[str, Any]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TopicNames:
-    """Finds the name of the topic that has an id now. Only the event loop uses it."""
+    """Finds the name of the topic that has an id now. Any thread may use it."""
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
