@@ -62,16 +62,15 @@ class BrokerServer(OfOneProcess):
         self._room = Room(config)
         self._locals: list[LocalListener] = []
         self._sockets = _listen(config.endpoints if endpoints is None else endpoints)
+        self.addresses: Final = [Address(*one.getsockname()[:2]) for one in self._sockets]
+        """Where it listens, in the order of the settings."""
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_ready = threading.Event()
         self._stop: Callable[[], None] = lambda: None
         self._error: BaseException | None = None
-
-    @property
-    def addresses(self) -> list[Address]:
-        """Where it listens, in the order of the settings."""
-        return [Address(*one.getsockname()[:2]) for one in self._sockets]
+        self.on_failed: Callable[[], None] = lambda: None
+        """Called, on the thread, once it has failed after the start; it has closed by then."""
 
     def start(self, service: LogService) -> Self:
         """Listen beside the data, too, and begin to answer; return this once it does."""
@@ -113,6 +112,9 @@ class BrokerServer(OfOneProcess):
         self._stop()
         if self._thread is not None:
             self._thread.join()
+        self._close_listeners()
+
+    def _close_listeners(self) -> None:
         for one in self._sockets:
             one.close()
         for local in self._locals:
@@ -137,6 +139,9 @@ class BrokerServer(OfOneProcess):
             self._error = error
             if self._is_ready.is_set():
                 _log.exception("The broker has failed.")
+                # Clients that connect would wait for ever: a listener accepts also unattended.
+                self._close_listeners()
+                self.on_failed()
         finally:
             self._is_ready.set()
 
@@ -167,15 +172,17 @@ class BrokerServer(OfOneProcess):
         self._stop = stop
         service.metric_sources.append(lambda: room.counts.metrics(room.count, broker.sizes()))
         self._is_ready.set()
-        await broker.start()
-        sweep = loop.create_task(self._close_idle(room))
-        await ended.wait()
-        sweep.cancel()
-        for server in servers:
-            server.close()
-        for connection in tuple(room.connections):
-            connection.close()
-        await broker.close()
+        try:
+            await broker.start()
+            sweep = loop.create_task(self._close_idle(room))
+            await ended.wait()
+            sweep.cancel()
+        finally:
+            for server in servers:
+                server.close()
+            for connection in tuple(room.connections):
+                connection.close()
+            await broker.close()
 
     async def _close_idle(self, room: Room) -> None:
         idle_s = self._config.connections_max_idle_ms / _MS_PER_S

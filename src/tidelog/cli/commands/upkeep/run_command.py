@@ -113,6 +113,7 @@ def keep_running(
         # Before the logs are loaded: an address in use need not wait for that.
         server = None if listen is None else listen(given)
         if server is not None:
+            server.on_failed = halt
             stack.callback(server.close)
         stack.enter_context(suppress(StartAborted))
         status = ServiceStatus(args.http_port)
