@@ -70,6 +70,8 @@ HARMLESS: Final = {
     "remove_listener",
     "report_to",
     "require_reopening",
+    "try_lock",
+    "unlock",
     "watch",
     "swap.delete_cleaned_segment",
 }
