@@ -250,7 +250,9 @@ def test_what_is_not_a_reader_is_refused(broker: Served, joined: JoinedLogs) -> 
     """A program may send anything as what its reader reads."""
     from tidelog.broker.groups.joined_readers import READER_PROTOCOL
 
-    for metadata in (b"", b"[]", b'{"topics": 7, "partitions": null}', b"\xff", b"[" * 100_000):
+    sound = b'{"topics": ["t"], "partitions": null}'
+    wrong = (b"", b"[]", b'{"topics": 7, "partitions": null}', b"\xff", b"[" * 100_000)
+    for metadata, count in (*((one, 1) for one in wrong), (sound, 0), (sound, 2)):
         with pytest.raises(tidelog.KafkaError):
             joined._door.ask(
                 *("JoinGroup", 5),
@@ -259,6 +261,6 @@ def test_what_is_not_a_reader_is_refused(broker: Served, joined: JoinedLogs) -> 
                 rebalanceTimeoutMs=45_000,
                 memberId="",
                 protocolType=READER_PROTOCOL,
-                protocols=[{"name": "tidelog", "metadata": metadata}],
+                protocols=[{"name": "tidelog", "metadata": metadata}] * count,
             )
     assert not broker.logs.groups.has_reader("g")

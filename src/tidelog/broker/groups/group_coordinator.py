@@ -167,8 +167,9 @@ class GroupCoordinator:
         values, held = request.values, request.peer.held
         self._check_group(values["groupId"])
         if held is not None and values["protocolType"] == READER_PROTOCOL:
-            (protocol,) = values["protocols"] or ({"metadata": b""},)
-            enter_reader(self._positions, values["groupId"], protocol["metadata"], held)
+            # A reader sends one protocol: what several send together is refused as malformed.
+            given = b"".join(one["metadata"] for one in values["protocols"])
+            enter_reader(self._positions, values["groupId"], given, held)
             return {"memberId": NO_MEMBER}
         self._check_session(values["sessionTimeoutMs"])
         try:
