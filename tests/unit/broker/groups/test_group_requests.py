@@ -55,6 +55,22 @@ async def member_of(home: BrokerHome) -> tuple[str, int]:
     return second["memberId"], second["generationId"]
 
 
+async def commit_within(home: BrokerHome, producer: tuple[int, int], offset: int) -> None:
+    """Commit a position of the group within the transaction of a producer."""
+    producer_id, epoch = producer
+    ids: dict[str, Any] = {
+        "producerId": producer_id,
+        "producerEpoch": epoch,
+        "transactionalId": "x",
+    }
+    added = await home.ask("AddOffsetsToTxn", 3, groupId="g", **ids)
+    assert code(added) is ErrorCode.NONE
+    place = {"partitionIndex": 0, "committedOffset": offset, "committedMetadata": None}
+    topics = [{"name": "t", "partitions": [place]}]
+    answer = await home.ask("TxnOffsetCommit", 3, groupId="g", topics=topics, **ids)
+    assert code(answer["topics"][0]["partitions"][0]) is ErrorCode.NONE
+
+
 def test_a_group_that_nobody_is_a_member_of_takes_positions() -> None:
     """Of consumers that choose their partitions themselves, and of tools."""
 
@@ -183,18 +199,8 @@ def test_positions_of_a_transaction_count_when_it_is_committed() -> None:
     async def test(home: BrokerHome) -> None:
         await commit(home, 1)
         producer = await begun(home)
-        ids: dict[str, Any] = {
-            "producerId": producer[0],
-            "producerEpoch": producer[1],
-            "transactionalId": "x",
-        }
-        place = {"partitionIndex": 0, "committedOffset": 9, "committedMetadata": None}
         for is_commit, wanted in ((False, 1), (True, 9)):
-            added = await home.ask("AddOffsetsToTxn", 3, groupId="g", **ids)
-            assert code(added) is ErrorCode.NONE
-            topics = [{"name": "t", "partitions": [place]}]
-            answer = await home.ask("TxnOffsetCommit", 3, groupId="g", topics=topics, **ids)
-            assert code(answer["topics"][0]["partitions"][0]) is ErrorCode.NONE
+            await commit_within(home, producer, 9)
             assert await position(home) is ErrorCode.UNSTABLE_OFFSET_COMMIT
             assert await end(home, producer, commit=is_commit) is ErrorCode.NONE
             assert await position(home) == wanted
@@ -289,21 +295,13 @@ def test_the_age_of_positions_outlives_a_restart() -> None:
     run(after())
 
 
-def test_a_position_that_a_transaction_sets_anew_does_not_expire() -> None:
+def test_a_position_that_a_transaction_sets_again_does_not_expire() -> None:
     """Its commit would be of a group that has none."""
 
     async def test(home: BrokerHome) -> None:
         await commit(home, 1)
         producer = await begun(home)
-        ids: dict[str, Any] = {
-            "producerId": producer[0],
-            "producerEpoch": producer[1],
-            "transactionalId": "x",
-        }
-        await home.ask("AddOffsetsToTxn", 3, groupId="g", **ids)
-        place = {"partitionIndex": 0, "committedOffset": 9, "committedMetadata": None}
-        topics = [{"name": "t", "partitions": [place]}]
-        await home.ask("TxnOffsetCommit", 3, groupId="g", topics=topics, **ids)
+        await commit_within(home, producer, 9)
         home.clock.advance(2 * KEPT_MS)
         home.broker._expire()
         assert TopicPartition("t", 0) in home.logs.groups.committed("g")
