@@ -1,4 +1,4 @@
-"""Turns the bytes of a request into those of its response, without sockets.
+"""Reads requests, hands each to its handler, and writes its response, without sockets.
 
 Kafka: ``KafkaApis`` and ``RequestContext``.
 """

@@ -127,7 +127,7 @@ class OpenDoor(OfOneProcess):
             pass
         selector.unregister(connection)
         self._accepted.discard(connection)
-        self._service.answer_mail(connection.close)
+        self._service.tasks.answer_mail(connection.close)
         return False
 
     def _serve(self) -> None:

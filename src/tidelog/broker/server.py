@@ -40,9 +40,8 @@ class BrokerServer(OfOneProcess):
     """Serves the logs that a program has open to Kafka's clients.
 
     It listens from the start on, and answers between ``start`` and ``close``. The owner of the
-    logs closes it before them. ``endpoints`` None: those of the settings. ``between`` may put
-    something between the connections and what answers them; ``make_timers`` makes those of the
-    ``Broker``, on its event loop.
+    logs closes it before them. ``endpoints`` replaces those of the settings. ``between`` wraps what
+    answers the requests, and ``make_timers`` makes the timers of the ``Broker``, on its event loop.
 
     Raises:
         OSError: an address is in use, or may not be used; the error names it.
@@ -151,7 +150,7 @@ class BrokerServer(OfOneProcess):
         broker = Broker(service, self._config, self._make_timers())
         answers = self._between(broker.dispatcher)
         room = self._room
-        local = partial(LocalConnection, answers, room, service.answer_mail)
+        local = partial(LocalConnection, answers, room, service.tasks.answer_mail)
         servers = [await loop.create_unix_server(local, sock=one.socket) for one in self._locals]
         for one in accepted:
             await loop.connect_accepted_socket(local, one)

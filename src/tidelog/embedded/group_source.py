@@ -77,6 +77,7 @@ class OwnLogs:
         self.clock: Final = manager.machine.clock
         self.bell: Final = manager.bell
         self.topic: Final = manager.topic
+        self.join: Final = groups.join
         self.leave: Final = groups.leave
         self.committed: Final = groups.committed
 
@@ -99,10 +100,6 @@ class OwnLogs:
     def directory(self, key: TopicPartition) -> str:
         """Return the directory of the partition."""
         return self._log(key).directory
-
-    def join(self, member: Member) -> None:
-        """Add a reader, if it is not there."""
-        self._groups.join(member)
 
     def commit(
         self,

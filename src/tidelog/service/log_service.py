@@ -173,10 +173,6 @@ class LogService(LogManager):
         self._mover.stop()
         self._queue.stop()
 
-    def answer_mail(self, done: Callable[[], None]) -> None:
-        """Look now for what other processes have left for this one, in background; then call it."""
-        self.tasks.answer_mail(done)
-
     # Moves
 
     def move_partition(self, topic: str, partition: int, path: str) -> bool:
