@@ -34,6 +34,7 @@ _BACKLOG: Final = 511
 _IDLE_LOOKS: Final = 10
 """How often, in the time after which a connection is idle, they are looked at."""
 _MS_PER_S: Final = 1000
+_CLOSING_TURNS: Final = 4
 
 
 class BrokerServer(OfOneProcess):
@@ -179,8 +180,11 @@ class BrokerServer(OfOneProcess):
         finally:
             for server in servers:
                 server.close()
-            for connection in tuple(room.connections):
-                connection.close()
+            # Several times: one that was just accepted is known some turns of the loop later.
+            for _ in range(_CLOSING_TURNS):
+                for connection in tuple(room.connections):
+                    connection.close()
+                await asyncio.sleep(0)
             await broker.close()
 
     async def _close_idle(self, room: Room) -> None:
