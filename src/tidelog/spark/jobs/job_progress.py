@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from tidelog.env.scheduler import start_threads
+from tidelog.env.waiting import sleep_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,7 @@ JOB_GROUP: Final = "spark.jobGroup.id"
 JOB_DESCRIPTION: Final = "spark.job.description"
 """Property of a thread: the name of its jobs in Spark's pages."""
 LOOK_MS: Final = 250
+_EVENTS_MS: Final = 10
 
 
 @contextmanager
@@ -62,17 +64,36 @@ def job_group(
     """Put the jobs that this thread starts in the block into a group, and watch the group.
 
     Another thread calls ``show`` with the number of its tasks that have ended, and of all that are
-    known so far. The thread's own group and description come back after the block.
+    known so far, and a last time when the block has ended well. The thread's own group and
+    description come back after the block.
     """
     threads = start_threads(1, "tidelog-spark-progress")
-    threads.schedule(
-        "tidelog-spark-progress", lambda: show(*_tasks(context, group)), period_ms=LOOK_MS
-    )
+
+    def look() -> None:
+        show(*_tasks(context, group))
+
+    threads.schedule("tidelog-spark-progress", look, period_ms=LOOK_MS)
     try:
         with _local_properties(context, {JOB_GROUP: group, JOB_DESCRIPTION: description}):
             yield
+        # Without a last look, jobs shorter than the period would never be seen.
+        _wait_for_events(context, group)
+        threads.schedule("tidelog-spark-progress", look)
     finally:
         threads.shutdown()
+
+
+def _wait_for_events(context: SparkContext, group: str) -> None:
+    """Wait, up to a period, until Spark's tracker knows that the jobs of a group have ended.
+
+    The tracker hears of an end by events, which can come later than the results.
+    """
+    tracker = context.statusTracker()
+    for _ in range(LOOK_MS // _EVENTS_MS):
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+        if not any(job is not None and job.status == "RUNNING" for job in jobs):
+            return
+        sleep_ms(_EVENTS_MS)
 
 
 def _tasks(context: SparkContext, group: str) -> tuple[int, int]:
