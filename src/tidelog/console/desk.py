@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tidelog.config.log_config import LogConfig
 from tidelog.config.option import options_of
+from tidelog.console.history import History
 from tidelog.errors import TidelogError, UnknownTopicOrPartition
 from tidelog.explain.setting_sources import PLACES
 from tidelog.explain.tables.system_table import TableSource
@@ -74,6 +75,7 @@ class Desk:
         self.clock: Final = clock
         self.survey: Final = survey
         self.groups: Final = groups
+        self.history: Final = History(clock)
 
     @property
     def directory(self) -> ReadOnlyDirectory:

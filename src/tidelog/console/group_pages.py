@@ -11,6 +11,7 @@ from tidelog.errors import UnknownTopicOrPartition
 if TYPE_CHECKING:
     from tidelog.console.asked import Asked
     from tidelog.console.desk import Desk
+    from tidelog.console.history import Sparkline
     from tidelog.explain.groups import GroupPosition
 
 _COLUMNS = ("lag", "name", "partitions", "committed")
@@ -25,6 +26,7 @@ class GroupRow(NamedTuple):
     unknown: int
     commit_time_ms: int
     ago: str
+    line: Sparkline | None = None
 
 
 def groups_page(desk: Desk, asked: Asked) -> Answer:
@@ -42,8 +44,11 @@ def groups_page(desk: Desk, asked: Asked) -> Answer:
         "committed": lambda row: row.commit_time_ms,
     }
     page = paged(sorted_rows(rows, how, values), asked, "groups")
+    history = desk.history
+    lines = [history.note(("lag", row.name), row.lag) for row in page.rows]
     command = desk.command("groups")
-    shown = {"page": page, "how": how, "q": asked.text("q"), "command": command}
+    rows = [row._replace(line=line) for row, line in zip(page.rows, lines, strict=True)]
+    shown = {"page": page, "rows": rows, "how": how, "q": asked.text("q"), "command": command}
     return Answer(
         "groups.html", {**desk.state(), **shown, "is_read": desk.groups.took_ms is not None}
     )

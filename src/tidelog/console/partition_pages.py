@@ -73,7 +73,8 @@ def partition_page(desk: Desk, asked: Asked) -> Answer:
     key = asked.key
     facts = desk.ask(key, lambda: _facts(desk, key))
     picture = tried(lambda: desk.ask(key, lambda: _picture(desk, key, facts)))
-    segments = list(reversed(facts.segments))
+    segments, surveyed = list(reversed(facts.segments)), desk.survey.of(key)
+    growth = None if surveyed is None else surveyed.growth
     return Answer(
         "partition.html",
         {
@@ -86,7 +87,8 @@ def partition_page(desk: Desk, asked: Asked) -> Answer:
             "segments": paged(segments, asked, "topics", *key, size=SEGMENT_ROWS),
             "settings": desk.settings(key.topic),
             "groups": [one for one in desk.groups.positions if one.key == key],
-            "surveyed": desk.survey.of(key),
+            "growth": growth,
+            "growth_line": desk.history.note(("growth", key), growth),
             "command": desk.command("describe", key=key),
         },
     )

@@ -12,12 +12,13 @@ from tidelog.datadir.lock_file import writer_of
 from tidelog.explain.service_metrics import cleaner_of_service, cleaner_text, metrics_of_service
 from tidelog.manager.compaction_plan import CleanerLines
 from tidelog.manager.metrics.health import offline_directories
-from tidelog.manager.metrics.metric import parse_prometheus
+from tidelog.manager.metrics.metric import COUNTER_END, parse_prometheus
 from tidelog.staging.journal_names import list_journals
 
 if TYPE_CHECKING:
     from tidelog.console.asked import Asked
     from tidelog.console.desk import Desk, Tried
+    from tidelog.console.history import Sparkline
     from tidelog.readonly.directory_files import DirectoryFiles
 
 
@@ -41,6 +42,7 @@ class MetricRow(NamedTuple):
     name: str
     tags: str
     value: float
+    line: Sparkline | None = None
 
 
 def service_page(desk: Desk, asked: Asked) -> Answer:
@@ -53,17 +55,25 @@ def service_page(desk: Desk, asked: Asked) -> Answer:
         for name, tags, value in (parse_prometheus(text.value) if text.value else ())
     ]
     shown = [row for row in rows if found in f"{row.name} {row.tags}".lower()]
+    page = paged(shown, asked, "service")
+    lines = [_line(desk, row) for row in page.rows]
     return Answer(
         "service.html",
         {
             "directories": directories,
             "offline": offline_directories(text.value) if text.value else [],
             "metrics": text,
-            "page": paged(shown, asked, "service"),
+            "page": page,
+            "rows": [row._replace(line=line) for row, line in zip(page.rows, lines, strict=True)],
             "q": asked.text("q"),
             "commands": [desk.command("describe", "--log-dirs"), desk.command("metrics")],
         },
     )
+
+
+def _line(desk: Desk, row: MetricRow) -> Sparkline | None:
+    is_counter = row.name.endswith(COUNTER_END)
+    return desk.history.note(("metric", row.name, row.tags), row.value, is_counter=is_counter)
 
 
 def _directory_row(desk: Desk, part: DirectoryFiles) -> DirectoryRow:

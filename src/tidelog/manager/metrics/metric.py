@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 Tags = tuple[tuple[str, str], ...]
 
 _TAG = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+COUNTER_END = "_total"
+"""How the Prometheus names of counters end."""
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
 
@@ -42,7 +44,7 @@ class Metric(NamedTuple):
         """The name as Prometheus has it, without tags."""
         words = f"{self.group}_{self.type}_{self.name}"
         plain = _WORD.sub("_", words).lower()
-        return f"{plain}_total" if self.kind == "counter" else plain
+        return f"{plain}{COUNTER_END}" if self.kind == "counter" else plain
 
     @property
     def prometheus_line(self) -> str:
