@@ -52,7 +52,7 @@ class History:
         """
         now_ms = self._clock.now_ms()
         # It moves to the end: the series at the front is the one not shown for longest.
-        series = self._series[key] = self._series.pop(key, None) or deque()
+        series = self._series[key] = self._series.pop(key, deque())
         if len(self._series) > _MOST_SERIES:
             del self._series[next(iter(self._series))]
         while series and not now_ms - _SPAN_MS <= series[0][0] <= now_ms:
@@ -73,7 +73,7 @@ def _growth(series: deque[tuple[int, float]]) -> list[tuple[int, float]]:
 
 
 def _line(values: list[tuple[int, float]], *, is_rate: bool) -> Sparkline | None:
-    if len(values) < 2 or values[-1][0] <= values[0][0]:  # noqa: PLR2004 - a line has two ends
+    if len(values) < 2 or values[-1][0] <= values[0][0]:
         return None
     first_ms, passed_ms = values[0][0], values[-1][0] - values[0][0]
     least, most = min(value for _, value in values), max(value for _, value in values)
