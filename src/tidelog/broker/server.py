@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import threading
 from contextlib import suppress
 from functools import partial
@@ -16,9 +15,11 @@ from tidelog.broker.connection import Connection, LocalConnection
 from tidelog.broker.room import Room
 from tidelog.env.event_loop import LoopTimers
 from tidelog.env.forks import OfOneProcess, close_inherited
+from tidelog.env.tcp_listener import listen_at
 from tidelog.env.unix_sockets import listen_in
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Sequence
     from typing import Self
 
@@ -199,17 +200,7 @@ def _listen(endpoints: Sequence[Endpoint]) -> list[socket.socket]:
     found: list[socket.socket] = []
     try:
         for host, port in endpoints:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            try:
-                server = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-            except OSError as error:
-                error.filename = f"{host}:{port}"
-                raise
-            # Connections inherit it. Without it the second of two responses waits for the client's
-            # delayed acknowledgement of the first, 40 ms; asyncio sets it only where the protocol
-            # of the socket is named, which here it is not.
-            server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            found.append(server)
+            found.append(listen_at(host, port, _BACKLOG))
     except BaseException:
         for one in found:
             one.close()

@@ -33,7 +33,7 @@ from tidelog.config.option import (
 from tidelog.errors import InvalidConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tidelog.config.option import Option, Synonym
 
@@ -286,12 +286,13 @@ class BrokerConfig:
         properties: Mapping[str, str],
         directories: Sequence[str] = (),
         defaults: LogConfig = TIDELOG_DEFAULTS,
+        others: Iterable[str] = (),
     ) -> BrokerConfig:
         """Parse Kafka-style properties; raise one InvalidConfig that names every bad key.
 
         Broker-level names of topic settings, such as ``log.retention.hours``, are accepted too;
         ``defaults`` stand for those that are absent. ``directories``, if there are any, replace
-        ``log.dirs``.
+        ``log.dirs``. ``others`` are names that a mistyped one may mean, too.
         """
         own_names = {known.name for known in options_of(cls)}
         own = {n: t for n, t in properties.items() if n in own_names or n not in _SYNONYMS}
@@ -305,7 +306,9 @@ class BrokerConfig:
         except InvalidConfig as error:
             problems = error.problems
         try:
-            config: BrokerConfig = parse_options(cls, own, log_defaults=defaults, **values)
+            config: BrokerConfig = parse_options(
+                cls, own, others=(*_SYNONYMS, *others), log_defaults=defaults, **values
+            )
         except InvalidConfig as error:
             raise InvalidConfig((*problems, *error.problems)) from None
         if problems:

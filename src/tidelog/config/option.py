@@ -21,7 +21,7 @@ from typing import (
     get_type_hints,
 )
 
-from tidelog.config.kafka_names import REMOVED, RENAMED
+from tidelog.config.kafka_names import REMOVED, RENAMED, foreign_names
 from tidelog.errors import InvalidConfig, InvariantError
 
 if TYPE_CHECKING:
@@ -202,7 +202,12 @@ def _options_of(cls: type[Any]) -> tuple[Option, ...]:
 
 
 def parse_options(
-    cls: type[C], properties: Mapping[str, str], base: C | None = None, **values: object
+    cls: type[C],
+    properties: Mapping[str, str],
+    base: C | None = None,
+    *,
+    others: Iterable[str] = (),
+    **values: object,
 ) -> C:
     """Build a ``cls`` from properties.
 
@@ -210,6 +215,7 @@ def parse_options(
         cls: a dataclass of options, whose ``__post_init__`` calls ``check_options``.
         properties: settings as text, by Kafka's names.
         base: supplies the values of settings that are not present; None for the defaults.
+        others: names that the user may give beside these, which a mistyped one may mean.
         values: values of the fields of ``cls`` that are not options.
 
     Raises:
@@ -226,7 +232,7 @@ def parse_options(
             check_value(known, value)
             values[known.field] = value
         except KeyError:
-            problems.append(_unknown(name, options))
+            problems.append(_unknown(name, {*options, *others}))
         except ValueError as error:
             problems.append(f"{name}: {error}")
     try:
@@ -292,12 +298,15 @@ def _kind_of(hint: object) -> Kind:
     raise InvariantError(f"a setting cannot have the type {hint}")
 
 
-def _unknown(name: object, options: Mapping[str, Option]) -> str:
+def _unknown(name: object, options: Iterable[str]) -> str:
     if not isinstance(name, str):
         return f"{name!r}: the name of a setting is text"
     if name in REMOVED:
         return f"{name}: unknown, removed from Kafka: {REMOVED[name]}"
     from difflib import get_close_matches  # noqa: PLC0415 - few names are mistyped
 
-    near = get_close_matches(name, options, n=1)
+    is_foreign = bool(foreign_names([name]))
+    near = get_close_matches(name, sorted(options), n=1, cutoff=0.9 if is_foreign else 0.6)
+    if is_foreign and not near:
+        return f"{name}: unknown here; `tidelog serve` has some of Kafka's settings of listeners"
     return f"{name}: unknown" + (f", did you mean {near[0]}?" if near else "")

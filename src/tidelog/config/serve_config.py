@@ -59,7 +59,7 @@ def parse_endpoint(text: str) -> Endpoint:
     """
     found = _LISTENER.fullmatch(text)
     if found is None or int(found[3]) >= _PORTS:
-        raise ValueError(f"{text!r} is not PLAINTEXT://HOST:PORT")
+        raise ValueError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9092")
     protocol, host, port = found.groups()
     if protocol not in {None, "PLAINTEXT"}:
         raise ValueError(f"{text!r}: only PLAINTEXT is there yet, not {protocol}")

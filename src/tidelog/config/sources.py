@@ -13,7 +13,7 @@ from tidelog.config.option import options_of
 from tidelog.errors import InvalidConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 SettingValue: TypeAlias = "str | int | float | Sequence[str]"
 """What a program may give as the value of a setting; a bool is an int."""
@@ -54,21 +54,23 @@ def broker_config(
     properties: Mapping[str, str],
     directories: Sequence[str] = (),
     defaults: LogConfig = TIDELOG_DEFAULTS,
+    others: Iterable[str] = (),
 ) -> BrokerConfig:
     """Return the broker settings for ``properties``.
 
     ``directories``, if there are any, replace ``log.dirs``; their names may hold commas.
-    ``defaults`` stand for topic settings that ``properties`` lack.
+    ``defaults`` stand for topic settings that ``properties`` lack. ``others`` are names that the
+    user may give beside these, which a mistyped one may mean.
 
     A topic-level name, such as ``retention.ms``, sets the default of all topics and overrides
     the broker-level names of the setting. Raises one InvalidConfig that names every bad key.
     """
     topic_level = {name: text for name, text in properties.items() if name in _TOPIC_ONLY}
-    others = {name: text for name, text in properties.items() if name not in _TOPIC_ONLY}
+    own = {name: text for name, text in properties.items() if name not in _TOPIC_ONLY}
     problems: list[str] = []
     config = BrokerConfig()
     try:
-        config = BrokerConfig.parse(others, directories, defaults)
+        config = BrokerConfig.parse(own, directories, defaults, (*_TOPIC_ONLY, *others))
     except InvalidConfig as error:
         problems += error.problems
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import socket
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,9 +17,11 @@ from tidelog.console.group_survey import GroupSurvey
 from tidelog.console.partition_survey import PartitionSurvey
 from tidelog.console.watch import Watch
 from tidelog.env.scheduler import ThreadScheduler
+from tidelog.env.tcp_listener import listen_at
 from tidelog.readonly.read_files import reading
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Mapping, Sequence
 
     from starlette.types import ASGIApp
@@ -83,7 +84,7 @@ def serve_pages(
     with room.watch.lock:
         room.watch.freshen()
     with ExitStack() as stack:
-        listeners = [stack.enter_context(closing(_listen(one))) for one in listen]
+        listeners = [stack.enter_context(closing(listen_at(*one, _BACKLOG))) for one in listen]
         bound = [one.getsockname()[:2] for one in listeners]
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         hosts = {one.host.lower() for one in listen}
@@ -124,19 +125,6 @@ class _Server(uvicorn.Server):
         """Begin to listen."""
         await super().startup(sockets)
         self._on_start()
-
-
-def _listen(endpoint: Endpoint) -> socket.socket:
-    host, port = endpoint
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        error.filename = f"{host}:{port}"
-        raise
-    # Connections inherit it. Without, the end of each page waits for the browser's acknowledgement.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
 
 
 def _shown_host(host: str) -> str:

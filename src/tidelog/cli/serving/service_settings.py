@@ -37,8 +37,7 @@ def given_settings(args: Namespace) -> ChainMap[str, str]:
     """
     environment = dict(os.environ)
     environment.pop(DIRECTORY_VARIABLE, None)
-    serves = getattr(args, "serves", False)
-    in_file = _in_file(args.config, SERVE_NAMES if serves else frozenset())
+    in_file = _in_file(args.config, _of_listeners(args))
     sources = dict(args.options), from_environment(environment), in_file
     for given, name in product(sources, ("log.dirs", "log.dir")):
         if args.directories or args.words:
@@ -66,7 +65,7 @@ def service_config(args: Namespace, given: ChainMap[str, str]) -> BrokerConfig:
         raise InvalidArgument("the name of a data directory is empty")
     paths = tuple(dict.fromkeys(map(absolute_path, directories)))
     defaults = TIDELOG_DEFAULTS if args.config is None else LogConfig.of_kafka()
-    config = broker_config(_of_storage(args, given), paths, defaults)
+    config = broker_config(_of_storage(args, given), paths, defaults, _of_listeners(args))
     has_retention = "retention.ms" in topic_settings_in(given.maps[-1])
     config = replace(config, is_retention_in_file=has_retention)
     return config.with_server_properties(broker_properties(args))
@@ -79,8 +78,13 @@ def serve_config(given: ChainMap[str, str]) -> ServeConfig:
 
 def _of_storage(args: Namespace, given: ChainMap[str, str]) -> dict[str, str]:
     """Return the settings without those of listeners, which only a service that listens takes."""
-    left_out = SERVE_NAMES if getattr(args, "serves", False) else frozenset()
+    left_out = _of_listeners(args)
     return {name: text for name, text in given.items() if name not in left_out}
+
+
+def _of_listeners(args: Namespace) -> frozenset[str]:
+    """Return the names of the settings of listeners, if the service listens."""
+    return SERVE_NAMES if getattr(args, "serves", False) else frozenset()
 
 
 def _in_file(path: str | None, also: frozenset[str]) -> dict[str, str]:

@@ -34,7 +34,7 @@ log.retention.check.interval.ms=300000
 """
 
 
-def args_of(path: Path, **given: object) -> Namespace:
+def args_of(path: Path | None, **given: object) -> Namespace:
     """Return the arguments of a command that names this file."""
     names: dict[str, object] = {"config": str(path), "server_properties": None}
     names |= {"options": [], "directories": [], "words": []}
@@ -117,6 +117,27 @@ def test_what_a_file_gets_wrong_is_still_an_error(tmp_path: Path, line: str, rea
 
     with pytest.raises(InvalidConfig, match=reason):
         broker_config(given_settings(args_of(file)))
+
+
+@pytest.mark.parametrize(
+    ("serves", "name", "meant"),
+    [
+        (False, "retention.mss", "unknown, did you mean retention.ms"),
+        (False, "log.retention.mss", "unknown, did you mean log.retention.ms"),
+        (False, "cleanup.polcy", "unknown, did you mean cleanup.policy"),
+        (False, "offsets.retention.minutes", "unknown here; `tidelog serve` has some"),
+        (True, "offsets.retention.minuts", "unknown, did you mean offsets.retention.minutes"),
+        (True, "tidelog.flush.polcy", "unknown, did you mean tidelog.flush.policy"),
+        (True, "group.coordinator.threads", "unknown here; `tidelog serve` has some"),
+        (True, "zzz", "unknown$"),
+    ],
+)
+def test_a_mistyped_setting_gets_a_hint(*, serves: bool, name: str, meant: str) -> None:
+    """One that may be given there, topic settings and those of listeners included."""
+    args = args_of(None, config=None, directories=["/a"], options=[(name, "5")], serves=serves)
+
+    with pytest.raises(InvalidConfig, match=f"{name}: {meant}"):
+        service_config(args, given_settings(args))
 
 
 def test_the_file_of_another_broker_may_hold_anything(

@@ -11,7 +11,6 @@ from tidelog.cli.options import SERVER_PROPERTIES, WHOLE_DIRECTORIES, Command, a
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.config.serve_config import Endpoint
 
 _USUAL: Final = ("127.0.0.1:0",)
 
@@ -46,12 +45,12 @@ def run(args: Namespace) -> int:
     from tidelog.cli.extras import needs_extra
     from tidelog.cli.partition_choice import data_directories
     from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.serving.loopback_only import check_loopback
+    from tidelog.cli.serving.listen_addresses import check_loopback, endpoint_of
     from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.exit_codes import ExitCode
 
-    listen = [_endpoint(text) for text in args.listen or _USUAL]
+    listen = [endpoint_of(text) for text in args.listen or _USUAL]
     if not args.insecure:
         check_loopback(listen, "read everything once it learns the token")
     with needs_extra("console"):
@@ -76,13 +75,3 @@ def _print_address(address: str) -> None:
 
     print_line(address)
     sys.stdout.flush()  # it may be a pipe, and what reads it waits for the address
-
-
-def _endpoint(text: str) -> Endpoint:
-    from tidelog.config.serve_config import parse_endpoint
-    from tidelog.errors import InvalidArgument
-
-    try:
-        return parse_endpoint(text)
-    except ValueError as error:
-        raise InvalidArgument(f"--listen: {error}") from None

@@ -42,13 +42,17 @@ def run(args: Namespace) -> int:
     """Do as ``run``, and serve clients."""
     args.serves = True
     if args.listen:
+        from tidelog.cli.serving.listen_addresses import endpoint_of
+
+        for text in args.listen:
+            endpoint_of(text)
         args.options.append(("listeners", ",".join(args.listen)))
     return keep_running(args, partial(_open_door, args))
 
 
 def _open_door(args: Namespace, given: ChainMap[str, str]) -> BrokerServer:
     from tidelog.broker.server import BrokerServer
-    from tidelog.cli.serving.loopback_only import check_loopback
+    from tidelog.cli.serving.listen_addresses import check_loopback
     from tidelog.cli.serving.service_settings import serve_config
 
     config = serve_config(given)
