@@ -157,6 +157,32 @@ def test_tools_show_the_cluster(broker: Served, clients: Clients) -> None:
     assert "t:0:10" in ends
 
 
+def test_a_partition_is_moved_to_another_disk_by_kafkas_tool(java: Java, tmp_path: Path) -> None:
+    """As operators do: executed, verified until it is done, and throttles removed at the end."""
+    disks = [str(tmp_path / "a"), str(tmp_path / "b")]
+    with served(*disks) as broker:
+        port = int(broker.bootstrap.partition(":")[2])
+        clients = Clients(java, tmp_path / "a", tmp_path, port)
+        clients.ask("create t", "produce t none 50")
+        before = broker.logs.partition("t", 0).log.directory
+        target = next(disk for disk in disks if not before.startswith(disk))
+        wanted = {"topic": "t", "partition": 0, "replicas": [1], "log_dirs": [target]}
+        plan = tmp_path / "plan.json"
+        plan.write_text(json.dumps({"version": 1, "partitions": [wanted]}))
+        tool = f"{TOOLS}.reassign.ReassignPartitionsCommand"
+
+        clients.tool(tool, "--reassignment-json-file", str(plan), "--execute")
+        for _ in range(20):
+            verified = clients.tool(tool, "--reassignment-json-file", str(plan), "--verify")
+            if "completed successfully" in verified:
+                break
+
+        assert broker.logs.partition("t", 0).log.directory.startswith(target)
+        assert "completed successfully" in verified
+        assert "Error" not in verified
+        assert len(values(broker.logs, "t")) == 50
+
+
 def test_a_directory_is_served_here_by_kafka_and_here_again(java: Java, tmp_path: Path) -> None:
     """Records, transactions, positions and the ids of producers stay what they are.
 

@@ -27,9 +27,9 @@ class Served(NamedTuple):
 
 @contextmanager
 def served(
-    path: str | PathLike[str], config: Mapping[str, str] | None = None, **settings: object
+    *paths: str | PathLike[str], config: Mapping[str, str] | None = None, **settings: object
 ) -> Iterator[Served]:
-    """Serve a data directory in the body of a ``with``.
+    """Serve data directories in the body of a ``with``.
 
     ``config`` is for ``tidelog.open``; ``settings`` are those of listeners, with underscores for
     dots.
@@ -38,7 +38,7 @@ def served(
     given = listening | {name.replace("_", "."): str(value) for name, value in settings.items()}
     server = BrokerServer(ServeConfig.parse(given))
     try:
-        opened = broker_config(config or {}, [absolute_path(path)])
+        opened = broker_config(config or {}, [absolute_path(path) for path in paths])
         with start_logs(opened, make_door=server.start) as logs:
             host, port = server.addresses[0]
             yield Served(f"{host}:{port}", logs)

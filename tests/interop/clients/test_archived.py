@@ -49,7 +49,8 @@ def test_what_an_answer_has_no_room_for_is_in_the_next(tmp_path: Path) -> None:
         "fetch.max.bytes": limit,
         "receive.message.max.bytes": limit * 10,
     }
-    with served(tmp_path / "data", {"tidelog.archive.uri": f"file://{tmp_path}/lake"}) as broker:
+    config = {"tidelog.archive.uri": f"file://{tmp_path}/lake"}
+    with served(tmp_path / "data", config=config) as broker:
         places = []
         for topic in ("a", "b"):
             broker.logs.create_topic(topic, config=CONFIG)
@@ -72,7 +73,7 @@ def test_a_client_begins_at_the_beginning(
 ) -> None:
     """And gets every record once, across the place where the disk begins."""
     uri = f"file://{tmp_path}/lake"
-    with served(tmp_path / "data", {"tidelog.archive.uri": uri}) as broker:
+    with served(tmp_path / "data", config={"tidelog.archive.uri": uri}) as broker:
         client = kind(broker.bootstrap)
         broker.logs.create_topic("t", config=CONFIG)
         first = [b"%d" % number + b"x" * 400 for number in range(200)]
@@ -102,7 +103,8 @@ def test_a_client_gets_beyond_a_range_of_which_nothing_is_left(
     """All that the archive has was aborted, by a marker that is on the disk."""
     from confluent_kafka import Producer
 
-    with served(tmp_path / "data", {"tidelog.archive.uri": f"file://{tmp_path}/lake"}) as broker:
+    config = {"tidelog.archive.uri": f"file://{tmp_path}/lake"}
+    with served(tmp_path / "data", config=config) as broker:
         broker.logs.create_topic("t", config=CONFIG)
         log = broker.logs.partition("t", 0).log
         producer = Producer(

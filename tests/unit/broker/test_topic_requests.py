@@ -77,6 +77,32 @@ def test_a_trial_changes_nothing() -> None:
     with_broker(test)
 
 
+@pytest.mark.parametrize(
+    ("step", "broker", "expected"),
+    [
+        (1, "1", ErrorCode.NONE),
+        (1, "", ErrorCode.NONE),
+        (1, "2", ErrorCode.INVALID_REQUEST),
+        (0, "1", ErrorCode.INVALID_REQUEST),
+        (2, "", ErrorCode.INVALID_REQUEST),
+        (9, "", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_of_settings_of_the_service_only_a_deletion_succeeds(
+    step: int, broker: str, expected: ErrorCode
+) -> None:
+    """It changes nothing: clients have set none. Kafka's tools delete throttles after a move."""
+
+    async def test(home: BrokerHome) -> None:
+        name = "leader.replication.throttled.rate"
+        configs = [{"name": name, "value": "7", "configOperation": step}]
+        resources = [{"resourceType": 4, "resourceName": broker, "configs": configs}]
+        answer = await home.ask("IncrementalAlterConfigs", 1, resources=resources)
+        assert code(answer["responses"][0]) is expected
+
+    with_broker(test)
+
+
 def test_metadata_creates_what_is_asked_for_only_where_that_is_wanted() -> None:
     """Neither by a broker that does not, nor for a client that does not."""
 

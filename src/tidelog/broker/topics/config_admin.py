@@ -20,7 +20,7 @@ from tidelog.errors import KafkaError
 from tidelog.manager.topics.topic_checks import altered_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.node import Node
@@ -85,13 +85,16 @@ class ConfigAdmin:
         if given["resourceType"] == _TOPIC:
             return shown_settings(self._manager, given["resourceName"])
         if given["resourceType"] == _BROKER:
-            if given["resourceName"] not in {"", str(self._node.node_id)}:
-                raise Refusal(
-                    ErrorCode.INVALID_REQUEST,
-                    f"the one broker is {self._node.node_id}, not {given['resourceName']!r}",
-                )
+            self._check_broker(given)
             return shown_broker_settings(self._manager, self._serving)
         raise _unknown_kind(given)
+
+    def _check_broker(self, given: dict[str, Any]) -> None:
+        if given["resourceName"] not in {"", str(self._node.node_id)}:
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST,
+                f"the one broker is {self._node.node_id}, not {given['resourceName']!r}",
+            )
 
     def list_resources(self, request: Request) -> Answer:
         """ListConfigResources: what has settings."""
@@ -140,11 +143,9 @@ class ConfigAdmin:
         is_trial: bool,
     ) -> None:
         if given["resourceType"] == _BROKER:
-            raise Refusal(
-                ErrorCode.INVALID_REQUEST,
-                "clients cannot change the settings of the service: change its file or arguments;"
-                " on SIGHUP it reads them again",
-            )
+            self._check_broker(given)
+            _check_deletes(given["configs"])
+            return
         if given["resourceType"] != _TOPIC:
             raise _unknown_kind(given)
         name = given["resourceName"]
@@ -220,6 +221,19 @@ class _Parts:
             # The setting is kept with it: else another one could get its id.
             known = self._found[id(shown)] = shown, part
         return known[1]
+
+
+def _check_deletes(configs: Iterable[dict[str, Any]]) -> None:
+    """Raise Refusal unless all that is asked for is to delete settings of the service.
+
+    None of them was set by a client, so that changes nothing; Kafka's tools end throttles that way.
+    """
+    if any(one.get("configOperation") != _Step.DELETE for one in configs):
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "clients cannot change the settings of the service: change its file or arguments;"
+            " on SIGHUP it reads them again",
+        )
 
 
 def _unknown_kind(given: dict[str, Any]) -> Refusal:
