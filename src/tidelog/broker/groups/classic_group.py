@@ -279,8 +279,7 @@ class ClassicGroup:
         if self.state is GroupState.COMPLETING:
             for member in self.members.values():
                 member.assignment = b""
-                member.answer_sync({"errorCode": int(ErrorCode.REBALANCE_IN_PROGRESS)})
-                self.alive(member)
+            self._answer_syncs({"errorCode": int(ErrorCode.REBALANCE_IN_PROGRESS)})
         self.state = GroupState.PREPARING
         self._is_delayed = was_empty and self._initial_delay_ms > 0
         if self._is_delayed:
@@ -387,14 +386,21 @@ class ClassicGroup:
         self._assigned_in = None
         if error is not None:  # each member hears of it
             _log.error("group-not-written group=%s reason=%s", self.group_id, error)
-            for member in self.members.values():
-                member.answer_sync({"errorCode": int(ErrorCode.COORDINATOR_NOT_AVAILABLE)})
+            self._answer_syncs({"errorCode": int(ErrorCode.COORDINATOR_NOT_AVAILABLE)})
             self._prepare()
             return
         self.state = GroupState.STABLE
+        self._answer_syncs()
+
+    def _answer_syncs(self, refusal: dict[str, Any] | None = None) -> None:
+        """Answer all members that wait for their assignment: with that, or a refusal.
+
+        The sessions of others continue as they are: one that has died would stay for longer with
+        each rebalance that others begin.
+        """
         for member in self.members.values():
-            member.answer_sync(self._sync_answer(member))
-            self.alive(member)
+            if member.answer_sync(refusal or self._sync_answer(member)):
+                self.alive(member)
 
     def _sync_answer(self, member: GroupMember) -> dict[str, Any]:
         return {

@@ -60,11 +60,12 @@ class GroupMember:
         if waiting is not None:
             waiting.set_result({**answer, "memberId": self.member_id})
 
-    def answer_sync(self, answer: dict[str, Any]) -> None:
-        """Answer a sync that waits; nothing if none does."""
+    def answer_sync(self, answer: dict[str, Any]) -> bool:
+        """Answer a sync that waits; return whether one did."""
         waiting, self.syncing = self.syncing, None
         if waiting is not None:
             waiting.set_result(answer)
+        return waiting is not None
 
     def stop_expiry(self) -> None:
         """Stop the timer after which the member is removed."""

@@ -288,6 +288,29 @@ def test_who_does_not_sync_in_time_is_removed() -> None:
     run(scenario())
 
 
+def test_who_has_died_is_not_kept_alive_by_others() -> None:
+    """A leader that dies before it assigns is gone a session later, though others join again."""
+
+    async def scenario() -> None:
+        home = Home()
+        await stable(home, "a", "b")
+        home.rejoin("a")  # the leader that joins again begins a rebalance
+        home.rejoin("b")
+        assert home.group.state is GroupState.COMPLETING
+        given_up = home.sync("b")
+        pass_time(home, 3000)
+        other = (Protocol("range", b"other"),)
+        joined = home.group.rejoin(home.group.members["b"], other, (SESSION_MS, REBALANCE_MS))
+        assert code_of(given_up) is ErrorCode.REBALANCE_IN_PROGRESS
+        pass_time(home, SESSION_MS - 4000)
+        assert "a" in home.group.members
+        pass_time(home, 1000)
+        assert list(home.group.members) == ["b"]
+        assert joined.result()["leader"] == "b"
+
+    run(scenario())
+
+
 def test_a_group_that_cannot_be_written_down_is_not_stable() -> None:
     """Its members are refused, and join again."""
 
