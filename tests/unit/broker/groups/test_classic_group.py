@@ -301,6 +301,7 @@ def test_who_has_died_is_not_kept_alive_by_others() -> None:
         pass_time(home, 3000)
         other = (Protocol("range", b"other"),)
         joined = home.group.rejoin(home.group.members["b"], other, (SESSION_MS, REBALANCE_MS))
+        assert isinstance(joined, asyncio.Future)
         assert code_of(given_up) is ErrorCode.REBALANCE_IN_PROGRESS
         pass_time(home, SESSION_MS - 4000)
         assert "a" in home.group.members
