@@ -34,7 +34,12 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.records.new_record import NewRecord
     from tidelog.staging.commit import Transaction as Staged
+    from tidelog.staging.directory import CommitPoint
     from tidelog.staging.finished import CommittedTransaction
+
+
+_LEAST_PAUSE_MS: Final = 25
+_MOST_PAUSE_MS: Final = 200
 
 
 class BusyDirectory:
@@ -113,14 +118,28 @@ class BusyDirectory:
 
     def commit(self, path: str, transaction: Staged) -> CommittedTransaction:
         """Let the holder commit, or commit once the directory is free."""
-        return commit_when_possible(
+        clock, is_own = self.machine.clock, False
+
+        def note(_: CommitPoint) -> None:
+            nonlocal is_own
+            is_own = True
+
+        begun_ns = clock.monotonic_ns()
+        done = commit_when_possible(
             [path],
             path,
             transaction,
             timeout_ms=self._timeout_ms,
             overrides=self._overrides,
             machine=self.machine,
+            on_point=note,
         )
+        if is_own:
+            # The program that was joined may be starting again: without a pause, one that commits
+            # all the time would keep the lock from it.
+            took_ms = (clock.monotonic_ns() - begun_ns) // NS_PER_MS
+            self.machine.sleep_ms(min(max(took_ms, _LEAST_PAUSE_MS), _MOST_PAUSE_MS))
+        return done
 
     @cached_property
     def _found(self) -> ReadOnlyDirectory:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.open_door import OpenDoor
@@ -16,6 +17,7 @@ from tidelog.config.sources import broker_config, from_keywords, from_mapping
 from tidelog.datadir.broker_properties import read_broker_properties
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.partition_directories import is_partition_directory
+from tidelog.embedded.lock_wait import wait_here
 from tidelog.embedded.logs import Door, Logs
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.env.clock import SYSTEM_CLOCK
@@ -35,6 +37,7 @@ from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.service.log_service import LogService
+from tidelog.service.requests.request_client import WAIT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -56,6 +59,7 @@ def open_logs(
     config: Mapping[str, SettingValue] = NO_SETTINGS,
     overrides: Mapping[str, SettingValue] = NO_SETTINGS,
     server_properties: str | os.PathLike[str] | None = None,
+    wait_ms: int = WAIT_MS,
     clock: ControlledClock | None = None,
     files: FileSystem = SYSTEM_FILES,
     **settings: object,
@@ -77,6 +81,8 @@ def open_logs(
         overrides: topic settings that take precedence over a topic's own, until this is closed.
         server_properties: the file of the broker that wrote the directories; it gives settings to
             the topics that the broker wrote, and to no others.
+        wait_ms: how long to wait, in ms, while another process writes there that neither others can
+            join nor is Kafka, so that it soon ends; 0: not at all.
         clock: for tests: a clock that they advance, as ``tidelog.testing.ManualClock``; background
             work runs as it does, on the thread that advances it.
         files: for tests: a disk that they control, as ``tidelog.testing.CrashFileSystem``.
@@ -85,8 +91,8 @@ def open_logs(
     Raises:
         DirectoryLocked: another process, Kafka or tidelog, writes there.
         InvalidConfig: names every bad setting.
-        InvalidArgument: this is the directory of one partition, a path is not one, or
-            ``server_properties`` is malformed.
+        InvalidArgument: this is the directory of one partition, a path is not one, ``wait_ms`` is
+            below 0, or ``server_properties`` is malformed.
         OSError: ``server_properties`` cannot be read.
         InvalidTopic: a directory in it is not named as a partition's.
         KafkaStorageError: a disk failed, or a file that says what is there cannot be read.
@@ -97,7 +103,11 @@ def open_logs(
     if server_properties is not None:
         properties = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
         broker = broker.with_server_properties(properties)
-    return start_logs(broker, overrides=from_mapping(overrides), clock=clock, files=files)
+    start = partial(start_logs, broker, overrides=from_mapping(overrides), clock=clock, files=files)
+    if wait_ms < 0:
+        raise InvalidArgument(f"a wait of {wait_ms} ms is not possible")
+    is_real = clock is None and files is SYSTEM_FILES
+    return wait_here(wait_ms).opened(start) if is_real else start()
 
 
 def start_logs(

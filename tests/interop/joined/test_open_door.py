@@ -198,3 +198,47 @@ def test_the_socket_of_a_killed_program_misleads_nobody(data: Path) -> None:
     with tidelog.open(data), pytest.raises(DirectoryLocked, match="join writes") as caught:
         tidelog.open(data)
     assert caught.value.lets_join
+
+
+MAIN = """
+import sys, tidelog
+with tidelog.open(sys.argv[1]) as logs:
+    logs.create_topic("t", exist_ok=True)
+    logs.append_all("t", (b"%d" % n for n in range(3000)))
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+WORKER = """
+import sys, tidelog
+with tidelog.join(sys.argv[1]) as logs, logs.reader("t", group="g") as reader:
+    while True:
+        try:
+            for record in reader.read():
+                reader.commit()
+                if not record.offset:
+                    print("commits", flush=True)
+        except tidelog.TidelogError:
+            pass
+"""
+
+
+def test_a_killed_program_starts_again_beside_one_that_had_joined_it(data: Path) -> None:
+    """What that one commits meanwhile, by itself, keeps the lock from nobody for long."""
+    pipe, words = subprocess.PIPE, [sys.executable, "-c"]
+    main = subprocess.Popen([*words, MAIN, os.fspath(data)], stdin=pipe, stdout=pipe, text=True)
+    assert main.stdout is not None
+    assert main.stdout.readline() == "open\n"
+    with subprocess.Popen([*words, WORKER, os.fspath(data)], stdout=pipe, text=True) as worker:
+        try:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == "commits\n"
+            main.kill()
+            main.communicate()
+            for _ in range(3):
+                with tidelog.open(data) as logs:
+                    before = logs.groups.committed("g")
+                sleep_ms(300)  # nobody has the directory: the worker commits by itself
+        finally:
+            worker.kill()
+    with tidelog.open(data) as logs:
+        assert logs.groups.committed("g") != before

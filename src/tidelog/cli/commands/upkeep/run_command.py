@@ -17,10 +17,9 @@ from tidelog.exit_codes import ExitCode
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections import ChainMap
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from tidelog.broker.server import BrokerServer
-    from tidelog.cli.serving.lock_wait import LockWait
     from tidelog.cli.serving.service_log_levels import LogLevels
     from tidelog.embedded.logs import Logs
 
@@ -86,9 +85,8 @@ def keep_running(
 ) -> int:
     """Keep the logs open until SIGTERM or SIGINT, then close them; SIGHUP reloads the settings.
 
-    A directory that a short-lived writer holds is waited for, as long as commands wait.
-    ``listen`` returns, given the settings, what lets clients in meanwhile; None: only programs of
-    this machine can join.
+    A directory that a short-lived writer holds is waited for. ``listen`` returns, given the
+    settings, what lets clients in meanwhile; None: only programs of this machine can join.
 
     A signal while logs are loaded ends that, with what was recovered kept. Returns 1 if the last
     directory has failed.
@@ -96,12 +94,12 @@ def keep_running(
     from tidelog.cli.serving.service_settings import given_settings, service_config
     from tidelog.cli.serving.service_status import ServiceStatus
     from tidelog.embedded.doors import start_logs
+    from tidelog.embedded.lock_wait import wait_here
     from tidelog.env.signals import Signals
 
     given = given_settings(args)
     config = service_config(args, given)
-    levels = _configure_logging()
-    levels.apply(config.tidelog_log_levels, args.log_levels)
+    levels = _configure_logging(config.tidelog_log_levels, args.log_levels)
     lost: list[bool] = []
     with ExitStack() as stack:
         signals = stack.enter_context(Signals())
@@ -134,7 +132,7 @@ def keep_running(
             make_door=None if server is None else server.start,
         )
         with _without_garbage_collection():
-            logs = _lock_wait(should_stop).opened(start)
+            logs = wait_here(should_stop=should_stop).opened(start)
             stack.callback(_close, logs)
         status.ready()
         _log_ready(logs)
@@ -149,16 +147,6 @@ def _close(logs: Logs) -> None:
     """Close the directories; what could not be closed is in the service's own log by then."""
     with suppress(KafkaStorageError):
         logs.close()
-
-
-def _lock_wait(should_stop: Callable[[], bool]) -> LockWait:
-    from tidelog.cli.serving.lock_wait import LockWait
-    from tidelog.datadir.lock_file import writer_of
-    from tidelog.env.clock import SYSTEM_CLOCK
-    from tidelog.env.signals import program_of
-    from tidelog.env.waiting import sleep_ms
-
-    return LockWait(SYSTEM_CLOCK, sleep_ms, writer_of, program_of, should_stop)
 
 
 @contextmanager
@@ -217,8 +205,11 @@ def _reload(
     return new
 
 
-def _configure_logging() -> LogLevels:
-    """Send log lines to standard error; that is for programs to decide, not for the library."""
+def _configure_logging(*texts: Sequence[str]) -> LogLevels:
+    """Send log lines to standard error; that is for programs to decide, not for the library.
+
+    ``texts``: see ``LogLevels.apply``.
+    """
     import logging
 
     from tidelog.cli.notices import LINE, OneLine
@@ -229,4 +220,6 @@ def _configure_logging() -> LogLevels:
     logger = logging.getLogger("tidelog")
     logger.handlers = [handler]
     logger.propagate = False
-    return LogLevels()
+    levels = LogLevels()
+    levels.apply(*texts)
+    return levels

@@ -1,7 +1,8 @@
-"""Waits for the short-lived writer that holds a data directory when a service starts.
+"""Waits for the short-lived writer that holds a data directory when a program opens it.
 
-A command that finds the lock taken waits for its holder, or asks it; a service that ended instead
-would be restarted by a service manager, or not at all, for a writer that is gone in a second.
+A command that finds the lock taken waits for its holder, or asks it; a service or program that
+ended instead would be started again by a service manager, or not at all, for a writer that is gone
+in a second. Such a writer is also a program that had joined one which was killed, while it commits.
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ import logging
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from tidelog.datadir.lock_file import writer_of
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.signals import program_of
+from tidelog.env.waiting import sleep_ms
 from tidelog.errors import DirectoryLocked, StartAborted
-from tidelog.service.requests.request_client import KAFKA, POLL_MS, WAIT_MS
+from tidelog.service.requests.request_client import KAFKA, WAIT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NS_PER_MS: Final = 1_000_000
-_log = logging.getLogger("tidelog.run")
+_POLL_MS: Final = 20
+_log = logging.getLogger(__name__)
 
 
 class LockWait(NamedTuple):
@@ -43,31 +49,43 @@ class LockWait(NamedTuple):
             StartAborted: ``should_stop`` returned True.
         """
         until_ns = self.clock.monotonic_ns() + self.wait_ms * _NS_PER_MS
+        is_first = True
         while True:
             try:
                 return start()
             except DirectoryLocked as error:
                 # Neither Kafka nor a program that lets others join is gone in a moment.
                 is_long = error.lets_join or self._is_kafka(error.pid)
-                if error.pid == os.getpid() or is_long:
+                if error.pid == os.getpid() or is_long or not self.wait_ms:
                     raise
+                if is_first:
+                    self._log_wait(error)
+                is_first = False
                 self._wait(error, until_ns)
 
     def _is_kafka(self, pid: int) -> bool:
         return bool(pid) and self.program_of(pid) == KAFKA
 
+    def _log_wait(self, error: DirectoryLocked) -> None:
+        _log.info(
+            "lock-awaited directory=%s pid=%d program=%s wait-ms=%d",
+            os.path.dirname(error.path),
+            *(error.pid, self.program_of(error.pid), self.wait_ms),
+        )
+
     def _wait(self, error: DirectoryLocked, until_ns: int) -> None:
         """Wait until the lock is free; raise ``error`` if the time is over."""
         data_dir = os.path.dirname(error.path)
-        _log.info(
-            "lock-awaited directory=%s pid=%d program=%s wait-ms=%d",
-            *(data_dir, error.pid, self.program_of(error.pid), self.wait_ms),
-        )
         while True:
             if self.clock.monotonic_ns() >= until_ns:
                 raise error
-            self.sleep_ms(POLL_MS)
+            self.sleep_ms(_POLL_MS)
             if self.should_stop():
                 raise StartAborted(f"the wait for {data_dir} was stopped") from error
             if self.holder_of(data_dir) is None:
                 return
+
+
+def wait_here(wait_ms: int = WAIT_MS, should_stop: Callable[[], bool] = lambda: False) -> LockWait:
+    """Return what waits on this machine."""
+    return LockWait(SYSTEM_CLOCK, sleep_ms, writer_of, program_of, should_stop, wait_ms)

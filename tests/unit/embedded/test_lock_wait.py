@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.cli.commands.upkeep import run_command
-from tidelog.cli.serving.lock_wait import LockWait
-from tidelog.embedded import doors
+from tidelog.embedded.lock_wait import LockWait
 from tidelog.errors import DirectoryLocked, StartAborted
 from tidelog.testing import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import NoReturn
-
-    from tests.unit.cli.conftest import Cli
-
-    from tidelog.config.broker_config import BrokerConfig
 
 WRITER = 4711
 LOCK = "/data/.lock"
@@ -68,7 +60,7 @@ def test_a_service_waits_for_a_short_lived_writer_and_names_it(
 ) -> None:
     """It does not end for a lock that is free a moment later, and takes it only then."""
     held = Held(3_000)
-    with caplog.at_level(logging.INFO, "tidelog.run"):
+    with caplog.at_level(logging.INFO, "tidelog.embedded.lock_wait"):
         assert held.opened() == "started"
 
     assert held.starts == 2
@@ -104,30 +96,6 @@ def test_a_stop_ends_the_wait() -> None:
         held.opened()
 
     assert held.clock.now_ms() - began_ms == 500
-
-
-def test_the_service_opens_its_directories_by_that_wait(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So a command that holds one for a moment does not end it."""
-    held = Held(3_000)
-    starts: list[str] = []
-
-    def waiting(should_stop: Callable[[], bool]) -> LockWait:
-        held.should_stop = should_stop
-        return held.wait()
-
-    def start(config: BrokerConfig, **_: object) -> NoReturn:
-        starts.append(held.start())
-        raise StartAborted(f"{config.log_dirs} were free")
-
-    quiet = SimpleNamespace(apply=lambda *_: None)  # the loggers of this process stay as they are
-    monkeypatch.setattr(run_command, "_configure_logging", lambda: quiet)
-    monkeypatch.setattr(run_command, "_lock_wait", waiting)
-    monkeypatch.setattr(doors, "start_logs", start)
-
-    assert cli.on("run").code == 0
-    assert (starts, held.starts) == (["started"], 2)
 
 
 def test_a_program_that_others_can_join_is_not_waited_for() -> None:
