@@ -21,7 +21,6 @@ from tidelog.segment.filenames import LOG_SUFFIX
 if TYPE_CHECKING:
     from collections.abc import Buffer, Callable, Generator  # type: ignore[attr-defined]  # Buffer: 3.12+
 
-    from tidelog.env.files import NativeReads
     from tidelog.store.objects import Objects
 
 SCAN_BYTES: Final = 8 << 20
@@ -117,9 +116,6 @@ class ArchiveFile(ReadOnlyFile):
         """Raise OSError: there is no descriptor."""
         raise OSError(errno.EOPNOTSUPP, "an object has no descriptor", self._path)
 
-    def native_reads(self) -> NativeReads | None:
-        """Return None: there is no descriptor."""
-
     def size(self) -> int:
         """Return the size in bytes."""
         return self._size
@@ -152,10 +148,6 @@ class ArchiveFile(ReadOnlyFile):
                 view[count : count + len(part)] = part
                 count += len(part)
         return count
-
-    def map(self) -> memoryview:
-        """Return all bytes."""
-        return memoryview(self.pread(self._size, 0))
 
     def _parts(self, position: int, end: int) -> list[memoryview]:
         """Return bytes ``[position, end)``, in parts; fewer if the object is gone."""

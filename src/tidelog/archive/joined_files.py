@@ -23,7 +23,7 @@ from tidelog.codec.checkpoint_file import (
     read_leader_epochs,
 )
 from tidelog.env.files import FileStat
-from tidelog.env.read_only_file import FilesToRead
+from tidelog.env.read_only_file import FilesBelow
 from tidelog.errors import CorruptArchive
 from tidelog.segment.filenames import log_offsets
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem, OpenFile, OpenMode
 
 
-class JoinedFiles(FilesToRead):
+class JoinedFiles(FilesBelow):
     """One directory of ``below``, to be read only; used by one thread at a time.
 
     The store is asked only where the disk does not hold the whole log. Each listing shows what is
@@ -68,7 +68,7 @@ class JoinedFiles(FilesToRead):
         *,
         beside: Sequence[tuple[UUID, int]] = (),
     ) -> None:
-        self._below: Final = below
+        super().__init__(below)
         self._directory: Final = directory
         self._archive: Final = archive
         self._part: Final = part
@@ -80,7 +80,6 @@ class JoinedFiles(FilesToRead):
         self._shown: Mapping[str, Place | bytes] | None = None
         self._epochs: list[tuple[int, int]] = []
         self._first = 0
-        self.descriptors: Final = below.descriptors
 
     @property
     def start_offset(self) -> int:
@@ -142,22 +141,6 @@ class JoinedFiles(FilesToRead):
     def exists(self, path: str) -> bool:
         """Return whether there is such a file."""
         return self._below.exists(path) or os.path.basename(path) in self._files()
-
-    def is_link(self, path: str) -> bool:
-        """Return whether it is a link on the disk."""
-        return self._below.is_link(path)
-
-    def real_path(self, path: str) -> str:
-        """Return the path on the disk."""
-        return self._below.real_path(path)
-
-    def free_bytes(self, path: str) -> int:
-        """Return the free bytes of the disk."""
-        return self._below.free_bytes(path)
-
-    def total_bytes(self, path: str) -> int:
-        """Return the bytes of the disk."""
-        return self._below.total_bytes(path)
 
     def _files(self) -> Mapping[str, Place | bytes]:
         """Return the archive's files in front of the disk, as of the last listing."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from tidelog.env.files import WholeFiles
 from tidelog.errors import InvariantError
 
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined]  # 3.12+
+    from typing import Self
+
+    from tidelog.env.descriptors import DescriptorBudget
+    from tidelog.env.files import FileStat, FileSystem, NativeReads, OpenFile
 
 
 class ReadOnlyFile:
@@ -19,6 +23,19 @@ class ReadOnlyFile:
         @property
         def path(self) -> str:
             """The path as opened."""
+
+        def size(self) -> int:
+            """Return the current size in bytes."""
+
+        def pread(self, size: int, position: int) -> bytes:
+            """Return ``size`` bytes at byte ``position``; fewer only at the end of the file."""
+
+    def native_reads(self) -> NativeReads | None:
+        """Return None: compiled code would pass by what is done here with each read."""
+
+    def map(self) -> memoryview:
+        """Return the bytes present now; not a map, since a writer may cut the file."""
+        return memoryview(self.pread(self.size(), 0))
 
     def will_read(self, start: int, end: int) -> None:
         """Take note that bytes ``[start, end)`` will be read in order; most files need not."""
@@ -43,6 +60,40 @@ class ReadOnlyFile:
         raise InvariantError(f"{self.path} was opened to be read only")
 
 
+class FileBelow(ReadOnlyFile):
+    """The base of an open file that reads ``below``, and owns it."""
+
+    def __init__(self, below: OpenFile) -> None:
+        self._below: Final = below
+
+    @property
+    def path(self) -> str:
+        """The path as opened."""
+        return self._below.path
+
+    @property
+    def holders(self) -> int:
+        """Number of references."""
+        return self._below.holders
+
+    def hold(self) -> Self:
+        """Add a reference and return the file to use and close."""
+        self._below.hold()
+        return self
+
+    def close(self) -> None:
+        """Drop a reference."""
+        self._below.close()
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._below.fileno()
+
+    def size(self) -> int:
+        """Return the current size in bytes."""
+        return self._below.size()
+
+
 class FilesToRead(WholeFiles):
     """The base of a ``FileSystem`` that is only read."""
 
@@ -56,3 +107,35 @@ class FilesToRead(WholeFiles):
 
     rename = link = delete = delete_directory = make_directory = refuse
     set_mtime_ms = lock = sync_directory = refuse
+
+
+class FilesBelow(FilesToRead):
+    """The base of a ``FileSystem`` that reads ``below``, and answers only some things otherwise."""
+
+    def __init__(self, below: FileSystem) -> None:
+        self._below: Final = below
+
+    @property
+    def descriptors(self) -> DescriptorBudget:
+        """The budget of the file system below."""
+        return self._below.descriptors
+
+    def stat(self, path: str) -> FileStat:
+        """Return size, time of modification and kind."""
+        return self._below.stat(path)
+
+    def is_link(self, path: str) -> bool:
+        """Return whether this path is a symbolic link."""
+        return self._below.is_link(path)
+
+    def real_path(self, path: str) -> str:
+        """Return the path without symbolic links."""
+        return self._below.real_path(path)
+
+    def free_bytes(self, path: str) -> int:
+        """Return the free bytes on the disk of ``path``."""
+        return self._below.free_bytes(path)
+
+    def total_bytes(self, path: str) -> int:
+        """Return the bytes of the disk of ``path``."""
+        return self._below.total_bytes(path)

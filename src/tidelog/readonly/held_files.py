@@ -9,7 +9,7 @@ from tidelog.env.read_only_file import ReadOnlyFile
 if TYPE_CHECKING:
     from collections.abc import Buffer, Callable  # type: ignore[attr-defined]  # Buffer: 3.12+
 
-    from tidelog.env.files import NativeReads, OpenFile
+    from tidelog.env.files import OpenFile
     from tidelog.readonly.read_files import ReadFiles
 
 MAX_HELD_FILES: Final = 64
@@ -76,9 +76,6 @@ class MeasuredFile(ReadOnlyFile):
         """Return the descriptor."""
         return self._below().fileno()
 
-    def native_reads(self) -> NativeReads | None:
-        """Return None: compiled code would read beyond what was measured."""
-
     def size(self) -> int:
         """Return the measured size in bytes."""
         return self._size_bytes
@@ -103,10 +100,6 @@ class MeasuredFile(ReadOnlyFile):
         count = self._below().pread_into(view[:wanted], position) if wanted else 0
         self._check(count, wanted, position)
         return count
-
-    def map(self) -> memoryview:
-        """Return the measured bytes; not a map, since a writer may cut the file."""
-        return memoryview(self.pread(self._size_bytes, 0))
 
     def _check(self, count: int, wanted: int, position: int) -> None:
         if count < wanted:

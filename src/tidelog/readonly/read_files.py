@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from tidelog.env.files import FileSystem, OpenFile
 from tidelog.env.paths import is_uri
-from tidelog.env.read_only_file import FilesToRead, ReadOnlyFile
+from tidelog.env.read_only_file import FileBelow, FilesBelow, ReadOnlyFile
 from tidelog.errors import KafkaStorageError, text_or_kind
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from tidelog.archive.coarse_index import CoarseIndex
     from tidelog.archive.joined_files import JoinedFiles
     from tidelog.archive.open_archives import OpenArchives
-    from tidelog.env.descriptors import DescriptorBudget
-    from tidelog.env.files import NativeReads, OpenMode
+    from tidelog.env.files import OpenMode
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,7 +68,7 @@ def _passed_on(
     return call
 
 
-class ReadFiles(FilesToRead):
+class ReadFiles(FilesBelow):
     """Reads ``below``; whatever would change it raises InvariantError.
 
     A path that is the URI of an archive, or leads on from one, is read there. ``topics``: those
@@ -77,7 +76,7 @@ class ReadFiles(FilesToRead):
     """
 
     def __init__(self, below: FileSystem, topics: Collection[str] | None = None) -> None:
-        self._below: Final = below
+        super().__init__(below)
         self._topics: Final = topics
         self._archives: OpenArchives | None = None
         self._claims: dict[str, Mapping[UUID, Sequence[tuple[UUID, int]]]] = {}
@@ -178,11 +177,6 @@ class ReadFiles(FilesToRead):
         with storage_errors(path):
             return joined.coarse_index(path)
 
-    @property
-    def descriptors(self) -> DescriptorBudget:
-        """The budget of the file system below."""
-        return self._below.descriptors
-
     def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
         """Open a file, with the caller as its first holder."""
         if mode != "r":
@@ -208,21 +202,8 @@ class ReadFiles(FilesToRead):
     total_bytes = _passed_on(FileSystem.total_bytes)
 
 
-class ReadFile(ReadOnlyFile):
+class ReadFile(FileBelow):
     """An open file that is only read; as ``OpenFile``, with the errors of ``ReadFiles``."""
-
-    def __init__(self, below: OpenFile) -> None:
-        self._below: Final = below
-
-    @property
-    def path(self) -> str:
-        """The path as opened."""
-        return self._below.path
-
-    @property
-    def holders(self) -> int:
-        """Number of references."""
-        return self._below.holders
 
     def hold(self) -> ReadFile:
         """Add a reference and return the file to use and close."""
@@ -245,10 +226,3 @@ class ReadFile(ReadOnlyFile):
     size = _passed_on(OpenFile.size)
     pread = _passed_on(OpenFile.pread)
     pread_into = _passed_on(OpenFile.pread_into)
-
-    def native_reads(self) -> NativeReads | None:
-        """Return None: reads by compiled code would pass by what is checked here."""
-
-    def map(self) -> memoryview:
-        """Return the bytes present now; not a map, since a writer may cut the file."""
-        return memoryview(self.pread(self.size(), 0))

@@ -10,14 +10,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.layout import byte_view
-from tidelog.env.read_only_file import FilesToRead, ReadOnlyFile
+from tidelog.env.read_only_file import FileBelow, FilesBelow
 from tidelog.errors import text_or_kind
 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Collection  # type: ignore[attr-defined]  # 3.12+
 
-    from tidelog.env.descriptors import DescriptorBudget
-    from tidelog.env.files import FileStat, FileSystem, NativeReads, OpenFile, OpenMode
+    from tidelog.env.files import FileSystem, OpenFile, OpenMode
 
 BLOCK_BYTES: Final = 4096
 """What is left out around a byte that cannot be read: disks and file systems fail by pages."""
@@ -49,7 +48,7 @@ class Unreadable:
         return any(first < end and start < last for first, last in self._ranges)
 
 
-class FailingFiles(FilesToRead):
+class FailingFiles(FilesBelow):
     """Reads ``below``. ``unreadable`` has the files that failed in places, by path.
 
     A directory below ``roots`` that cannot be listed is empty, and is in ``unlisted`` with the
@@ -57,15 +56,10 @@ class FailingFiles(FilesToRead):
     """
 
     def __init__(self, below: FileSystem, roots: Collection[str]) -> None:
-        self._below: Final = below
+        super().__init__(below)
         self._roots: Final = frozenset(roots)
         self.unreadable: Final[dict[str, Unreadable]] = {}
         self.unlisted: Final[dict[str, str]] = {}
-
-    @property
-    def descriptors(self) -> DescriptorBudget:
-        """The budget of the file system below."""
-        return self._below.descriptors
 
     def open(self, path: str, mode: OpenMode = "r") -> OpenFile:
         """Open a file, with the caller as its first holder."""
@@ -85,31 +79,11 @@ class FailingFiles(FilesToRead):
             self.unlisted[path] = error.strerror or text_or_kind(error)
             return []
 
-    def stat(self, path: str) -> FileStat:
-        """Return size, time of modification and kind."""
-        return self._below.stat(path)
-
     def exists(self, path: str) -> bool:
         """Return whether there is such a file or directory; False if that cannot be found out."""
         with suppress(OSError):
             return self._below.exists(path)
         return False
-
-    def is_link(self, path: str) -> bool:
-        """Return whether this path is a symbolic link."""
-        return self._below.is_link(path)
-
-    def real_path(self, path: str) -> str:
-        """Return the path without symbolic links."""
-        return self._below.real_path(path)
-
-    def free_bytes(self, path: str) -> int:
-        """Return the free bytes on the disk of ``path``."""
-        return self._below.free_bytes(path)
-
-    def total_bytes(self, path: str) -> int:
-        """Return the bytes of the disk of ``path``."""
-        return self._below.total_bytes(path)
 
     def why_unreadable(self, path: str, start: int, end: int) -> str | None:
         """Return why some of bytes ``[start, end)`` of a file were not read; None: all were."""
@@ -117,42 +91,12 @@ class FailingFiles(FilesToRead):
         return found.reason if found is not None and found.meets(start, end) else None
 
 
-class FailingFile(ReadOnlyFile):
+class FailingFile(FileBelow):
     """An open file; blocks of it that cannot be read are zeros."""
 
     def __init__(self, below: OpenFile, files: FailingFiles) -> None:
-        self._below: Final = below
+        super().__init__(below)
         self._files: Final = files
-
-    @property
-    def path(self) -> str:
-        """The path as opened."""
-        return self._below.path
-
-    @property
-    def holders(self) -> int:
-        """Number of references."""
-        return self._below.holders
-
-    def hold(self) -> FailingFile:
-        """Add a reference and return the file to use and close."""
-        self._below.hold()
-        return self
-
-    def close(self) -> None:
-        """Drop a reference."""
-        self._below.close()
-
-    def fileno(self) -> int:
-        """Return the descriptor."""
-        return self._below.fileno()
-
-    def native_reads(self) -> NativeReads | None:
-        """Return None: compiled code would report an error, and not pass it by."""
-
-    def size(self) -> int:
-        """Return the current size in bytes."""
-        return self._below.size()
 
     def pread(self, size: int, position: int) -> bytes:
         """Return bytes; fewer only at the end of the file."""
@@ -185,10 +129,6 @@ class FailingFile(ReadOnlyFile):
                 break
             at += count
         return max(at - position, 0)
-
-    def map(self) -> memoryview:
-        """Return the bytes present now."""
-        return memoryview(self.pread(self.size(), 0))
 
 
 def name_of(path: str) -> str:
