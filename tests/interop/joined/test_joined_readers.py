@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from tests.machinery.brokers import served
 
 import tidelog
 from tidelog.embedded.joined_source import JoinedSource
@@ -17,7 +16,6 @@ from tidelog.errors import IllegalGeneration, InvalidArgument, NotServed
 from tidelog.testing import KafkaBroker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.machinery.brokers import Served
@@ -26,27 +24,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory whose path is short enough for a socket in it."""
-    return tmp_path_factory.mktemp("d")
-
-
-@pytest.fixture
-def broker(data: Path) -> Iterator[Served]:
-    """A process that others may join: this one."""
-    with served(data) as found:
-        found.logs.create_topic("t", 2)
-        found.logs.append("t", b"a", partition=0)
-        found.logs.append("t", b"b", partition=1)
-        yield found
-
-
-@pytest.fixture
-def joined(broker: Served, data: Path) -> Iterator[JoinedLogs]:
-    """Logs that have joined it."""
-    assert broker.bootstrap
-    with tidelog.join(data) as found:
-        yield found
+def broker(broker: Served) -> Served:
+    """With two records."""
+    broker.logs.create_topic("t", 2)
+    broker.logs.append("t", b"a", partition=0)
+    broker.logs.append("t", b"b", partition=1)
+    return broker
 
 
 def values(reader: GroupReader, **how: int) -> list[bytes | None]:

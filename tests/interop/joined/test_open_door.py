@@ -23,12 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory whose path is short enough for a socket in it."""
-    return tmp_path_factory.mktemp("d")
-
-
 def sockets_in(path: Path) -> list[str]:
     """Return the sockets that lie in a directory."""
     return [name for name in os.listdir(path) if name.endswith(".sock")]
