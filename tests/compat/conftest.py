@@ -314,3 +314,13 @@ def write_mixed() -> Callable[[Path], Written]:
 def written(write_mixed: Callable[[Path], Written], tmp_path: Path) -> Written:
     """Return a log of several segments, written here and closed."""
     return write_mixed(tmp_path)
+
+
+def hand_over(source: Path, target: Path) -> None:
+    """Put a log's files in the place of those of an empty partition; its topic id stays."""
+    for path in target.iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+    for path in source.iterdir():
+        if path.name != "partition.metadata":
+            shutil.copyfile(path, target / path.name)

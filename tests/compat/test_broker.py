@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.compat.conftest import hand_over
 
 import tidelog
 from tidelog.cli.main import main
@@ -26,16 +26,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.compat
 
 
-def hand_over(written: Written, target: Path) -> None:
-    """Put a log's files in the place of those of an empty partition; its topic id stays."""
-    for path in target.iterdir():
-        if path.name != "partition.metadata":
-            path.unlink()
-    for path in written.directory.iterdir():
-        if path.name != "partition.metadata":
-            shutil.copyfile(path, target / path.name)
-
-
 def read_here(directory: Path) -> list[tuple[object, ...]]:
     """Return the records of a partition as ``Kafka.consume`` does."""
     with tidelog.open_read_only(directory) as log:
@@ -54,7 +44,7 @@ def test_a_broker_serves_a_log_that_was_written_here(kafka: Kafka, written: Writ
     with kafka.running():
         kafka.ask(f"create mixed {settings}")
     target = kafka.directory / "mixed-0"
-    hand_over(written, target)
+    hand_over(written.directory, target)
 
     with kafka.running():
         served = kafka.consume("mixed")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Unpack
 
 import pytest
+from tests.compat.conftest import hand_over
 from tests.compat.two_logs import batches_of
 from tests.machinery.long_varints import with_long_key_lengths
 from tests.machinery.scale import scaled
@@ -117,15 +117,6 @@ def write_history(directory: Path, rng: Random) -> None:
             log.append_as_leader(marker, origin=origin, transaction_version=1)
         log.roll()
         log.append_as_leader(build_batch([(now_ms, b"last", b"", ())]))
-
-
-def hand_over(source: Path, target: Path) -> None:
-    for path in target.iterdir():
-        if path.name != "partition.metadata":
-            path.unlink()
-    for path in source.iterdir():
-        if path.name != "partition.metadata":
-            shutil.copyfile(path, target / path.name)
 
 
 def wait_until_cleaned(kafka: Kafka, offset: int) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
+from tests.compat.conftest import hand_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,16 +24,6 @@ TRIES = 40
 SMALL = "internal.segment.bytes=16384,index.interval.bytes=512,retention.ms=-1"
 STAMPED = f"{SMALL},message.timestamp.type=LogAppendTime"
 COMPACT = f"{SMALL},cleanup.policy=compact,min.cleanable.dirty.ratio=0.01,segment.ms=500"
-
-
-def hand_over(written: Written, target: Path) -> None:
-    """Put a log's files in the place of those of an empty partition; its topic id stays."""
-    for path in target.iterdir():
-        if path.name != "partition.metadata":
-            path.unlink()
-    for path in written.directory.iterdir():
-        if path.name != "partition.metadata":
-            shutil.copyfile(path, target / path.name)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +46,7 @@ def served(
         kafka.ask(f"create stamped {STAMPED} 3", f"create transacted {SMALL}")
         kafka.ask(*produced, "produce stamped zstd 700 3", "produce stamped none 100 2")
         kafka.ask("transact transacted 7")
-    hand_over(write_mixed(folder), kafka.directory / "mixed-0")
+    hand_over(write_mixed(folder).directory, kafka.directory / "mixed-0")
     for codec in ("gzip", "snappy"):
         with kafka.running():
             kafka.ask(*(f"produce {topic} {codec} 1000" for topic in ("mixed", "cut")))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from random import Random
 
     from tidelog.testing import CrashFileSystem
@@ -47,3 +48,28 @@ def _fail(rng: Random, fs: CrashFileSystem, operation: str) -> tuple[object, ...
     error = OSError(code, os.strerror(code), "injected")
     fs.fail(operation, path, error, count, skipped=skipped)
     return operation, path, errno.errorcode[code], count, skipped
+
+
+class RandomHistory(Protocol):
+    """What happens to a disk by a seed, held against a model with each step."""
+
+    events: list[tuple[object, ...]]
+    faults: int
+
+    def step(self) -> None:
+        """Do the next thing, and check what is there then."""
+
+
+def run(history_of: Callable[[int], RandomHistory], seeds: range, steps: int) -> int:
+    """Run a history for each seed; return the number of faults that were planted."""
+    faults = 0
+    for seed in seeds:
+        history = history_of(seed)
+        for _ in range(steps):
+            try:
+                history.step()
+            except AssertionError as error:
+                error.add_note(f"seed {seed}, which ends with {history.events[-6:]}")
+                raise
+        faults += history.faults
+    return faults

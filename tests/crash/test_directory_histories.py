@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.crash.directory_histories import DirectoryHistory
+from tests.crash.random_faults import run
 from tests.machinery.scale import scaled
 
 if TYPE_CHECKING:
@@ -17,24 +18,9 @@ BLOCK: Final = 20
 BLOCKS: Final = 10
 
 
-def run(seeds: range) -> int:
-    """Run a history for each seed; return the number of faults that were planted."""
-    faults = 0
-    for seed in seeds:
-        history = DirectoryHistory(seed)
-        for _ in range(STEPS):
-            try:
-                history.step()
-            except AssertionError as error:
-                error.add_note(f"seed {seed}, which ends with {history.events[-6:]}")
-                raise
-        faults += history.faults
-    return faults
-
-
 def test_directories_on_a_failing_machine_hold_what_they_may(enumerated: Enumerated) -> None:
     """What is acknowledged stays, topics, transactions and positions as a whole."""
-    enumerated("planted faults", run(range(QUICK)), at_least=10)
+    enumerated("planted faults", run(DirectoryHistory, range(QUICK), STEPS), at_least=10)
     enumerated("histories", QUICK, at_least=QUICK)
 
 
@@ -46,5 +32,9 @@ def test_directories_on_a_failing_machine_hold_what_they_may_for_long(
     """As above, with histories that no other block has."""
     count = scaled(BLOCK)
     first = QUICK + block * count
-    enumerated("planted faults", run(range(first, first + count)), at_least=5 * count)
+    enumerated(
+        "planted faults",
+        run(DirectoryHistory, range(first, first + count), STEPS),
+        at_least=5 * count,
+    )
     enumerated("histories", count, at_least=BLOCK)

@@ -12,6 +12,8 @@ from tidelog.env.machine import Machine
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.manager.log_manager import LogManager
 from tidelog.readonly.read_only_log import open_read_only
+from tidelog.staging.journal_names import JOURNAL_SUFFIX
+from tidelog.staging.staged_file import is_staged_name
 from tidelog.testing.crash_files import CrashFileSystem
 from tidelog.testing.manual_time import ManualClock
 
@@ -82,6 +84,10 @@ class DataHome:
         """Return the names in the data directory, or in its directory ``name``."""
         return sorted(self.fs.list(f"{self.path}/{name}"))
 
+    def own_files(self) -> list[str]:
+        """Name the staged files and journals."""
+        return [n for n in self.files() if is_staged_name(n) or n.endswith(JOURNAL_SUFFIX)]
+
     def text(self, name: str) -> str:
         """Return the content of a file of the data directory."""
         return self.fs.read(f"{self.path}/{name}").decode()
@@ -113,3 +119,18 @@ class DataHome:
 def record(value: bytes, key: bytes | None = None) -> tuple[int, bytes | None, bytes, list[Any]]:
     """Return a record for ``append_records``, without timestamp or headers."""
     return (-1, key, value, [])
+
+
+def append(directory: Logs, *values: bytes, partition: int = 0) -> None:
+    """Append values to topic t, one batch each."""
+    for value in values:
+        directory.partition("t", partition).append_records([record(value)])
+
+
+def home_with_topic(*values: bytes, partitions: int = 2) -> DataHome:
+    """Return a cleanly closed directory with topic t, and these values in t-0."""
+    home = DataHome()
+    with home.open() as directory:
+        directory.create_topic("t", partitions)
+        append(directory, *values)
+    return home

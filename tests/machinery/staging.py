@@ -8,13 +8,15 @@ from tidelog.records.builder import build_batch
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.commit import Transaction
 from tidelog.staging.staged_folder import LocalFolder
+from tidelog.testing import PowerCut
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from random import Random
     from uuid import UUID
 
     from tidelog.env.files import FileSystem
+    from tidelog.staging.directory import CommitPoint
     from tidelog.staging.journal import NewTopic
     from tidelog.staging.ready import ReadyFiles, ReadyManifest
     from tidelog.staging.stream_batch import StreamBatch
@@ -45,3 +47,13 @@ def leave(files: ReadyFiles, manifest: ReadyManifest) -> None:
     files.prepare(manifest.encoded())
     files.place()
     files.fs.sync_directory(files.data_dir)
+
+
+def power_cut_at(moment: CommitPoint) -> Callable[[CommitPoint], None]:
+    """Return what ends the process at a moment of a commit: a value for ``on_point``."""
+
+    def end(point: CommitPoint) -> None:
+        if point is moment:
+            raise PowerCut
+
+    return end

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 from tests.machinery.manager_home import ManagerHome, values
-from tests.machinery.staging import leave, stage
+from tests.machinery.staging import leave, power_cut_at, stage
 
 from tidelog.codec.compression import Codec
 from tidelog.embedded.busy_directory import BusyDirectory
@@ -215,12 +215,8 @@ def killed_before_it_cleaned_up() -> Home:
     home = Home()
     home.started().shutdown()
 
-    def end(point: CommitPoint) -> None:
-        if point is CommitPoint.FINISHED:
-            raise PowerCut
-
     with suppress(PowerCut):
-        home.commit(staged(home, {T0: [b"a"]}), on_point=end)
+        home.commit(staged(home, {T0: [b"a"]}), on_point=power_cut_at(CommitPoint.FINISHED))
     home.restart()
     assert list_journals(home.fs, "/data") != []
     return home

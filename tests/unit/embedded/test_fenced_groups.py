@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.machinery.manager_home import ManagerHome
+from tests.machinery.staging import power_cut_at
 
 from tidelog.codec.compression import Codec
 from tidelog.embedded.busy_directory import BusyDirectory
@@ -326,11 +327,7 @@ def test_the_table_of_finished_transactions_tells_positions_after_a_crash() -> N
     with home.logs.reader("in", group="g") as reader:
         copied(reader, txn)
 
-    def cut(point: CommitPoint) -> None:
-        if point is CommitPoint.COMMITTED:
-            raise PowerCut
-
-    home.logs.manager.staged_commits.on_point = cut
+    home.logs.manager.staged_commits.on_point = power_cut_at(CommitPoint.COMMITTED)
     with suppress(PowerCut):
         txn.commit()
     home.restart()

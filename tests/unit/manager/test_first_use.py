@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.machinery.directory_home import DataHome, record
+from tests.machinery.directory_home import DataHome, append, home_with_topic, record
 
 from tidelog.errors import (
     DirectoryLocked,
@@ -24,27 +24,11 @@ from tidelog.errors import (
 if TYPE_CHECKING:
     from tests.machinery.fields import ProducerFields
 
-    from tidelog.embedded.logs import Logs
 
 RECOVERY = "recovery-point-offset-checkpoint"
 WATERMARKS = "replication-offset-checkpoint"
 FILES = (RECOVERY, "log-start-offset-checkpoint", WATERMARKS, "cleaner-offset-checkpoint")
 LOG = "00000000000000000000.log"
-
-
-def home_with_topic(*values: bytes, partitions: int = 2) -> DataHome:
-    """Return a cleanly closed directory with topic t, and these values in t-0."""
-    home = DataHome()
-    with home.open() as directory:
-        directory.create_topic("t", partitions)
-        append(directory, *values)
-    return home
-
-
-def append(directory: Logs, *values: bytes, partition: int = 0) -> None:
-    """Append values to topic t, one batch each."""
-    for value in values:
-        directory.partition("t", partition).append_records([record(value)])
 
 
 def lines(home: DataHome, name: str) -> list[str]:

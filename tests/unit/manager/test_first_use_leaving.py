@@ -6,7 +6,7 @@ import errno
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.machinery.directory_home import DataHome, record
+from tests.machinery.directory_home import DataHome, append, home_with_topic
 
 from tidelog.errors import CommitUnfinished, KafkaStorageError
 from tidelog.log.log import Log
@@ -17,21 +17,6 @@ if TYPE_CHECKING:
 RECOVERY = "recovery-point-offset-checkpoint"
 LOG = "00000000000000000000.log"
 IO_ERROR = OSError(errno.EIO, "the disk failed")
-
-
-def home_with_topic(*values: bytes, partitions: int = 2) -> DataHome:
-    """Return a cleanly closed directory with topic t, and these values in t-0."""
-    home = DataHome()
-    with home.open() as directory:
-        directory.create_topic("t", partitions)
-        append(directory, *values)
-    return home
-
-
-def append(directory: Logs, *values: bytes, partition: int = 0) -> None:
-    """Append values to topic t, one batch each."""
-    for value in values:
-        directory.partition("t", partition).append_records([record(value)])
 
 
 # Leaving the directory as it was

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.machinery.directory_home import DataHome, record
 from tests.machinery.old_batches import build_old
+from tests.machinery.staging import power_cut_at
 
 from tidelog.config.log_config import LogConfig
 from tidelog.errors import (
@@ -26,7 +27,6 @@ from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.commit import Transaction
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.journal import journal_name, read_journal
-from tidelog.staging.journal_names import JOURNAL_SUFFIX
 from tidelog.staging.staged_file import is_staged_name
 from tidelog.staging.staged_folder import LocalFolder
 from tidelog.testing import PowerCut
@@ -63,23 +63,13 @@ def write(logs: Logs, values: Sequence[bytes] = VALUES) -> None:
         txn.append("t", b"small", key=b"k", partition=1)
 
 
-def stopped(home: DataHome, point: CommitPoint = CommitPoint.COMMITTED) -> None:
-    """End the process at a moment of the commit."""
-
-    def end(now: CommitPoint) -> None:
-        if now is point:
-            raise PowerCut
-
+def interrupted(home: DataHome, point: CommitPoint = CommitPoint.COMMITTED) -> None:
+    """End the process at a moment of a commit."""
     logs = home.open(defaults=KEEP)
-    logs.manager.staged_commits.on_point = end
+    logs.manager.staged_commits.on_point = power_cut_at(point)
     with suppress(PowerCut):
         write(logs)
     home.fs.kill()
-
-
-def own_files(home: DataHome) -> list[str]:
-    """Name the staged files and journals."""
-    return [one for one in home.files() if is_staged_name(one) or one.endswith(JOURNAL_SUFFIX)]
 
 
 def test_a_large_file_is_moved_into_its_log() -> None:
@@ -96,7 +86,7 @@ def test_a_large_file_is_moved_into_its_log() -> None:
     assert home.values("t-1") == [b"small"]
     assert len(renamed) == 3
     assert {os.path.dirname(path) for path in written} == {"/data/t-1"}
-    assert own_files(home) == []
+    assert home.own_files() == []
 
 
 def test_records_with_the_time_of_their_append_are_never_adopted() -> None:
@@ -135,21 +125,21 @@ def cut_at_rename(home: DataHome, suffix: str, number: int = 0) -> Iterator[None
 def test_a_replay_goes_on_where_files_were_adopted(adopted: int) -> None:
     """The name that is gone is looked for in the log, whatever the crash left."""
     home = home_with_topic()
-    stopped(home)
+    interrupted(home)
     with cut_at_rename(home, ".log", adopted), home.open(defaults=KEEP):
         pass
     with home.open(defaults=KEEP) as logs:
         write(logs)
 
     assert home.values("t-0") == [b"before", *VALUES]
-    assert own_files(home) == []
+    assert home.own_files() == []
 
 
 def test_a_torn_patch_is_written_again() -> None:
     """The bytes that a commit writes into a staged file are in no checksum."""
     home = home_with_topic()
-    stopped(home)
-    for name in own_files(home):
+    interrupted(home)
+    for name in home.own_files():
         path = f"{home.path}/{name}"
         if is_staged_name(name) and home.fs.stat(path).size_bytes > 500:
             data = home.fs.read(path)
@@ -164,7 +154,7 @@ def test_a_torn_patch_is_written_again() -> None:
 def test_a_file_that_was_damaged_after_the_commit_is_not_adopted(at: int) -> None:
     """The error names it, and the transaction stays pending."""
     home = home_with_topic()
-    stopped(home)
+    interrupted(home)
     journal = read_journal(home.fs, home.path, journal_name("x"))
     path = f"{home.path}/{journal.moves_of(('t', 0))[0].run.name}"
     data = home.fs.read(path)
@@ -180,7 +170,7 @@ def test_a_file_that_was_damaged_after_the_commit_is_not_adopted(at: int) -> Non
 def test_a_file_that_is_gone_and_not_in_the_log_is_an_error() -> None:
     """What a user deleted is never taken for adopted."""
     home = home_with_topic()
-    stopped(home)
+    interrupted(home)
     moves = read_journal(home.fs, home.path, journal_name("x")).moves_of(("t", 0))
     home.fs.delete(f"{home.path}/{moves[0].run.name}")
     with home.open(defaults=KEEP) as logs:
@@ -188,7 +178,7 @@ def test_a_file_that_is_gone_and_not_in_the_log_is_an_error() -> None:
         assert f"{moves[0].run.name} does not exist" in reason
 
     stored = home_with_topic()
-    stopped(stored, CommitPoint.PLACED)
+    interrupted(stored, CommitPoint.PLACED)
     journal = f"{stored.path}/{journal_name('x')}"
     text = stored.text(journal_name("x")).replace(moves[0].run.digest, "00" * 16)
     stored.write(journal.rpartition("/")[2], text)
@@ -202,7 +192,7 @@ def test_a_file_that_is_gone_and_not_in_the_log_is_an_error() -> None:
 def test_a_file_whose_old_name_came_back_is_adopted_once() -> None:
     """Some file systems keep both names of a rename in two directories when the power fails."""
     home = home_with_topic()
-    stopped(home)
+    interrupted(home)
     moves = read_journal(home.fs, home.path, journal_name("x")).moves_of(("t", 0))
     names = [f"{home.path}/{move.run.name}" for move in moves]
     for name in names:
@@ -215,13 +205,13 @@ def test_a_file_whose_old_name_came_back_is_adopted_once() -> None:
         pass
 
     assert home.values("t-0") == [b"before", *VALUES]
-    assert own_files(home) == []
+    assert home.own_files() == []
 
 
 def test_adopted_files_follow_what_another_writer_appended() -> None:
     """A new journal names their new places first."""
     home = home_with_topic()
-    stopped(home)
+    interrupted(home)
     journal = f"{home.path}/{journal_name('x')}"
     home.fs.rename(journal, f"{journal}.hidden")
     with home.open(defaults=KEEP) as logs:
@@ -301,7 +291,7 @@ def test_a_copy_keeps_every_byte(segment_bytes: int | None) -> None:
         assert log.producers.last_entry(9) is not None
 
     assert batches_of(home) == b"".join(batches)
-    assert own_files(home) == []
+    assert home.own_files() == []
 
 
 def test_a_copy_far_behind_the_log_end_gets_a_segment_of_its_own() -> None:
@@ -363,11 +353,7 @@ def test_a_copy_is_never_placed_anew(segment_bytes: int | None) -> None:
     home = home_with_topic()
     logs = home.open(defaults=KEEP)
 
-    def end(now: CommitPoint) -> None:
-        if now is CommitPoint.COMMITTED:
-            raise PowerCut
-
-    logs.manager.staged_commits.on_point = end
+    logs.manager.staged_commits.on_point = power_cut_at(CommitPoint.COMMITTED)
     with suppress(PowerCut):
         mirror(home, logs, [copy(3, b"a" * 300)], segment_bytes=segment_bytes)
     home.fs.kill()
@@ -388,7 +374,7 @@ def test_a_copy_is_never_placed_anew(segment_bytes: int | None) -> None:
 def test_a_file_of_an_old_journal_is_read() -> None:
     """One without the fields for adoption and copies, as the first release wrote it."""
     home = home_with_topic()
-    stopped(home)
+    interrupted(home)
     text = home.text(journal_name("x")).replace('"adopted": true,', "")
     lines = [one for one in text.splitlines() if "_offset" not in one]
     home.write(journal_name("x"), "\n".join(lines).replace('",\n   }', '"\n   }'))
@@ -401,7 +387,7 @@ def test_a_file_of_an_old_journal_is_read() -> None:
 def test_a_journal_with_impossible_offsets_is_not_read() -> None:
     """What is read from a file is input."""
     home = home_with_topic()
-    stopped(home)
+    interrupted(home)
     text = home.text(journal_name("x")).replace('"first_offset": -1', '"first_offset": 7')
     home.write(journal_name("x"), text)
     with pytest.raises(KafkaStorageError, match="cannot be read"):

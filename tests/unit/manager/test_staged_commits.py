@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.machinery.directory_home import DataHome, record
 from tests.machinery.manager_home import ManagerHome
+from tests.machinery.staging import power_cut_at
 
 from tidelog.config.log_config import LogConfig
 from tidelog.embedded.logs import Logs
@@ -33,7 +34,6 @@ from tidelog.staging.finished import FINISHED_FILE, FINISHED_VERSION, RETENTION_
 from tidelog.staging.journal import JOURNAL_VERSION, journal_name
 from tidelog.staging.journal_names import JOURNAL_SUFFIX, list_journals
 from tidelog.staging.manifest_names import waiting_hashes
-from tidelog.staging.staged_file import is_staged_name
 from tidelog.testing import PowerCut
 
 if TYPE_CHECKING:
@@ -64,21 +64,11 @@ def write(logs: Logs, txn: str | None = "x", values: tuple[bytes, ...] = (b"a", 
 
 def interrupted(home: DataHome, point: CommitPoint = CommitPoint.COMMITTED) -> None:
     """End the process at a moment of a commit."""
-
-    def end(now: CommitPoint) -> None:
-        if now is point:
-            raise PowerCut
-
     logs = home.open(defaults=KEEP)
-    logs.manager.staged_commits.on_point = end
+    logs.manager.staged_commits.on_point = power_cut_at(point)
     with suppress(PowerCut):
         write(logs)
     home.fs.kill()
-
-
-def own_files(home: DataHome) -> list[str]:
-    """Name the staged files and journals."""
-    return [one for one in home.files() if is_staged_name(one) or one.endswith(JOURNAL_SUFFIX)]
 
 
 def seen(logs: Logs, topic: str = "t") -> list[bytes | None]:
@@ -98,7 +88,7 @@ def test_a_transaction_writes_to_several_topics() -> None:
     assert home.values("u-0") == [b"before", b"b"]
     assert txn.committed is not None
     assert (txn.committed.total, dict(txn.committed.records)) == (2, {"t": 1, "u": 1})
-    assert own_files(home) == []
+    assert home.own_files() == []
 
 
 def test_nothing_is_seen_before_the_commit() -> None:
@@ -119,7 +109,7 @@ def test_an_exception_drops_the_whole_transaction() -> None:
             txn.append("t", b"a")
             raise ZeroDivisionError
 
-        assert own_files(home) == []
+        assert home.own_files() == []
         write(logs)
         assert seen(logs) == [b"before", b"a", b"b"]
 
@@ -312,7 +302,7 @@ def test_settings_that_changed_since_refuse_the_whole_transaction(
             transaction.commit()
 
         assert (seen(logs), seen(logs, "u")) == ([b"before"], [b"before"])
-    assert own_files(home) == []
+    assert home.own_files() == []
 
 
 def test_partitions_that_were_added_meanwhile_refuse_the_whole_transaction() -> None:
@@ -326,7 +316,7 @@ def test_partitions_that_were_added_meanwhile_refuse_the_whole_transaction() -> 
         with pytest.raises(InvalidArgument, match=r"topic t has 5 partitions now; .* for 2"):
             txn.commit()
         assert seen(logs, "u") == [b"before"]
-        assert own_files(home) == []
+        assert home.own_files() == []
 
         with logs.transaction("x") as txn:
             txn.append("t", b"a", key=b"k")
@@ -347,7 +337,7 @@ def test_a_transaction_that_does_not_fit_the_disk_is_refused() -> None:
         home.fs.set_free_bytes(None)
 
         assert seen(logs) == [b"before"]
-    assert own_files(home) == []
+    assert home.own_files() == []
 
 
 def test_records_that_a_leader_refuses_are_refused_when_they_are_added() -> None:
@@ -387,7 +377,7 @@ def test_a_full_disk_after_the_commit_point_says_that_it_is_committed() -> None:
         assert (seen(logs), seen(logs, "u")) == ([b"before", b"a", b"b"], [b"before", b"c"])
         write(logs)
         assert seen(logs) == [b"before", b"a", b"b"]
-    assert own_files(home) == []
+    assert home.own_files() == []
 
 
 def test_a_pending_transaction_blocks_only_the_partitions_that_it_names() -> None:
@@ -435,7 +425,7 @@ def test_a_transaction_stays_known_while_its_journal_cannot_be_deleted() -> None
         assert logs.manager.staged_commits.pending == {}
         assert len(seen(logs)) == 5
         logs.append("t", b"free", partition=0)
-    assert own_files(home) == []
+    assert home.own_files() == []
 
 
 def test_records_of_a_pending_transaction_are_not_seen_by_readers_beside() -> None:
@@ -497,7 +487,7 @@ def test_deleting_a_topic_drops_what_a_transaction_has_still_to_write_to_it() ->
         logs.manager.staged_commits.finish_all()
 
         assert (seen(logs), seen(logs, "u")) == ([], [b"before", b"c"])
-    assert own_files(home) == []
+    assert home.own_files() == []
 
 
 def test_a_deleted_topic_is_remembered_while_a_journal_names_it() -> None:
@@ -594,7 +584,7 @@ def test_a_repeat_that_began_before_the_first_was_committed_is_skipped() -> None
 
         assert late.commit().total == 3
         assert seen(logs) == [b"before", b"a", b"b"]
-    assert own_files(home) == []
+    assert home.own_files() == []
 
 
 def test_a_dropped_transaction_is_given_up() -> None:
@@ -610,7 +600,7 @@ def test_a_dropped_transaction_is_given_up() -> None:
         assert seen(logs, "u") == [b"before", b"c"]
         with pytest.raises(InvalidArgument, match="'x' is not pending"):
             logs.manager.staged_commits.drop(home.path, "x")
-    assert own_files(home) == []
+    assert home.own_files() == []
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -637,7 +627,7 @@ def test_a_journal_that_cannot_be_deleted_is_not_reported_as_dropped() -> None:
         home.fs.fail("delete", JOURNAL_SUFFIX, FULL)
         with pytest.raises(KafkaStorageError, match="dropping 'x'"):
             logs.manager.staged_commits.drop(home.path, "x")
-        assert len(own_files(home)) == 2
+        assert len(home.own_files()) == 2
 
 
 def test_a_service_finishes_the_journals_that_it_finds() -> None:
@@ -648,7 +638,7 @@ def test_a_service_finishes_the_journals_that_it_finds() -> None:
     data = DataHome()
     data.fs, data.clock = home.fs, home.clock
     logs = data.open(defaults=KEEP)
-    logs.manager.staged_commits.on_point = _cut_at_commit_point
+    logs.manager.staged_commits.on_point = power_cut_at(CommitPoint.COMMITTED)
     with suppress(PowerCut), logs.transaction("x") as txn:
         txn.append("t", b"a", partition=1)
     home.restart()
@@ -657,11 +647,6 @@ def test_a_service_finishes_the_journals_that_it_finds() -> None:
 
     assert found == [b"a"]
     assert list_journals(home.fs, "/data") == []
-
-
-def _cut_at_commit_point(point: CommitPoint) -> None:
-    if point is CommitPoint.COMMITTED:
-        raise PowerCut
 
 
 def test_a_service_tries_again_by_itself() -> None:
@@ -729,12 +714,12 @@ def test_the_sweep_spares_the_files_that_a_journal_names() -> None:
     home = home_with_topics()
     logs = pending(home)
     home.clock.advance(30 * 24 * 3_600_000)
-    before = own_files(home)
+    before = home.own_files()
     manager = logs.manager
     manager._deleter.delete_staged_files(manager.config.tidelog_staged_retention_ms)
 
     assert len(before) == 2
-    assert own_files(home) == before
+    assert home.own_files() == before
 
 
 # Syncs

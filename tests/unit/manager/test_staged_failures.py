@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.machinery.directory_home import DataHome, record
 from tests.machinery.manager_home import ManagerHome, values
-from tests.machinery.staging import stage
+from tests.machinery.staging import power_cut_at, stage
 
 from tidelog.embedded.logs import Logs
 from tidelog.errors import CommitPending, CommitUnfinished, KafkaStorageError
@@ -325,11 +325,7 @@ def test_a_power_cut_during_a_retry_leaves_the_journal() -> None:
     """Else records would stay of a transaction that nobody knows: a repeat would double them."""
     home, manager = unsynced_name(".intent")
 
-    def cut(point: CommitPoint) -> None:
-        if point is CommitPoint.PLACED:
-            raise PowerCut
-
-    manager.staged_commits.on_point = cut
+    manager.staged_commits.on_point = power_cut_at(CommitPoint.PLACED)
     with pytest.raises(PowerCut):
         manager.staged_commits.finish_all()
     home.fs.power_cut("none")

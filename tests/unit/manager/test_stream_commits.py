@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.machinery.directory_home import DataHome
+from tests.machinery.staging import power_cut_at
 
 from tidelog.config.log_config import LogConfig
 from tidelog.errors import (
@@ -233,7 +234,7 @@ def test_a_batch_that_was_interrupted_is_finished_once() -> None:
     home = home_with_topic()
     logs = home.open(defaults=KEEP)
     commit(home, logs, staged(home, logs, 4, b"a"))
-    logs.manager.staged_commits.on_point = cut_at_commit
+    logs.manager.staged_commits.on_point = power_cut_at(CommitPoint.COMMITTED)
     with suppress(PowerCut):
         commit(home, logs, staged(home, logs, 5, b"b"))
     home.fs.kill()
@@ -245,17 +246,11 @@ def test_a_batch_that_was_interrupted_is_finished_once() -> None:
         assert seen(logs) == [b"a", b"b"]
 
 
-def cut_at_commit(point: CommitPoint) -> None:
-    """End the process right after the commit point."""
-    if point is CommitPoint.COMMITTED:
-        raise PowerCut
-
-
 def test_a_journal_that_comes_back_is_not_applied_again() -> None:
     """As of a batch before the last one: a disk may undo a deletion."""
     home = home_with_topic()
     logs = home.open(defaults=KEEP)
-    logs.manager.staged_commits.on_point = cut_at_commit
+    logs.manager.staged_commits.on_point = power_cut_at(CommitPoint.COMMITTED)
     with suppress(PowerCut):
         commit(home, logs, staged(home, logs, 5, b"a"))
     home.fs.kill()

@@ -84,6 +84,10 @@ class Room:
         self.append_data(segment, data)
         return len(data)
 
+    def stored(self, segment: LogSegment) -> bytes:
+        """Return the bytes of a segment's file."""
+        return self.fs.read(segment.path)[: segment.size_bytes]
+
     def legacy(self, offset: int, timestamp: int = -1, value: bytes = b"x" * 60) -> bytes:
         """Build one plain record of magic 1."""
         return legacy_entry(offset, timestamp, value)
@@ -94,6 +98,15 @@ class Room:
         packer = zlib.compressobj(wbits=31)
         packed = packer.compress(inner) + packer.flush()
         return legacy_entry(offsets[-1], timestamp, packed, attributes=1)
+
+
+def entries(segment: LogSegment) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Return the entries of a segment's offset index and of its time index."""
+    offsets, times = segment.offset_index, segment.time_index
+    return (
+        [offsets.entry(i) for i in range(offsets.entry_count)],
+        [times.entry(i) for i in range(times.entry_count)],
+    )
 
 
 def legacy_entry(offset: int, timestamp: int, value: bytes, attributes: int = 0) -> bytes:

@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.unit.segment.conftest import entries
 
 from tidelog.config.log_config import LogConfig
 from tidelog.errors import InvalidArgument, SegmentOffsetOverflow
@@ -20,18 +21,6 @@ if TYPE_CHECKING:
 INT32_MAX = 2**31 - 1
 SIZE = 170
 """Bytes of a batch of one record, as the room builds it."""
-
-
-def stored(room: Room, segment: LogSegment) -> bytes:
-    return room.fs.read(segment.path)[: segment.size_bytes]
-
-
-def entries(segment: LogSegment) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    offsets, times = segment.offset_index, segment.time_index
-    return (
-        [offsets.entry(i) for i in range(offsets.entry_count)],
-        [times.entry(i) for i in range(times.entry_count)],
-    )
 
 
 # Append
@@ -48,7 +37,7 @@ def test_batches_are_written_contiguously(room: Room) -> None:
     room.append_data(segment, first)
     room.append_data(segment, second)
 
-    assert stored(room, segment) == first + second
+    assert room.stored(segment) == first + second
     assert segment.size_bytes == len(first + second)
 
 
@@ -186,13 +175,13 @@ def test_a_full_disk_leaves_the_segment_unchanged(room: Room, file: str) -> None
     """Whichever write fails, the segment is truncated again; the next append succeeds."""
     segment = room.segment(0, index_interval_bytes=100)
     room.append(segment, [0], [5])
-    before = stored(room, segment), entries(segment), segment.max_timestamp
+    before = room.stored(segment), entries(segment), segment.max_timestamp
     room.fs.fail("pwrite", file, OSError(errno.ENOSPC, "full"))
 
     with pytest.raises(OSError, match="full"):
         room.append(segment, [1], [6])
 
-    after = stored(room, segment), entries(segment), segment.max_timestamp
+    after = room.stored(segment), entries(segment), segment.max_timestamp
     assert after == before
     assert room.fs.read(segment.path) == before[0]
     room.append(segment, [1], [7])

@@ -6,6 +6,7 @@ import errno
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.unit.segment.conftest import entries
 
 from tidelog.errors import CorruptIndex
 from tidelog.segment.txn_index import AbortedTxn
@@ -13,23 +14,10 @@ from tidelog.segment.txn_index import AbortedTxn
 if TYPE_CHECKING:
     from tests.unit.segment.conftest import Room
 
-    from tidelog.segment.segment import LogSegment
 
 INT32_MAX = 2**31 - 1
 SIZE = 170
 """Bytes of a batch of one record, as the room builds it."""
-
-
-def stored(room: Room, segment: LogSegment) -> bytes:
-    return room.fs.read(segment.path)[: segment.size_bytes]
-
-
-def entries(segment: LogSegment) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    offsets, times = segment.offset_index, segment.time_index
-    return (
-        [offsets.entry(i) for i in range(offsets.entry_count)],
-        [times.entry(i) for i in range(times.entry_count)],
-    )
 
 
 # Truncation
@@ -73,11 +61,11 @@ def test_truncation_beyond_the_end_only_resizes_the_indexes(room: Room) -> None:
     for offset in range(3):
         room.append(segment, [offset], [offset])
     segment.become_inactive()
-    before = stored(room, segment), entries(segment)
+    before = room.stored(segment), entries(segment)
 
     cut = segment.truncate_to(3)
 
-    assert (cut, (stored(room, segment), entries(segment))) == (0, before)
+    assert (cut, (room.stored(segment), entries(segment))) == (0, before)
     assert room.fs.stat(segment.offset_index.path).size_bytes == 10 << 20
     assert not segment.offset_index.is_full
 
@@ -171,7 +159,7 @@ def test_a_closed_segment_is_trimmed_and_durable(room: Room) -> None:
     )
     for offset in range(4):
         room.append(segment, [offset], [offset])
-    expected = stored(room, segment)
+    expected = room.stored(segment)
 
     segment.close()
     for directory in ("/", "/data", room.directory):
