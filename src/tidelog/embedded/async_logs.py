@@ -244,12 +244,10 @@ class AsyncLogs(Twin[Logs]):
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> AsyncIterator[AsyncGroupReader]:
         """Open a reader of topics that continues where its group has committed."""
-        level = Isolation.of(isolation)
-        logs = self.logs
-        source = OwnLogs(logs.manager, logs.groups)
+        source = OwnLogs(self.logs.manager, self.logs.groups)
         join = partial(AsyncGroupReader, source, topics, group)
         opened = await in_thread(
-            partial(join, partitions=partitions, start=start, isolation=level),
+            partial(join, partitions=partitions, start=start, isolation=isolation),
             undo=AsyncGroupReader.close,
         )
         try:

@@ -14,6 +14,7 @@ from tidelog.embedded.topic_reads import consumed
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import InvalidArgument, OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.readonly.group_positions import Position
+from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.group_step import CommittedAt
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from tidelog.embedded.group_source import GroupSource
     from tidelog.embedded.topic_reads import ConsumedRecord
     from tidelog.embedded.transaction import Transaction
-    from tidelog.records.isolation import Isolation
     from tidelog.records.record import Record
 
 _log = logging.getLogger(__name__)
@@ -52,8 +52,9 @@ class GroupMember(OfOneProcess):
         *,
         partitions: Collection[int] | None,
         start: str,
-        isolation: Isolation,
+        isolation: Isolation | str,
     ) -> None:
+        self._isolation: Final = Isolation.of(isolation)
         check_group(group)
         if not topics:
             raise InvalidArgument("a reader reads at least one topic")
@@ -70,7 +71,6 @@ class GroupMember(OfOneProcess):
         self._source = source
         self.partitions: Final = None if partitions is None else frozenset(partitions)
         self._start = start
-        self._isolation = isolation
         self._next: dict[TopicPartition, int] = {}
         self._epochs: dict[TopicPartition, int] = {}
         self._before: dict[TopicPartition, CommittedAt | None] = {}

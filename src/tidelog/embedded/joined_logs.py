@@ -232,10 +232,9 @@ class JoinedLogs(ReadOnlyLogs):
         Arguments and errors as ``Logs.reader``. The process that holds the directory keeps the
         group for it until it is closed, or this process ends.
         """
-        level = Isolation.of(isolation)
         source = JoinedSource(self, self._machine)
         reader = GroupReader(
-            source, topics, group, partitions=partitions, start=start, isolation=level
+            source, topics, group, partitions=partitions, start=start, isolation=isolation
         )
         self._readers.add(reader)
         return reader

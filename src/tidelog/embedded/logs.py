@@ -541,12 +541,9 @@ class Logs(OfOneProcess):
             UnknownTopicOrPartition: there is no such topic.
             InvalidArgument: another reader of the group reads the same, or an argument is invalid.
         """
-        level = Isolation.of(isolation)
+        source = OwnLogs(self.manager, self.groups)
         return GroupReader(
-            *(OwnLogs(self.manager, self.groups), topics, group),
-            partitions=partitions,
-            start=start,
-            isolation=level,
+            source, topics, group, partitions=partitions, start=start, isolation=isolation
         )
 
     def group_positions(self) -> dict[str, dict[TopicPartition, Position]]:
