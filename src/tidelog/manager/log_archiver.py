@@ -5,32 +5,27 @@ Kafka: ``RemoteLogManager``, with its copy and expiration tasks of a partition.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.archive.claim_file import KnownArchive
 from tidelog.archive.copier import Copier
 from tidelog.log.archived import ArchivedOffsets
+from tidelog.log.retention.retention_rules import SegmentFacts, expired
 from tidelog.manager.archiving import OpenLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tidelog.archive.deltas import Entry
-    from tidelog.config.log_config import LogConfig
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.machine import Machine
     from tidelog.log.log import Log
+    from tidelog.log.retention.retention_rules import DeletedSegment
     from tidelog.store.objects import Objects
 
 SWEEP_MS: Final = 3_600_000
 """How often the objects of a log are looked through for what nothing needs."""
-
-
-class Expired(NamedTuple):
-    """Where a log has to start by the limits of the whole log, and by which of them."""
-
-    offset: int
-    why: str
 
 
 class ArchivePass(NamedTuple):
@@ -41,29 +36,10 @@ class ArchivePass(NamedTuple):
     swept: int = 0
 
 
-def expired(
-    entries: Sequence[Entry], local_bytes: int, config: LogConfig, now_ms: int
-) -> Expired | None:
-    """Return the start that leaves out the archived segments that have expired; None: none has.
-
-    The limits apply to the whole log, of which ``local_bytes`` are on the disk only. As on the
-    disk, a segment is deleted as a whole, and none before an older one. One whose records have no
-    timestamps is deleted by size alone.
-    """
-    if not config.is_deleted:
-        return None
-    left = sum(entry.size_bytes for entry in entries) + local_bytes - config.retention_bytes
-    found = None
-    for entry in entries:
-        left -= entry.size_bytes
-        age_ms = now_ms - entry.max_timestamp if entry.max_timestamp >= 0 else 0
-        if config.retention_bytes >= 0 and left >= 0:
-            found = Expired(entry.end_offset, f"retention size {config.retention_bytes}")
-        elif 0 <= config.retention_ms < age_ms:
-            found = Expired(entry.end_offset, f"retention time {config.retention_ms}ms")
-        else:
-            break
-    return found
+def _facts(entry: Entry) -> SegmentFacts:
+    """Return what retention asks about an archived segment; it is never asked when it begins."""
+    largest = partial(int, entry.max_timestamp)
+    return SegmentFacts(*entry[1:3], entry.size_bytes, False, largest, largest)
 
 
 class LogArchiver:
@@ -109,22 +85,28 @@ class LogArchiver:
         config = log.config
         try:
             copied = copier.copy(before_part) if config.is_archived else self._follow()
-            local = sum(
-                one.size_bytes for one in log.segments if one.base_offset >= copier.state.end
-            )
-            due = expired(copier.state.entries, local, config, now_ms)
+            last = self._last_expired(now_ms)
             removed: Sequence[Entry] = ()
-            if due is not None:
+            if last is not None:
                 # First there: else a reader would take a start that is only known here for a gap.
-                removed = copier.delete_below(due.offset, due.why)
+                removed = copier.delete_below(last.end_offset, last.reason)
             self._note()
-            if due is not None:
-                log.maybe_increment_log_start_offset(due.offset)
+            if last is not None:
+                log.maybe_increment_log_start_offset(last.end_offset)
             return ArchivePass(tuple(copied), tuple(removed), self._sweep(now_ms))
         except BaseException:
             if log.archived is not None:
                 log.note_archived(log.archived._replace(equal_end=0))
             raise
+
+    def _last_expired(self, now_ms: int) -> DeletedSegment | None:
+        """Return the last archived segment that has expired by the limits of the whole log."""
+        log, state = self.log, self._copier.state
+        local = sum(one.size_bytes for one in log.segments if one.base_offset >= state.end)
+        size_bytes = local + sum(entry.size_bytes for entry in state.entries)
+        facts = map(_facts, state.entries)
+        due = expired(facts, log.config, now_ms, size_bytes=size_bytes, end=state.end)
+        return due[-1] if due else None
 
     def disable(self) -> ArchivePass:
         """Delete what only the archive has, and let the log be on the disk alone."""

@@ -113,13 +113,10 @@ class SnapshotSegment(ReadOnlySegment):
         """Time of modification of the .log file, in ms since the epoch."""
         return self._modified_ms
 
-    def largest_timestamp(self) -> int:
-        """Return the greatest timestamp in ms, the file's time of change if there is none."""
-        return self._largest_timestamp
-
     @cached_property
-    def _largest_timestamp(self) -> int:
-        return super().largest_timestamp()
+    def max_timestamp(self) -> int:
+        """Maximum timestamp in ms, -1 if there is none."""
+        return super().max_timestamp
 
     def largest_so_far(self, *, with_index: bool = True) -> TimestampOffset:
         """Return the maximum timestamp with its offset; see ``ReadOnlySegment``."""

@@ -260,7 +260,7 @@ def test_total_retention_deletes_in_the_archive(store: Timed) -> None:
         state = state_of(store, manager)
         assert state.start == entries[-2].base_offset == offsets_read(home)[0]
         assert [one[:2] for one in plan.deleted] == [one[1:3] for one in entries[:-2]]
-        assert state.start_why == f"retention size {kept}"
+        assert state.start_why == f"log retention size {kept} breach"
 
         manager.alter_topic("t", {"retention.ms": "30000"}, unset=["retention.bytes"])
         home.clock.advance(40_000)

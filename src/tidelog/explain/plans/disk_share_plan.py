@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.log.retention.retention_rules import DeletedSegment
+from tidelog.log.retention.retention_rules import DeletedSegment, is_past, too_old
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -68,13 +68,14 @@ class _Member:
         self.kept = deque(one for one in log.kept if one.is_on_disk)
         self.size_bytes = log.size_bytes
         self._is_archived = config.is_archived
-        self._limit_ms = config.local_limits().retention_ms if config.is_deleted else None
+        self._is_deleted = config.is_deleted
+        self._limit_ms = config.local_limits().retention_ms
         self._deleted: list[DeletedSegment] = []
 
     @property
     def may_give(self) -> bool:
         """Whether its oldest segment may be deleted: never the active one."""
-        return self._limit_ms is not None and len(self.kept) > 1 and not self.kept[0].held_by
+        return self._is_deleted and len(self.kept) > 1 and not self.kept[0].held_by
 
     @property
     def oldest_ms(self) -> int:
@@ -90,10 +91,10 @@ class _Member:
     def delete_expired(self, now_ms: int) -> None:
         """Delete what has expired, now that no older segment is in its way."""
         limit_ms, which = self._limit_ms, "local " if self._is_archived else ""
-        while self.kept and not self.kept[0].held_by and limit_ms is not None and limit_ms >= 0:
-            if now_ms - self.oldest_ms <= limit_ms:
+        while self.kept and not self.kept[0].held_by:
+            if not is_past(self.oldest_ms, limit_ms, now_ms):
                 return
-            self.delete(f"{which}log retention time {limit_ms}ms breach")
+            self.delete(too_old(limit_ms, which))
 
     def shrunk(self) -> ShrunkLog:
         """Return the plan of the log with what is deleted; the archive keeps it in the log."""

@@ -13,12 +13,10 @@ from tidelog.config.deletion_settings import DELETION_SETTINGS
 from tidelog.errors import KafkaStorageError
 from tidelog.log.retention.retention_outlook import late_segment, predict
 from tidelog.log.retention.retention_rules import (
-    DeletedSegment,
     SegmentFacts,
-    count_below_start,
-    count_beyond_size,
-    count_expired,
+    below_start,
     deletion_target,
+    expired,
 )
 from tidelog.log.retention.shrunk_log import ShrunkLog
 from tidelog.readonly.snapshot_log import answer_at_once
@@ -119,11 +117,10 @@ def _plan_deletion(log: SnapshotLog, *, before: int, pinned_from: int | None) ->
     )
     start = max(log.log_start_offset, target)
     facts = _segment_facts(log)
-    count = count_below_start(facts, end, start)
-    reason = f"log start offset {start} breach"
-    deleted = tuple(DeletedSegment(*segment[:3], reason) for segment in facts[:count])
-    size_bytes = _size_bytes(facts[count:])
-    return ShrunkLog(log.topic, log.partition, start, log.log_end_offset, size_bytes, deleted)
+    deleted = below_start(facts, end, start)
+    size_bytes = _size_bytes(facts[len(deleted) :])
+    offsets = start, log.log_end_offset
+    return ShrunkLog(log.topic, log.partition, *offsets, size_bytes, tuple(deleted))
 
 
 def _deletable_end(log: SnapshotLog, pinned_from: int | None) -> int:
@@ -133,27 +130,26 @@ def _deletable_end(log: SnapshotLog, pinned_from: int | None) -> int:
 def _plan(log: SnapshotLog, *, pinned_from: int | None, with_times: bool) -> ShrunkLog:
     config, now_ms = log.config, log.now_ms
     end = _deletable_end(log, pinned_from)
-    facts = _segment_facts(log)
     start = log.log_start_offset
-    deleted: list[DeletedSegment] = []
-    below = count_below_start(facts, end, start)
-    deleted += _deleted(facts[:below], f"log start offset {start} breach")
-    facts = facts[below:]
+    facts = _segment_facts(log)
+    deleted = below_start(facts, end, start)
+    facts = facts[len(deleted) :]
     archived: list[SegmentFacts] = []  # what only the archive has
     archived_end = 0
     if config.is_archived:
         disk, archived_end = log.disk_and_archive or (0, 0)
         end = min(end, archived_end)
-        gone, facts = _expired(facts, config, now_ms, end)
+        in_archive = _segment_facts(log, in_archive=True)[len(deleted) :]
+        gone = expired(in_archive, config, now_ms, size_bytes=_size_bytes(facts), end=end)
         deleted += gone
         start = max([start, *(one.end_offset for one in gone)])
-        archived = [one for one in facts if one.base_offset < disk]
-        facts = facts[len(archived) :]
+        archived = [one for one in in_archive[len(gone) :] if one.base_offset < disk]
+        facts = facts[len(gone) + len(archived) :]
     limits = config.local_limits()
-    gone, facts = _expired(facts, limits, now_ms, end, "local " if config.is_archived else "")
+    which = "local " if config.is_archived else ""
+    gone = expired(facts, limits, now_ms, size_bytes=_size_bytes(facts), end=end, which=which)
     deleted += gone
-    if not facts:
-        facts = [_empty_segment(log.log_end_offset, now_ms)]
+    facts = facts[len(gone) :] or [_empty_segment(log.log_end_offset, now_ms)]
     if not config.is_archived and deleted:
         start = max(start, facts[0].base_offset)
     predicted = partial(
@@ -173,40 +169,15 @@ def _plan(log: SnapshotLog, *, pinned_from: int | None, with_times: bool) -> Shr
     )
 
 
-def _expired(
-    facts: list[SegmentFacts], config: LogConfig, now_ms: int, end: int, which: str = ""
-) -> tuple[list[DeletedSegment], list[SegmentFacts]]:
-    """Return the segments up to ``end`` that have expired by size and age, and the others."""
-    deleted: list[DeletedSegment] = []
-    if not config.is_deleted:
-        return deleted, facts
-    excess = _size_bytes(facts) - config.retention_bytes
-    if config.retention_bytes >= 0 and excess >= 0:
-        count = count_beyond_size(facts, end, excess)
-        reason = f"{which}log retention size {config.retention_bytes} breach"
-        deleted += _deleted(facts[:count], reason)
-        facts = facts[count:]
-    if config.retention_ms >= 0:
-        count = count_expired(facts, end, now_ms, config.retention_ms)
-        reason = f"{which}log retention time {config.retention_ms}ms breach"
-        deleted += _deleted(facts[:count], reason)
-        facts = facts[count:]
-    return deleted, facts
-
-
-def _deleted(facts: list[SegmentFacts], reason: str) -> list[DeletedSegment]:
-    return [DeletedSegment(*segment[:3], reason) for segment in facts]
-
-
-def _segment_facts(log: SnapshotLog) -> list[SegmentFacts]:
-    """Return what retention asks about each segment, oldest first."""
+def _segment_facts(log: SnapshotLog, *, in_archive: bool = False) -> list[SegmentFacts]:
+    """Return what retention asks about each segment, oldest first; an object has no time."""
     return [
         SegmentFacts(
             segment.base_offset,
             segment.read_next_offset(),
             segment.size_bytes,
             segment is log.segments.active,
-            segment.largest_timestamp,
+            partial(getattr, segment, "max_timestamp") if in_archive else segment.largest_timestamp,
             segment.first_batch_timestamp,
         )
         for segment in log.segments

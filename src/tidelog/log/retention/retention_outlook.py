@@ -15,7 +15,7 @@ from tidelog.codec.shown_rows import (
     SegmentBytes,
     TextOrEmpty,
 )
-from tidelog.log.retention.retention_rules import Rule
+from tidelog.log.retention.retention_rules import Rule, is_past
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,7 +73,7 @@ def late_segment(
     if oldest is None or not config.is_deleted or config.retention_ms < 0:
         return None
     oldest_ms = oldest.first_timestamp()
-    if not oldest.size_bytes or now_ms - oldest_ms <= config.retention_ms:
+    if not oldest.size_bytes or not is_past(oldest_ms, config.retention_ms, now_ms):
         return None
     return LateSegment(
         oldest.base_offset,
@@ -124,8 +124,9 @@ def predict(
         if segment.is_empty_active:  # the last one, whose only time is its file's
             by_time, by_size, due_ms = False, False, None
         if by_time:
-            own_ms = segment.largest_timestamp() + config.retention_ms + 1
-            due_ms = own_ms if due_ms is None else max(due_ms, own_ms)
+            timestamp = segment.largest_timestamp()
+            by_time = timestamp >= 0
+            due_ms = max(due_ms or 0, timestamp + config.retention_ms + 1) if by_time else None
         older_bytes += segment.size_bytes
         more_bytes = max(config.retention_bytes + older_bytes - size_bytes, 0) if by_size else None
         outlooks.append(

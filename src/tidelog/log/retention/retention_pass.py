@@ -14,10 +14,9 @@ from tidelog.log.flushing import roll_locked
 from tidelog.log.retention.retention_rules import (
     DeletedSegment,
     SegmentFacts,
-    count_below_start,
-    count_beyond_size,
-    count_deletable,
-    count_expired,
+    below_start,
+    deletable,
+    expired,
 )
 from tidelog.segment.undo import UndoFailed
 
@@ -44,19 +43,21 @@ def delete_old_segments_locked(
     end, which, limits = state.deletable_end, "", config.local_limits()
     if config.is_archived:
         end, which = min(end, state.archived_end), "local "
-    expired = _delete_beyond_size(state, limits.retention_bytes, end, which)
-    expired += _delete_expired(state, now_ms, limits.retention_ms, end, which)
-    if expired and not config.is_archived and state.archived is not None:
+    size_bytes = state.local.segments.size_bytes
+    due = expired(segment_facts(state), limits, now_ms, size_bytes=size_bytes, end=end, which=which)
+    gone = _delete(state, due)
+    if gone and not config.is_archived and state.archived is not None:
         # Nothing is copied any more: what the archive has of older records goes, too.
         state.archived = state.archived.from_start(state.offsets.log_start_offset)
-    return deleted + expired
+    return deleted + gone
 
 
 def delete_archived_locked(state: LogState, end: int) -> list[DeletedSegment]:
     """Delete the archived segments below ``end`` to make room on the disk; return them."""
     end = min(end, state.deletable_end, state.archived_end)
-    count = count_deletable(segment_facts(state), end, lambda _: True)
-    return _delete(state, count, "share of the disk breach")
+    return _delete(
+        state, deletable(segment_facts(state), end, lambda _: "share of the disk breach")
+    )
 
 
 def segment_facts(state: LogState) -> Iterator[SegmentFacts]:
@@ -79,53 +80,27 @@ def segment_facts(state: LogState) -> Iterator[SegmentFacts]:
 def delete_below_start_locked(state: LogState) -> list[DeletedSegment]:
     """Delete the segments that end at or below the log start offset."""
     start = state.offsets.log_start_offset
-    count = count_below_start(segment_facts(state), state.deletable_end, start)
-    return _delete(state, count, f"log start offset {start} breach")
+    return _delete(state, below_start(segment_facts(state), state.deletable_end, start))
 
 
-def _delete_beyond_size(state: LogState, limit: int, end: int, which: str) -> list[DeletedSegment]:
-    """Delete segments up to offset ``end`` as long as the log is larger than ``limit``."""
-    size_bytes = state.local.segments.size_bytes
-    if limit < 0 or size_bytes < limit:
-        return []
-    facts = segment_facts(state)
-    count = count_beyond_size(facts, end, size_bytes - limit)
-    return _delete(state, count, f"{which}log retention size {limit} breach")
-
-
-def _delete_expired(
-    state: LogState, now_ms: int, limit_ms: int, end: int, which: str
-) -> list[DeletedSegment]:
-    """Delete segments up to offset ``end`` whose newest record is older than ``limit_ms``."""
-    if limit_ms < 0:
-        return []
-    count = count_expired(segment_facts(state), end, now_ms, limit_ms)
-    return _delete(state, count, f"{which}log retention time {limit_ms}ms breach")
-
-
-def _delete(state: LogState, count: int, reason: str) -> list[DeletedSegment]:
-    """Delete the ``count`` oldest segments; the log start moves before they leave the set.
+def _delete(state: LogState, due: list[DeletedSegment]) -> list[DeletedSegment]:
+    """Delete the oldest segments; the log start moves before they leave the set.
 
     An OSError stops at the segment whose files cannot be renamed: it stays in the log, with all
     after it, for the next pass.
     """
     segments = state.local.segments.all
-    expired = list(segments[:count])
-    if count == len(segments) and not _is_active_replaced(state):
-        expired.pop()
-    if not expired:
-        return []
-    facts = list(segment_facts(state))[: len(expired)]
-    deleted = [DeletedSegment(*fact[:3], reason) for fact in facts]
+    if len(due) == len(segments) and not _is_active_replaced(state):
+        due.pop()
     renamed: list[LogSegment] = []
     try:
-        for segment in expired:
-            rename_to_deleted(state.context, segment, reason)
+        for segment, fact in zip(segments, due, strict=False):
+            rename_to_deleted(state.context, segment, fact.reason)
             renamed.append(segment)
     finally:
         _take_out(state, renamed)
         delete_renamed(state.context, renamed)
-    return deleted
+    return due
 
 
 def _is_active_replaced(state: LogState) -> bool:

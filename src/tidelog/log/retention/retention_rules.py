@@ -26,7 +26,8 @@ HIGH_WATERMARK_WORD: Final = "highWatermark"
 class SegmentFacts(NamedTuple):
     """What retention asks of a segment; ``end_offset`` is the next base, or the log's end.
 
-    ``first_timestamp`` returns that of its first batch in ms, a very late one if there is none.
+    Timestamps are in ms. ``largest_timestamp`` returns -1 for a segment that never expires by age,
+    ``first_timestamp`` that of its first batch, a very late one if there is none.
     """
 
     base_offset: int
@@ -117,55 +118,71 @@ def deletion_target(
     return target
 
 
-def count_deletable(
-    segments: Iterable[SegmentFacts],
-    high_watermark: int,
-    may_delete: Callable[[SegmentFacts], bool],
-) -> int:
-    """Count the oldest segments that may be deleted, up to the first that may not.
+def deletable(
+    segments: Iterable[SegmentFacts], end: int, why: Callable[[SegmentFacts], str | None]
+) -> list[DeletedSegment]:
+    """Return the oldest segments for which ``why`` has a reason, up to the first that stays.
 
-    Nothing at or above ``high_watermark`` is ever deleted, nor an empty last segment.
+    Nothing at or above offset ``end`` is ever deleted, nor an empty last segment.
     """
-    count = 0
+    found = []
     for segment in segments:
-        is_kept = segment.end_offset > high_watermark or segment.is_empty_active
-        if is_kept or not may_delete(segment):
+        is_kept = segment.end_offset > end or segment.is_empty_active
+        if is_kept or (reason := why(segment)) is None:
             break
-        count += 1
-    return count
+        found.append(DeletedSegment(*segment[:3], reason))
+    return found
 
 
-def count_below_start(
-    segments: Iterable[SegmentFacts], high_watermark: int, log_start_offset: int
-) -> int:
-    """Count the oldest segments that hold only offsets below the log start."""
-    return count_deletable(
-        segments,
-        high_watermark,
-        lambda segment: not segment.is_last and segment.end_offset <= log_start_offset,
-    )
+def below_start(
+    segments: Iterable[SegmentFacts], end: int, log_start_offset: int
+) -> list[DeletedSegment]:
+    """Return the oldest segments that hold only offsets below the log start."""
+    reason = f"log start offset {log_start_offset} breach"
+
+    def is_below(segment: SegmentFacts) -> str | None:
+        return reason if not segment.is_last and segment.end_offset <= log_start_offset else None
+
+    return deletable(segments, end, is_below)
 
 
-def count_beyond_size(
-    segments: Iterable[SegmentFacts], high_watermark: int, excess_bytes: int
-) -> int:
-    """Count the oldest segments that fit whole into ``excess_bytes``, the bytes over the limit."""
-    left = excess_bytes
+def expired(
+    segments: Iterable[SegmentFacts],
+    config: LogConfig,
+    now_ms: int,
+    *,
+    size_bytes: int,
+    end: int,
+    which: str = "",
+) -> list[DeletedSegment]:
+    """Return the oldest segments that have expired by size or by age, up to offset ``end``.
 
-    def fits(segment: SegmentFacts) -> bool:
+    They are deleted as a whole, none before an older one: by size while the log, of ``size_bytes``,
+    is not below its limit without them, then by age. ``which`` is of the reasons. Timestamps are
+    looked up only where the size decides nothing.
+    """
+    if not config.is_deleted:
+        return []
+    limit_bytes, limit_ms = config.retention_bytes, config.retention_ms
+    left = size_bytes - limit_bytes
+
+    def why(segment: SegmentFacts) -> str | None:
         nonlocal left
         left -= segment.size_bytes
-        return left >= 0
+        if limit_bytes >= 0 and left >= 0:
+            return f"{which}log retention size {limit_bytes} breach"
+        if limit_ms >= 0 and is_past(segment.largest_timestamp(), limit_ms, now_ms):
+            return too_old(limit_ms, which)
+        return None
 
-    return count_deletable(segments, high_watermark, fits)
+    return deletable(segments, end, why)
 
 
-def count_expired(
-    segments: Iterable[SegmentFacts], high_watermark: int, now_ms: int, retention_ms: int
-) -> int:
-    """Count the oldest segments whose largest timestamp is more than ``retention_ms`` ago."""
-    return count_deletable(
-        segments,
-        high_watermark,
-        lambda segment: now_ms - segment.largest_timestamp() > retention_ms,
-    )
+def is_past(timestamp: int, limit_ms: int, now_ms: int) -> bool:
+    """Return whether ``timestamp`` is more than ``limit_ms`` ago; -1 of either: never."""
+    return timestamp >= 0 and 0 <= limit_ms < now_ms - timestamp
+
+
+def too_old(limit_ms: int, which: str = "") -> str:
+    """Return the reason for which a segment is deleted by its age."""
+    return f"{which}log retention time {limit_ms}ms breach"

@@ -12,11 +12,10 @@ from tidelog.errors import InvalidArgument, OffsetOutOfRange, PolicyViolation
 from tidelog.log.retention.retention_rules import (
     DELETE_ALL,
     SegmentFacts,
-    count_below_start,
-    count_beyond_size,
-    count_expired,
+    below_start,
     deletion_end,
     deletion_target,
+    expired,
 )
 
 INFINITE = 2**62
@@ -32,11 +31,23 @@ def segments(*sizes: int, ages_ms: tuple[int, ...] = (), now_ms: int = 1000) -> 
     ]
 
 
+def count_beyond_size(some: list[SegmentFacts], end: int, excess_bytes: int) -> int:
+    """Count the segments that expire by size, in a log with so much over its limit."""
+    config = LogConfig(retention_bytes=100, retention_ms=-1)
+    return len(expired(some, config, 1000, size_bytes=100 + excess_bytes, end=end))
+
+
+def count_expired(some: list[SegmentFacts], end: int, now_ms: int, retention_ms: int) -> int:
+    """Count the segments that expire by age."""
+    config = LogConfig(retention_ms=retention_ms)
+    return len(expired(some, config, now_ms, size_bytes=0, end=end))
+
+
 def test_a_segment_goes_when_all_of_it_lies_below_the_log_start() -> None:
     """The segment that holds the log start stays, and so does the last one."""
     three = segments(10, 10, 10)
 
-    counts = [count_below_start(three, INFINITE, start) for start in (1, 4, 5, 6, 10, 15)]
+    counts = [len(below_start(three, INFINITE, start)) for start in (1, 4, 5, 6, 10, 15)]
 
     assert counts == [0, 0, 1, 1, 2, 2]
 
@@ -79,6 +90,35 @@ def test_a_young_segment_protects_all_behind_it() -> None:
     three = segments(10, 10, 10, ages_ms=(0, 500, 500))
 
     assert count_expired(three, INFINITE, now_ms=1000, retention_ms=300) == 0
+
+
+def test_a_segment_without_a_time_goes_by_size_only() -> None:
+    """As in an archive, where no file says when it was written; it keeps all after it."""
+    three = [one._replace(largest_timestamp=lambda: -1) for one in segments(10, 10, 10)]
+
+    assert count_expired(three, INFINITE, now_ms=10**13, retention_ms=0) == 0
+    assert count_beyond_size(three, INFINITE, 20) == 2
+
+
+def test_size_goes_before_age_and_timestamps_are_looked_up_late() -> None:
+    """Each segment says why it goes; one that goes by its size is not read for it."""
+    looked: list[int] = []
+
+    def aged(number: int, age_ms: int) -> int:
+        looked.append(number)
+        return 1000 - age_ms
+
+    three = [
+        one._replace(largest_timestamp=partial(aged, n, 301))
+        for n, one in enumerate(segments(9, 9, 9))
+    ]
+    config = LogConfig(retention_bytes=15, retention_ms=300)
+
+    gone = expired(three, config, 1000, size_bytes=27, end=10, which="local ")
+
+    size, age = "local log retention size 15 breach", "local log retention time 300ms breach"
+    assert [one.reason for one in gone] == [size, age]
+    assert looked == [1]
 
 
 def test_nothing_at_or_above_the_high_watermark_goes() -> None:
