@@ -583,10 +583,6 @@ class CorruptSnapshot(RebuildableError):
     """A producer snapshot is not readable; it is deleted and an older one is used."""
 
 
-class TornTail(RebuildableError):
-    """The log ends with an incomplete batch, as after a crash; the log is truncated before it."""
-
-
 class SegmentOffsetOverflow(RebuildableError):
     """A batch's last offset does not fit the segment's 32-bit relative offsets."""
 

@@ -192,7 +192,7 @@ class DirectoryHistory:
         self._open(allowed, is_cut=is_cut)
 
     def _are_online(self) -> bool:
-        return all(map(self._logs.manager.is_dir_online, self._paths))
+        return tuple(self._logs.manager.live_dirs) == self._paths
 
     def _cut_power(self) -> None:
         self._lose_power()

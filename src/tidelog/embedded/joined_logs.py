@@ -324,7 +324,6 @@ class _Target:
     def __init__(self, logs: JoinedLogs) -> None:
         self._logs = logs
         self._found = BusyDirectory(logs.path, logs._machine)  # noqa: SLF001 - of this module
-        self._touched: set[tuple[str, int]] = set()
 
     def topic(self, name: str) -> Topic:
         """Return one topic."""

@@ -275,10 +275,6 @@ class LogState:
         """Let listeners hear what has changed since ``before``, after an interrupt."""
         self._note(before, self._offsets)
 
-    def refresh(self) -> None:
-        """Let the offsets follow a change of producer state."""
-        self.move(self._offsets)
-
     def resolve_high_watermark(self, view: LogView) -> LogOffsetMetadata:
         """Return the high watermark with its place; look it up, and keep it, if it is not known."""
         place = view.offsets.high_watermark_metadata

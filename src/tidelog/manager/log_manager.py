@@ -320,10 +320,6 @@ class LogManager(OfOneProcess):
         """The directories in use."""
         return [one.path for one in self._log_dirs]
 
-    def is_dir_online(self, path: str) -> bool:
-        """Whether a directory is in use; raise LogDirNotFound if it is not configured."""
-        return self._log_dirs.is_online(path)
-
     def describe_log_dirs(self) -> dict[str, LogDirDescription]:
         """Return, by path, each directory's open logs, disk space, or why it is offline."""
         return describe_log_dirs(self.machine.fs, self._log_dirs, self._registry)
@@ -331,7 +327,8 @@ class LogManager(OfOneProcess):
     def directory_id(self, path: str) -> UUID:
         """Return the ``directory.id`` of a directory in use.
 
-        Raises LogDirNotFound as above, KafkaStorageError with the reason if it is offline.
+        Raises LogDirNotFound if it is not configured, KafkaStorageError with the reason if it is
+        offline.
         """
         return self._log_dirs.online(path).directory_id
 
@@ -646,18 +643,6 @@ class LogManager(OfOneProcess):
             log.flush()
         for log_dir in self._loaded_dirs():
             self._checkpointing.write(log_dir)
-
-    def flush_partitions(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Make what was appended to some partitions durable and visible to other processes.
-
-        Only the checkpoint of high watermarks is written: recovery points follow with the task.
-        """
-        self._check_open()
-        logs = [self.partition(topic, number).log for topic, number in partitions]
-        for log in logs:
-            log.flush()
-        for log_dir in {self._log_dirs.of(log) for log in logs}:
-            self._checkpointing.write_high_watermarks(log_dir)
 
     # Disks that fail
 

@@ -29,10 +29,5 @@ class LogOffsetMetadata(NamedTuple):
         known = not self.is_offset_only and not that.is_offset_only
         return known and self.segment_base_offset < that.segment_base_offset
 
-    def is_on_same_segment(self, that: LogOffsetMetadata) -> bool:
-        """Whether both are in the same segment; False if either segment is unknown."""
-        known = not self.is_offset_only and not that.is_offset_only
-        return known and self.segment_base_offset == that.segment_base_offset
-
 
 UNKNOWN_OFFSET_METADATA: Final = LogOffsetMetadata(UNKNOWN_OFFSET)

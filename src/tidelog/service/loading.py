@@ -131,7 +131,7 @@ class LogLoading:
         self._lock = Lock()
         self._loaded = LoadedLogs()
         self._unclean: list[str] = []
-        self.progress = LoadProgress(machine.clock)
+        self.progress = LoadProgress()
 
     def run(self) -> LoadedLogs:
         """Load everything.

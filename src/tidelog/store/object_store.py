@@ -106,13 +106,6 @@ class ObjectStore:
             return None
         return _info(found)
 
-    def get_range(self, name: str, start: int, end: int) -> bytes:
-        """Return bytes ``[start, end)`` of an object.
-
-        Raises ObjectNotFound, and StoreError if the object is shorter.
-        """
-        return bytes(self.get_ranges(name, [(start, end)])[0])
-
     def get_ranges(
         self, name: str, ranges: Sequence[tuple[int, int]]
     ) -> Sequence[bytes | memoryview]:
@@ -120,7 +113,7 @@ class ObjectStore:
 
         They are views of the memory in which the library has received them.
 
-        Raises as ``get_range``.
+        Raises ObjectNotFound, and StoreError if the object is shorter.
         """
         for start, end in ranges:
             if not 0 <= start <= end:

@@ -99,15 +99,15 @@ def test_ranges_are_exact(store: ObjectStore) -> None:
         b"",
         data[4000:],
     ]
-    assert store.get_range("x", 0, 5000) == data
+    assert store.get_ranges("x", [(0, 5000)]) == [data]
     for start, end in ((4990, 5001), (5000, 5001), (9000, 9001)):
         with pytest.raises(StoreError, match="asked for"):
-            store.get_range("x", start, end)
+            store.get_ranges("x", [(start, end)])
     for start, end in ((-1, 5), (5, 4)):
         with pytest.raises(InvalidArgument):
-            store.get_range("x", start, end)
+            store.get_ranges("x", [(start, end)])
     with pytest.raises(ObjectNotFound):
-        store.get_range("y", 0, 1)
+        store.get_ranges("y", [(0, 1)])
 
 
 def test_near_ranges_are_one_request(s3: ObjectStore, server: ObjectServer) -> None:
@@ -195,7 +195,7 @@ def test_reads_are_tried_again(s3: ObjectStore, server: ObjectServer, kind: str)
 
     assert s3.get("x") == data
     server.faults.append(Fault(kind, "GET"))
-    assert s3.get_range("x", 5, 9_000) == data[5:9_000]
+    assert s3.get_ranges("x", [(5, 9_000)]) == [data[5:9_000]]
 
 
 def test_a_store_that_does_not_answer_is_an_error_in_time(

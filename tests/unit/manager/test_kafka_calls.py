@@ -90,7 +90,6 @@ ACTS: Final[dict[str, Callable[[LogManager], object]]] = {
     "compact": lambda manager: manager.on_demand.compact("t"),
     "partition": lambda manager: manager.partition(*KEY).log.roll(),
     "flush": lambda manager: manager.flush(),
-    "flush_partitions": lambda manager: manager.flush_partitions([KEY]),
 }
 
 

@@ -13,15 +13,13 @@ def test_locations_compare_by_segment() -> None:
     """Older means in a segment with a lower base offset."""
     assert EARLY.is_on_older_segment(NEXT)
     assert not NEXT.is_on_older_segment(EARLY)
-    assert EARLY.is_on_same_segment(LATE)
-    assert not EARLY.is_on_same_segment(NEXT)
+    assert not EARLY.is_on_older_segment(LATE)
 
 
 def test_an_offset_without_a_location_compares_with_nothing() -> None:
-    """It is in neither the same nor an older segment."""
+    """It is in no older segment."""
     bare = LogOffsetMetadata(5)
 
     assert bare.is_offset_only
     assert UNKNOWN_OFFSET_METADATA.is_offset_only
-    assert not bare.is_on_same_segment(EARLY)
     assert not bare.is_on_older_segment(NEXT)

@@ -27,8 +27,6 @@ WIDTH: Final = 1200
 """Width of a page; all lengths are in its units."""
 MONO_ADVANCE: Final = 0.61
 """Width of a character of a monospaced font, in its size; a little more than most fonts have."""
-SANS_ADVANCE: Final = 0.56
-"""Mean width of a character of the other font, in its size."""
 
 # Each line: selector, property, colour on light ground, colour on dark ground.
 _COLOURS: Final = """\

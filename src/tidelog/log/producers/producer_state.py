@@ -122,14 +122,6 @@ class ProducerStateManager:
         first = self._ongoing.first
         return None if first is None else first.first_offset.offset
 
-    @property
-    def oldest_txn_timestamp(self) -> int:
-        """Last timestamp in ms of the producer whose open transaction is oldest, -1 if none is.
-
-        Needs no lock: it is computed with each change.
-        """
-        return self._oldest_txn_timestamp
-
     def has_late_transaction(self, now_ms: int) -> bool:
         """Whether a transaction has been open for longer than any may be; needs no lock."""
         oldest_ms = self._oldest_txn_timestamp

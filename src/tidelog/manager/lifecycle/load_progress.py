@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from tidelog.env.clock import Clock
-
-_NS_PER_MS: Final = 1_000_000
+from typing import NamedTuple
 
 
 class LoadAmounts(NamedTuple):
@@ -26,8 +21,7 @@ class LoadProgress:
     Bytes are counted where logs have to be checked, since there they are what takes time.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._lock = Lock()
         self._logs: dict[str, int] = {}
         self._all_logs: dict[str, int] = {}
@@ -37,7 +31,6 @@ class LoadProgress:
         """The bytes that each thread of a directory has checked of the log that it is at."""
         self._done_bytes = 0
         self._done_logs = 0
-        self._began_ns = clock.monotonic_ns()
 
     def add(self, directory: str, logs: int, size_bytes: int) -> None:
         """Note what a directory has to be loaded."""
@@ -87,16 +80,3 @@ class LoadProgress:
                 for (where, thread), count in sorted(self._segments.items())
                 if where == directory
             }
-
-    def remaining_bytes(self, directory: str) -> int:
-        """Return how many bytes of a directory are still to be checked."""
-        return self._bytes.get(directory, 0)
-
-    def remaining_ms(self) -> int | None:
-        """Return the time that the rest takes at the pace so far; None at the beginning."""
-        spent_ms = (self._clock.monotonic_ns() - self._began_ns) // _NS_PER_MS
-        with self._lock:
-            left_bytes, left_logs = sum(self._bytes.values()), sum(self._logs.values())
-            if self._done_bytes:
-                return spent_ms * left_bytes // self._done_bytes
-            return spent_ms * left_logs // self._done_logs if self._done_logs else None

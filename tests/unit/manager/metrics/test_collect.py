@@ -111,7 +111,7 @@ def busy(home: ManagerHome) -> LogService:
     fill(manager, "t", 0, 1)
     manager.maybe_update_preferred_log_dir("t", 0, "/other")
     manager.get_or_create_log("t", 0, is_future=True)
-    manager.progress = LoadProgress(home.clock)
+    manager.progress = LoadProgress()
     manager.progress.add("/data", 3, 100)
     manager.progress.segments_left("/data", 1, 2)
     batch = StreamBatch("q", 0)
