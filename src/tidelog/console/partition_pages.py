@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tidelog.cleaner.compaction import Compaction
 from tidelog.codec.shown_rows import as_json
-from tidelog.config.broker_config import BrokerConfig
 from tidelog.console.desk import Tried, tried
 from tidelog.console.page_links import PartitionLinks
 from tidelog.console.paging import paged
 from tidelog.console.rendering import Answer, drawing
-from tidelog.env.scheduler import InlineScheduler
 from tidelog.explain.describe import describe_log
 from tidelog.explain.pictures.svg_picture import draw_svg
 from tidelog.explain.pictures.take_picture import (
@@ -30,7 +26,7 @@ from tidelog.explain.tables.partition_tables import BATCHES, EPOCHS, PRODUCERS, 
 from tidelog.explain.verify.findings import Severity
 from tidelog.explain.verify.verify_directory import check_directory
 from tidelog.explain.verify.verify_partition import verify_if_there
-from tidelog.manager.compaction_plan import plan_compaction
+from tidelog.manager.compaction_plan import compaction_to_plan, plan_compaction
 from tidelog.readonly.read_only_log import ReadUpTo
 
 if TYPE_CHECKING:
@@ -280,18 +276,12 @@ def _transactions(
 def _compaction(desk: Desk, key: TopicPartition, *, is_whole: bool) -> dict[str, Any]:
     """Return how the cleaner stands with a log and, of a small one, what a cleaning would drop."""
     source = desk.tables
-    compaction = Compaction(
-        BrokerConfig(),
-        clock=desk.clock,
-        scheduler=InlineScheduler(),
-        rng=random.SystemRandom(),
-    )
     facts = plan_compaction(
         partial(desk.open, key),
         source.config(key.topic),
         source.cleaner_lines(key),
         desk.clock,
-        compaction if is_whole else None,
+        compaction_to_plan(desk.clock) if is_whole else None,
     )
     return as_json(facts)
 

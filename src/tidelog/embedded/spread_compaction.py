@@ -11,7 +11,7 @@ import random
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidelog.cleaner.compaction import Compaction, CompactionProgress, Spread
+from tidelog.cleaner.compaction import CompactionProgress, Spread
 from tidelog.cleaner.rewriting.background_writers import MAX_WRITERS
 from tidelog.cleaner.spread.spread_cleaner import FileEvents, Workers
 from tidelog.cleaner.spread.stages import (
@@ -27,10 +27,10 @@ from tidelog.config.log_config import LogConfig
 from tidelog.datadir.partition_directories import is_partition_directory
 from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK, ClockAt
-from tidelog.env.scheduler import InlineScheduler, start_threads
+from tidelog.env.scheduler import start_threads
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, TidelogError, UnknownTopicOrPartition
-from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
+from tidelog.manager.compaction_plan import CleanerLines, compaction_to_plan, plan_compaction
 from tidelog.manager.log_manager import LogManager
 from tidelog.manager.on_demand import Terms
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
@@ -156,14 +156,7 @@ def plan_spread(
     assert terms.now_ms is not None
     clock = ClockAt(terms.now_ms)
     lines = {part: CleanerLines.read(SYSTEM_FILES, part.path) for part in directory.parts}
-    compaction = Compaction(
-        config,
-        clock=clock,
-        scheduler=InlineScheduler(),
-        rng=random.SystemRandom(),
-        on_progress=on_progress,
-        spread=spread,
-    )
+    compaction = compaction_to_plan(clock, config, on_progress=on_progress, spread=spread)
     for key in _partitions(directory, topics):
         settings = directory.topic(key.topic).config_in_force(LogConfig(), terms.overrides)
         noted = lines[directory.part_of(*key)]

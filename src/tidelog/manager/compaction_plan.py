@@ -5,17 +5,20 @@ Both are answers of one snapshot, by the cleaner's own rules, so a writer may be
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.cleaner.cleaner_checkpoints import CleanerCheckpoints
-from tidelog.cleaner.compaction import examine_log
+from tidelog.cleaner.compaction import Compaction, examine_log
 from tidelog.cleaner.failed_cleanings_file import read_failures
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.env.scheduler import InlineScheduler
 from tidelog.readonly.snapshot_log import answer_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tidelog.cleaner.compaction import Compaction, CompactionFacts
+    from tidelog.cleaner.compaction import CompactionFacts, CompactionProgress, Spread
     from tidelog.cleaner.failed_cleanings import Failure
     from tidelog.cleaner.rewriting.filter_result import DroppedRecords
     from tidelog.config.log_config import LogConfig
@@ -35,6 +38,24 @@ class CleanerLines(NamedTuple):
     def read(cls, fs: FileSystem, path: str) -> CleanerLines:
         """Read both files of a data directory; KafkaStorageError if one is malformed."""
         return cls(CleanerCheckpoints(fs).read(path), read_failures(fs, path))
+
+
+def compaction_to_plan(
+    clock: Clock,
+    config: BrokerConfig | None = None,
+    *,
+    on_progress: Callable[[CompactionProgress], None] = lambda _: None,
+    spread: Spread | None = None,
+) -> Compaction:
+    """Return what reads keys for plans: on this thread, unless they are spread."""
+    return Compaction(
+        config or BrokerConfig(),
+        clock=clock,
+        scheduler=InlineScheduler(),
+        rng=random.SystemRandom(),
+        on_progress=on_progress,
+        spread=spread,
+    )
 
 
 def plan_compaction(

@@ -6,16 +6,12 @@ All batch headers are read, and checksums compared. What is after damage is show
 from __future__ import annotations
 
 import os
-import random
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tidelog.cleaner.compaction import Compaction
-from tidelog.config.broker_config import BrokerConfig
-from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import CorruptMessage, InvalidRecord, TidelogError
 from tidelog.explain.pictures.batch_spans import DroppedCounter, SpanGatherer
 from tidelog.explain.pictures.joined_transactions import join_transactions
@@ -29,7 +25,7 @@ from tidelog.explain.pictures.log_picture import (
 )
 from tidelog.explain.plans.retention_plan import plan_retention
 from tidelog.log.producers.reader_transactions import Transactions
-from tidelog.manager.compaction_plan import plan_compaction
+from tidelog.manager.compaction_plan import compaction_to_plan, plan_compaction
 from tidelog.readonly.replayed_transactions import begun
 
 if TYPE_CHECKING:
@@ -286,9 +282,7 @@ def _with_plans(
         picture = replace(picture, retention_error=str(error))
     if not config.is_compacted:
         return picture
-    compaction = Compaction(
-        BrokerConfig(), clock=clock, scheduler=InlineScheduler(), rng=random.SystemRandom()
-    )
+    compaction = compaction_to_plan(clock)
     try:
         planned = plan_compaction(
             open_strictly, config, lines, clock, compaction, on_answer=count_anew

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import random
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tidelog.cleaner.compaction import Compaction, CompactionRow
+from tidelog.cleaner.compaction import CompactionRow
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs
 from tidelog.codec.compression import codec_name
 from tidelog.codec.shown_rows import as_json
-from tidelog.config.broker_config import BrokerConfig
-from tidelog.env.scheduler import InlineScheduler
 from tidelog.explain.describe import LogFacts, SegmentFacts, describe_log
 from tidelog.explain.listed_partition import ListedPartition, list_partition
 from tidelog.explain.segment_contents import SegmentContents
@@ -26,7 +23,7 @@ from tidelog.explain.tables.system_table import (
     columns_of,
 )
 from tidelog.log.retention.retention_outlook import SegmentOutlook
-from tidelog.manager.compaction_plan import plan_compaction
+from tidelog.manager.compaction_plan import compaction_to_plan, plan_compaction
 from tidelog.readonly.missing.gaps import find_gaps
 from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.readonly.snapshot_log import answer_at_once
@@ -328,12 +325,7 @@ def _plan_compaction(source: TableSource, key: TopicPartition) -> Iterator[Row]:
     config = source.config(key.topic)
     if not config.is_compacted:
         return
-    compaction = Compaction(
-        BrokerConfig(),
-        clock=source.clock,
-        scheduler=InlineScheduler(),
-        rng=random.SystemRandom(),
-    )
+    compaction = compaction_to_plan(source.clock)
     facts = plan_compaction(
         lambda: source.open(key), config, source.cleaner_lines(key), source.clock, compaction
     )

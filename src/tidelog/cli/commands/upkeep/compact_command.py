@@ -124,27 +124,16 @@ def _planned(
     args: Namespace, chosen: ChosenPartitions, show: Callable[[CompactionProgress], None]
 ) -> Iterator[CompactionFacts]:
     """Yield what would be done to each log; ``show`` is called as it is found out."""
-    import random
-
-    from tidelog.cleaner.compaction import Compaction
     from tidelog.cli.operations import clock_of
-    from tidelog.config.broker_config import BrokerConfig
-    from tidelog.env.scheduler import InlineScheduler
     from tidelog.explain.plans.recovery_beside import recovery_points
     from tidelog.explain.plans.txn_index_check import unmatched_txn_indexes
-    from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
+    from tidelog.manager.compaction_plan import CleanerLines, compaction_to_plan, plan_compaction
 
     clock = clock_of(args)
     configs = chosen.configs_in_force(dict(args.options))
     lines = chosen.beside(partial(CleanerLines.read, chosen.directory.fs))
     points = chosen.beside(partial(recovery_points, chosen.directory.fs))
-    compaction = Compaction(
-        BrokerConfig(),
-        clock=clock,
-        scheduler=InlineScheduler(),
-        rng=random.SystemRandom(),
-        on_progress=show,
-    )
+    compaction = compaction_to_plan(clock, on_progress=show)
 
     def plan(place: Place) -> tuple[CompactionFacts, list[str]]:
         config = configs[place.topic]
