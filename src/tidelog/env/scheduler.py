@@ -146,6 +146,11 @@ def _results(ended: Sequence[tuple[Any, BaseException | None]]) -> list[Any]:
     return [result for result, _ in ended]
 
 
+def results_in_turn(tasks: Iterable[Callable[[], T]]) -> list[T]:
+    """Run tasks one after another on this thread, then raise the first error, if there was one."""
+    return _results([_result_or_error(task) for task in tasks])
+
+
 class ThreadScheduler:
     """Runs tasks on its own daemon threads. Source: Kafka KafkaScheduler.
 
@@ -230,7 +235,7 @@ class ThreadScheduler:
         """Run all tasks on a pool that exists for this call; a single task runs on this thread."""
         workers = min(threads, len(tasks))
         if workers <= 1:
-            return _results([_result_or_error(task) for task in tasks])
+            return results_in_turn(tasks)
         with ThreadPoolExecutor(workers, thread_name_prefix=name) as pool:
             return _results(list(pool.map(_result_or_error, tasks)))
 
@@ -306,7 +311,7 @@ class InlineScheduler:
     def run_all(self, name: str, tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
         """Run all tasks one after another on the calling thread."""
         del name, threads
-        return _results([_result_or_error(task) for task in tasks])
+        return results_in_turn(tasks)
 
     def run_ahead(
         self, name: str, tasks: Iterable[Callable[[], T]], threads: int

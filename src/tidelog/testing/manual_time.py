@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from tidelog.env.scheduler import results_in_turn
 from tidelog.env.waiting import ThreadBell
 from tidelog.errors import InvalidArgument
 
@@ -153,16 +154,7 @@ class ManualScheduler:
     def run_all(self, name: str, tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
         """Run all tasks one after another on this thread, then raise the first error."""
         del name, threads
-        results: list[T] = []
-        first_error: BaseException | None = None
-        for task in tasks:
-            try:
-                results.append(task())
-            except BaseException as error:  # noqa: BLE001 - raised below, once all have ended
-                first_error = first_error or error
-        if first_error is not None:
-            raise first_error
-        return results
+        return results_in_turn(tasks)
 
     def run_ahead(
         self, name: str, tasks: Iterable[Callable[[], T]], threads: int
