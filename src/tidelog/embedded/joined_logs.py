@@ -185,8 +185,7 @@ class JoinedLogs(ReadOnlyLogs):
             numbers = sorted(self.listed_topic(topic).partitions)
             partition = chosen_partition(key, numbers, next(self._turns))
         check_partition(partition)
-        time = given.timestamp_or(self._clock.now_ms())
-        record = (time, given.key, given.value, given.headers)
+        record = given.fields(self._clock.now_ms())
         return Appended(partition, self._produce(topic, partition, build_batch([record])))
 
     def listed_topic(self, name: str) -> Topic:

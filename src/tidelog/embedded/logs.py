@@ -267,8 +267,7 @@ class Logs(OfOneProcess):
         else:
             check_partition(partition)
             chosen = partition
-        time = given.timestamp_or(manager.machine.clock.now_ms())
-        record = (time, given.key, given.value, given.headers)
+        record = given.fields(manager.machine.clock.now_ms())
         info = manager.partition(topic, chosen).append_records([record])
         return Appended(chosen, info.last_offset)
 

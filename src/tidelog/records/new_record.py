@@ -96,6 +96,10 @@ class NewRecord(NamedTuple):
             return now_ms
         return self.timestamp if type(self.timestamp) is int else time_ms(self.timestamp)
 
+    def fields(self, now_ms: int) -> tuple[int, bytes | None, bytes | None, tuple[Header, ...]]:
+        """Return the record as batches take it, from ``now_ms`` if it has no timestamp."""
+        return self.timestamp_or(now_ms), self.key, self.value, self.headers
+
 
 def header_tuple(headers: object) -> tuple[Header, ...]:
     """Return headers, not checked yet, as a tuple; None: no headers.
