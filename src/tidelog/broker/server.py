@@ -13,9 +13,8 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.client_request import Address
 from tidelog.broker.connection import Connection, LocalConnection
 from tidelog.broker.room import Room
-from tidelog.env.event_loop import LoopTimers
+from tidelog.env.event_loop import LoopTimers, listen_on
 from tidelog.env.forks import OfOneProcess, close_inherited
-from tidelog.env.tcp_listener import listen_at
 from tidelog.env.unix_sockets import listen_in
 
 if TYPE_CHECKING:
@@ -200,7 +199,7 @@ def _listen(endpoints: Sequence[Endpoint]) -> list[socket.socket]:
     found: list[socket.socket] = []
     try:
         for host, port in endpoints:
-            found.append(listen_at(host, port, _BACKLOG))
+            found.append(listen_on(host, port, _BACKLOG))
     except BaseException:
         for one in found:
             one.close()

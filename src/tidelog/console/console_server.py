@@ -16,8 +16,8 @@ from tidelog.console.desk import Desk
 from tidelog.console.group_survey import GroupSurvey
 from tidelog.console.partition_survey import PartitionSurvey
 from tidelog.console.watch import Watch
+from tidelog.env.event_loop import listen_on
 from tidelog.env.scheduler import ThreadScheduler
-from tidelog.env.tcp_listener import listen_at
 from tidelog.readonly.read_files import reading
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def serve_pages(
     with room.watch.lock:
         room.watch.freshen()
     with ExitStack() as stack:
-        listeners = [stack.enter_context(closing(listen_at(*one, _BACKLOG))) for one in listen]
+        listeners = [stack.enter_context(closing(listen_on(*one, _BACKLOG))) for one in listen]
         bound = [one.getsockname()[:2] for one in listeners]
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         hosts = {one.host.lower() for one in listen}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from tidelog.codec.compression import Codec
 from tidelog.embedded.async_transaction import AsyncTransaction
@@ -27,12 +27,12 @@ from tidelog.embedded.transaction import Transaction
 from tidelog.env.event_loop import (
     CHUNK_BYTES,
     CHUNK_ITEMS,
-    IdleTime,
     LoopBell,
     in_chunks,
     in_thread,
     sleep,
 )
+from tidelog.env.waiting import IdleTime
 from tidelog.readonly.log_follower import POLL_MS
 from tidelog.records.isolation import Isolation
 
@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from tidelog.records.new_record import GivenRecord
     from tidelog.records.record import Record
     from tidelog.segment.filenames import TopicPartition
+
+
+L = TypeVar("L", bound=Logs | ReadOnlyLogs)
 
 
 @asynccontextmanager
@@ -79,7 +82,41 @@ async def open_logs_async(
         yield logs
 
 
-class AsyncLogs(Twin[Logs]):
+class _AsyncReads(Twin[L]):
+    """What tasks ask of logs that are theirs to write, or only to read."""
+
+    def __init__(self, logs: L) -> None:
+        super().__init__(logs)
+        self.logs: Final[L] = logs
+
+    @overload
+    async def offsets(self, topic: str, partition: None = None) -> dict[int, Offsets]: ...
+
+    @overload
+    async def offsets(self, topic: str, partition: int) -> Offsets: ...
+
+    async def offsets(
+        self, topic: str, partition: int | None = None
+    ) -> dict[int, Offsets] | Offsets:
+        """Do as ``offsets`` of the logs."""
+        return await in_thread(partial(self.logs.offsets, topic, partition))
+
+    def read(
+        self,
+        topic: str,
+        partition: int | None = None,
+        start_offset: int | None = None,
+        *,
+        last: int | None = None,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> AsyncGenerator[ConsumedRecord, None]:
+        """Yield the records of a topic, or of one partition, up to the ends as of then."""
+        read = partial(self.logs.read, topic, partition, start_offset, last=last)
+        read = partial(read, isolation=isolation)
+        return in_chunks(_generated(read), _size)
+
+
+class AsyncLogs(_AsyncReads[Logs]):
     """The topics of an open ``Logs``, for tasks of an event loop.
 
     Arguments and errors are those of the methods of ``Logs`` with the same names. ``logs`` offers
@@ -91,10 +128,6 @@ class AsyncLogs(Twin[Logs]):
     ``tidelog.open_async`` opens and closes the logs, too. A loop over ``read`` or ``follow`` that
     may end early belongs into ``contextlib.aclosing``, as for any asynchronous generator.
     """
-
-    def __init__(self, logs: Logs) -> None:
-        super().__init__(logs)
-        self.logs: Final = logs
 
     async def __aenter__(self) -> Self:
         return self
@@ -174,35 +207,9 @@ class AsyncLogs(Twin[Logs]):
 
     # Reading
 
-    @overload
-    async def offsets(self, topic: str, partition: None = None) -> dict[int, Offsets]: ...
-
-    @overload
-    async def offsets(self, topic: str, partition: int) -> Offsets: ...
-
-    async def offsets(
-        self, topic: str, partition: int | None = None
-    ) -> dict[int, Offsets] | Offsets:
-        """Do as ``Logs.offsets``."""
-        return await in_thread(partial(self.logs.offsets, topic, partition))
-
     offset_at = twin(Logs.offset_at)
     count_records = twin(Logs.count_records)
     group_positions = twin(Logs.group_positions)
-
-    def read(
-        self,
-        topic: str,
-        partition: int | None = None,
-        start_offset: int | None = None,
-        *,
-        last: int | None = None,
-        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-    ) -> AsyncGenerator[ConsumedRecord, None]:
-        """Yield the records of a topic, or of one partition, up to the ends as of then."""
-        read = partial(self.logs.read, topic, partition, start_offset, last=last)
-        read = partial(read, isolation=isolation)
-        return in_chunks(_generated(read), _size)
 
     async def follow(
         self,
@@ -310,7 +317,7 @@ class AsyncGroupReader(GroupMember):
         await in_thread(partial(self._commit, txn))
 
 
-class AsyncReadOnlyLogs(Twin[ReadOnlyLogs]):
+class AsyncReadOnlyLogs(_AsyncReads[ReadOnlyLogs]):
     """The topics of a ``ReadOnlyLogs`` for tasks of an event loop, beside any writer.
 
     Arguments and errors are those of the methods of ``ReadOnlyLogs`` with the same names. ``logs``
@@ -328,41 +335,11 @@ class AsyncReadOnlyLogs(Twin[ReadOnlyLogs]):
     [b'high', b'low']
     """
 
-    def __init__(self, logs: ReadOnlyLogs) -> None:
-        super().__init__(logs)
-        self.logs: Final = logs
-
     topics = twin(ReadOnlyLogs.topics)
     topic = twin(ReadOnlyLogs.topic)
 
-    @overload
-    async def offsets(self, topic: str, partition: None = None) -> dict[int, Offsets]: ...
-
-    @overload
-    async def offsets(self, topic: str, partition: int) -> Offsets: ...
-
-    async def offsets(
-        self, topic: str, partition: int | None = None
-    ) -> dict[int, Offsets] | Offsets:
-        """Do as ``ReadOnlyLogs.offsets``."""
-        return await in_thread(partial(self.logs.offsets, topic, partition))
-
     offset_at = twin(ReadOnlyLogs.offset_at)
     count_records = twin(ReadOnlyLogs.count_records)
-
-    def read(
-        self,
-        topic: str,
-        partition: int | None = None,
-        start_offset: int | None = None,
-        *,
-        last: int | None = None,
-        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-    ) -> AsyncGenerator[ConsumedRecord, None]:
-        """Yield the records of a topic, or of one partition, up to the ends as of then."""
-        read = partial(self.logs.read, topic, partition, start_offset, last=last)
-        read = partial(read, isolation=isolation)
-        return in_chunks(_generated(read), _size)
 
     async def follow(
         self,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.codec.text import check_group
 from tidelog.embedded.topic_reads import consumed
 from tidelog.env.forks import OfOneProcess
+from tidelog.env.waiting import IdleTime
 from tidelog.errors import InvalidArgument, OffsetOutOfRange, UnknownTopicOrPartition
 from tidelog.readonly.group_positions import Position
 from tidelog.records.isolation import Isolation
@@ -318,8 +319,8 @@ class GroupReader(GroupMember):
             InvalidArgument: this is closed.
             KafkaStorageError: the disk failed, or the directories were closed.
         """
-        bell, clock = self._source.bell, self._source.clock
-        last_ns = clock.monotonic_ns()
+        bell = self._source.bell
+        idle = IdleTime(idle_ms, self._source.clock.monotonic_ns)
         while True:
             seen, found = bell.rings, False
             for key in self._begin_round():
@@ -327,13 +328,12 @@ class GroupReader(GroupMember):
                     found = True
                     yield record
             if found:
-                last_ns = clock.monotonic_ns()
+                idle.restart()
                 continue
-            waited_ms = (clock.monotonic_ns() - last_ns) // 1_000_000
-            if idle_ms is not None and waited_ms >= idle_ms:
+            left_ms = idle.left_ms(LOOK_AGAIN_MS)
+            if left_ms <= 0:
                 return
-            left_ms = LOOK_AGAIN_MS if idle_ms is None else idle_ms - waited_ms
-            bell.wait(seen, min(left_ms, LOOK_AGAIN_MS))
+            bell.wait(seen, left_ms)
 
     def _some_of(self, key: TopicPartition) -> Iterator[ConsumedRecord]:
         jumps, end, count = self._jumps, self._end_of(key), 0

@@ -6,7 +6,7 @@ The threads are those of the loop's default executor, which ``asyncio.run`` shut
 from __future__ import annotations
 
 import asyncio
-import math
+import socket
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -208,29 +208,26 @@ class LoopBell:
         self._event.set()
 
 
+def listen_on(host: str, port: int, backlog: int) -> socket.socket:
+    """Return a socket that listens; an OSError names the address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=backlog)
+    except OSError as error:
+        error.filename = f"{host}:{port}"
+        # Python adds the address to the text of some, where it would stand twice.
+        error.strerror = (error.strerror or "").partition(" (while ")[0]
+        raise
+    # Connections inherit it. Without it the second of two responses waits for the client's delayed
+    # acknowledgement of the first, 40 ms; asyncio sets it only where the protocol of the socket is
+    # named, which here it is not.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
 async def sleep(ms: int) -> None:
     """Suspend this task."""
     await asyncio.sleep(ms / _MS_PER_S)
-
-
-class IdleTime:
-    """How long nothing has come, for a reader that ends after ``idle_ms``; None: it never ends."""
-
-    def __init__(self, idle_ms: int | None) -> None:
-        self._idle_ms = idle_ms
-        self._loop = asyncio.get_running_loop()
-        self._since = self._loop.time()
-
-    def restart(self) -> None:
-        """Begin again: something has come."""
-        self._since = self._loop.time()
-
-    def left_ms(self, at_most: int) -> int:
-        """Return how long to wait now, in ms, up to ``at_most``; 0 or less: the time is over."""
-        if self._idle_ms is None:
-            return at_most
-        waited_ms = (self._loop.time() - self._since) * _MS_PER_S
-        return min(at_most, math.ceil(self._idle_ms - waited_ms))
 
 
 class LoopTimers:

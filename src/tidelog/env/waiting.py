@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MS_PER_S: Final = 1000
+_NS_PER_MS: Final = 1_000_000
 
 
 class Bell(Protocol):
@@ -33,6 +34,29 @@ class Bell(Protocol):
 
     def remove_listener(self, listener: Callable[[], None]) -> None:
         """Stop calling ``listener``; an unknown one changes nothing."""
+
+
+class IdleTime:
+    """How long nothing has come, for a reader that ends after ``idle_ms``; None: it never ends.
+
+    ``now_ns`` is a monotonic clock.
+    """
+
+    def __init__(self, idle_ms: int | None, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._idle_ms = idle_ms
+        self._now_ns = now_ns
+        self._since_ns = now_ns()
+
+    def restart(self) -> None:
+        """Begin again: something has come."""
+        self._since_ns = self._now_ns()
+
+    def left_ms(self, at_most: int) -> int:
+        """Return how long to wait now, in ms, up to ``at_most``; 0 or less: the time is over."""
+        if self._idle_ms is None:
+            return at_most
+        waited_ms = (self._now_ns() - self._since_ns) // _NS_PER_MS
+        return min(at_most, self._idle_ms - waited_ms)
 
 
 class ThreadBell:

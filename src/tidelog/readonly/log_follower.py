@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE
+from tidelog.env.waiting import IdleTime
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.readonly.read_files import reading
@@ -176,15 +177,15 @@ def followed(
 
     ``wait_ms`` waits between two looks, for ``look_ms`` at most; None: there is no end.
     """
-    last_ns = clock.monotonic_ns()
+    idle = IdleTime(idle_ms, clock.monotonic_ns)
     while True:
         for one in found():
             yield one
-            last_ns = clock.monotonic_ns()
-        waited_ms = (clock.monotonic_ns() - last_ns) // 1_000_000
-        if idle_ms is not None and waited_ms >= idle_ms:
+            idle.restart()
+        left_ms = idle.left_ms(look_ms)
+        if left_ms <= 0:
             return
-        wait_ms(look_ms if idle_ms is None else min(look_ms, idle_ms - waited_ms))
+        wait_ms(left_ms)
 
 
 class FollowedTopic:
