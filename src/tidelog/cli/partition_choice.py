@@ -381,11 +381,7 @@ def _own_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
     from tidelog.datadir.uncatalogued_topics import deleted_partitions
 
     catalogue = read_catalogue_in_force(fs, path)
-    listed = {
-        log_directory_name(topic.name, number)
-        for topic in catalogue.topics.values()
-        for number in topic.partitions
-    }
+    listed = catalogue.directory_names()
     deleted = set(deleted_partitions(fs, path, catalogue))
     return [key for key in survey(fs, path, listed=listed).live if key not in deleted]
 

@@ -28,7 +28,7 @@ from tidelog.errors import (
     TopicAlreadyExists,
 )
 from tidelog.records.batch import INT32_MAX
-from tidelog.segment.filenames import check_topic_name
+from tidelog.segment.filenames import check_topic_name, log_directory_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -217,6 +217,14 @@ class Catalogue:
         """Add topics; errors as of ``check_new_names``."""
         check_new_names([topic.name for topic in topics], self.topics)
         return replace(self, topics={**self.topics, **{topic.name: topic for topic in topics}})
+
+    def directory_names(self) -> set[str]:
+        """Return the names of the directories of all partitions."""
+        return {
+            log_directory_name(topic.name, number)
+            for topic in self.topics.values()
+            for number in topic.partitions
+        }
 
     def replacing(self, topic: Topic) -> Catalogue:
         """Put a topic in the place of the one of its name."""

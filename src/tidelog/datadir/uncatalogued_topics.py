@@ -54,11 +54,7 @@ def adopt(
     same; loading its log then fails with that error. A topic whose id is on disk but cannot be read
     is left out, with a warning: with another id its logs would be strays once the file is restored.
     """
-    listed = {
-        log_directory_name(topic.name, number)
-        for topic in catalogue.topics.values()
-        for number in topic.partitions
-    }
+    listed = catalogue.directory_names()
     found: dict[str, list[int]] = {}
     deleted = set(deleted_partitions(fs, data_dir, catalogue))
     surveyed = survey(fs, data_dir, without=listed, links=links)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from tidelog.config.log_config import LogConfig
     from tidelog.log.archived import ArchivedOffsets
     from tidelog.log.context import LogContext
     from tidelog.log.contradicted import OpenContradiction
@@ -108,9 +109,14 @@ class LogState:
 
     @property
     def deletable_end(self) -> int:
-        """The offset from which on retention deletes nothing."""
+        """The offset from which on nothing is deleted."""
         end = self._offsets.high_watermark
         return end if self.pinned_from is None else min(end, self.pinned_from)
+
+    def retention_end(self, config: LogConfig) -> int:
+        """Return the offset from which on limits delete nothing here: first the archive has it."""
+        end = self.deletable_end
+        return min(end, self.archived_end) if config.is_archived else end
 
     @property
     def contradiction(self) -> OpenContradiction | None:

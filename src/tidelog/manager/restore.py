@@ -33,7 +33,7 @@ from tidelog.datadir.offset_checkpoints import (
 from tidelog.datadir.partition_directories import random_id
 from tidelog.errors import CorruptArchive, InvalidArgument
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadata
-from tidelog.manager.directories.log_dir import make_directories
+from tidelog.manager.directories.log_dir import check_nothing_at, make_directories
 from tidelog.readonly.read_files import storage_errors
 from tidelog.segment.filenames import log_directory_name, log_file
 
@@ -105,8 +105,7 @@ def restore(
         KafkaStorageError: the disk failed, or is full; call it again.
     """
     with storage_errors(target):
-        if fs.exists(target) and (not fs.stat(target).is_directory or fs.list(target)):
-            raise InvalidArgument(f"there is something at {target}: name a path with nothing")
+        check_nothing_at(fs, target)
         beside = _begun(fs, target + BESIDE, store.name, rng)
         write = _Restoration(fs, store, on_bytes).partition
         tasks = [

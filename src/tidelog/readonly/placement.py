@@ -18,7 +18,7 @@ from tidelog.datadir.deletion_marks import without_marked
 from tidelog.datadir.partition_directories import PartitionLinks
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.readonly.log_snapshot import MAX_LOOKS
-from tidelog.segment.filenames import TopicPartition, log_directory_name
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -189,11 +189,7 @@ def _look(parts: Sequence[DirectoryFiles]) -> Placement:
     parsed: dict[bytes, CatalogueFile] = {}
     files = [part.read_catalogue(parsed) for part in parts]
     catalogue = _merged(files)
-    listed = {
-        log_directory_name(topic.name, number)
-        for topic in catalogue.topics.values()
-        for number in topic.partitions
-    }
+    listed = catalogue.directory_names()
     links = PartitionLinks(parts[0].fs, [part.path for part in parts])
     listings = [part.listing(listed, links) for part in parts]
     marked = frozenset[UUID]().union(*(listing.marked for listing in listings))

@@ -6,6 +6,7 @@ how all other modules see batches. Kafka: the fields of ``DefaultRecordBatch``.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.kernels import rows
@@ -22,7 +23,7 @@ from tidelog.records.batch import (
 from tidelog.records.scan import header_of_row
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tidelog.records.array_rows import Bools, Ints
     from tidelog.records.batch import BatchHeader
@@ -102,6 +103,13 @@ class BatchColumns:
         """The byte after the last batch; there must be one."""
         row = self.row(-1)
         return row[rows.POSITION] + row[rows.SIZE]
+
+    def runs(self) -> Iterator[BatchColumns]:
+        """Yield adjacent batches together."""
+        breaks = np.flatnonzero(self.position[1:] != self.end[:-1]) + 1
+        for start, end in pairwise([0, *breaks.tolist(), len(self)]):
+            if start < end:
+                yield self.slice(start, end)
 
     @property
     def end(self) -> Ints:

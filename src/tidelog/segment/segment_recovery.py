@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -245,7 +244,7 @@ class _Built:
 
     def add(self, kept: BatchColumns, whole: BatchColumns) -> None:
         """Plan the entries for batches; ``whole`` are those and the ones that are left out."""
-        for run in _runs(kept):
+        for run in kept.runs():
             start = int(run.position[0])
             self._skip(start)
             plan = plan_entries(self._state, run, start, self._interval_bytes)
@@ -265,14 +264,6 @@ class _Built:
         """Return the result."""
         found = self.valid_bytes, self._state, self._entries, self.aborted, self._next_offset
         return Recovered(*found, reason)
-
-
-def _runs(batches: BatchColumns) -> Iterator[BatchColumns]:
-    """Yield adjacent batches together."""
-    gaps = np.flatnonzero(batches.position[1:] != batches.end[:-1]) + 1
-    for start, end in pairwise([0, *gaps.tolist(), len(batches)]):
-        if start < end:
-            yield batches.slice(start, end)
 
 
 def _observe(

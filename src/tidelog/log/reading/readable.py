@@ -145,6 +145,11 @@ class ReadableLog(OfOneProcess):
         return self._state.archived_end
 
     @property
+    def retention_end(self) -> int:
+        """The offset from which on limits delete nothing here."""
+        return self._state.retention_end(self.config)
+
+    @property
     def log_end_offset(self) -> int:
         """Offset that the next record gets."""
         return self._state.offsets.log_end_offset

@@ -40,9 +40,8 @@ def delete_old_segments_locked(
     deleted = delete_below_start_locked(state)
     if not config.is_deleted:
         return deleted
-    end, which, limits = state.deletable_end, "", config.local_limits()
-    if config.is_archived:
-        end, which = min(end, state.archived_end), "local "
+    limits, end = config.local_limits(), state.retention_end(config)
+    which = "local " if config.is_archived else ""
     size_bytes = state.local.segments.size_bytes
     due = expired(segment_facts(state), limits, now_ms, size_bytes=size_bytes, end=end, which=which)
     gone = _delete(state, due)

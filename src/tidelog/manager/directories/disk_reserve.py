@@ -170,11 +170,7 @@ def _oldest_of(key: Key, log: Log) -> _Oldest | None:
     if len(segments) < 2 or not log.config.is_deleted:
         return None
     oldest, after = segments[:2]
-    pinned_from = log.pinned_from
-    end = log.high_watermark if pinned_from is None else min(log.high_watermark, pinned_from)
-    if log.config.is_archived:
-        end = min(end, log.archived_end)
-    if after.base_offset > end:
+    if after.base_offset > log.retention_end:
         return None
     try:
         with log.watch("reading timestamps"):

@@ -30,6 +30,7 @@ from tidelog.datadir.partition_directories import (
     random_id,
 )
 from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError
+from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
     from random import Random
@@ -167,6 +168,10 @@ class LogDir:
     def _file(self, name: str) -> str:
         return os.path.join(self.path, name)
 
+    def path_of(self, topic: str, partition: int) -> str:
+        """Return where the log of a partition lies in it."""
+        return os.path.join(self.path, log_directory_name(topic, partition))
+
     def _identify(self, rng: Random, like: MetaProperties | None) -> MetaProperties:
         """Return the directory's identity; assign an id, and a cluster, where it has none."""
         path = self._file(META_PROPERTIES_FILE)
@@ -176,15 +181,29 @@ class LogDir:
         if known is not None and known.is_nameless:
             raise CorruptFile(f"{path} names neither a cluster nor a node: it is damaged")
         if known is None:
-            cluster_id = None if like is None else like.cluster_id
-            node_id = None if like is None else like.node_id
-            known = MetaProperties(
-                cluster_id=cluster_id or format_uuid(random_id(rng)),
-                node_id=1 if node_id is None else node_id,
-            )
+            known = new_identity(rng, like)
         named = known.with_directory_id(random_id(rng))
         write_meta_properties(self._fs, path, named)
         return named
+
+
+def new_identity(rng: Random, like: MetaProperties | None) -> MetaProperties:
+    """Return the identity of a new directory: the cluster and node of another, where it has them.
+
+    Its own id is still to be assigned.
+    """
+    cluster_id = None if like is None else like.cluster_id
+    node_id = None if like is None else like.node_id
+    return MetaProperties(
+        cluster_id=cluster_id or format_uuid(random_id(rng)),
+        node_id=1 if node_id is None else node_id,
+    )
+
+
+def check_nothing_at(fs: FileSystem, path: str) -> None:
+    """Raise InvalidArgument unless there is nothing at a path, or an empty directory."""
+    if fs.exists(path) and (not fs.stat(path).is_directory or fs.list(path)):
+        raise InvalidArgument(f"there is something at {path}: name a path with nothing")
 
 
 def make_directories(fs: FileSystem, path: str) -> None:

@@ -270,7 +270,7 @@ class LogCreator:
                 on_failure(keys, error)
                 continue
             for key in keys:
-                _log_created(key, self._path(log_dir, key), topic.config)
+                _log_created(key, log_dir.path_of(*key), topic.config)
             created += keys
         return created
 
@@ -343,7 +343,7 @@ class LogCreator:
             log_dir = self._log_dirs.with_id(topic.partitions[key.partition])
             if log_dir is None:
                 continue
-            path = self._path(log_dir, key)
+            path = log_dir.path_of(*key)
             open_log = partial(self._opener.create, key, path, topic.topic_id)
             try:
                 self._loader.take_in(key, log_dir, topic.topic_id, open_log)
@@ -354,11 +354,7 @@ class LogCreator:
         if self._registry.partition(key) is not None:
             return True
         with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
-            return self._machine.fs.exists(self._path(log_dir, key))
-
-    @staticmethod
-    def _path(log_dir: LogDir, key: TopicPartition) -> str:
-        return os.path.join(log_dir.path, log_directory_name(*key))
+            return self._machine.fs.exists(log_dir.path_of(*key))
 
     def _make(
         self,

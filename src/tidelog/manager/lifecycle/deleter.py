@@ -23,7 +23,6 @@ from tidelog.segment.filenames import (
     is_delete_directory,
     is_future_directory,
     log_delete_directory_name,
-    log_directory_name,
     log_stray_directory_name,
     parse_topic_partition,
 )
@@ -179,7 +178,7 @@ class LogDeleter:
         """Rename logs of a topic that moves have left in a directory and could not rename."""
         fs = self._machine.fs
         for number, home_id in topic.partitions.items():
-            path = os.path.join(log_dir.path, log_directory_name(topic.name, number))
+            path = log_dir.path_of(topic.name, number)
             if home_id == log_dir.directory_id or fs.is_link(path) or not fs.exists(path):
                 continue
             if readable_topic_id(fs, path) == topic.topic_id:
@@ -431,7 +430,7 @@ class LogDeleter:
         if log_dir is None:
             return
         fs = self._machine.fs
-        source = os.path.join(log_dir.path, log_directory_name(*key))
+        source = log_dir.path_of(*key)
         with self._failing(log_dir, f"deleting {key}"):
             if fs.exists(source) or fs.is_link(source):
                 self._rename_away(key, log_dir, source)

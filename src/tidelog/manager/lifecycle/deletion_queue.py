@@ -174,16 +174,17 @@ class DeletionQueue:
             log.delete()
 
 
-def remove_directory(fs: FileSystem, path: str) -> None:
+def remove_directory(fs: FileSystem, path: str, *, last: str = "") -> None:
     """Delete a partition directory with all that is in it; nothing if it is gone.
 
-    A symbolic link, here or inside, is deleted as a link: nothing behind it is touched.
+    A symbolic link, here or inside, is deleted as a link: nothing behind it is touched. ``last``:
+    the name of the file that is deleted after all others.
     """
     with suppress(FileNotFoundError):
         if fs.is_link(path):
             fs.delete(path)
             return
-        for name in fs.list(path):
+        for name in sorted(fs.list(path), key=lambda name: name == last):
             entry = os.path.join(path, name)
             if not fs.is_link(entry) and fs.stat(entry).is_directory:
                 remove_directory(fs, entry)

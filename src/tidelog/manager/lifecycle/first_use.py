@@ -6,7 +6,6 @@ Kafka's ``LogManager`` loads every log of every directory; a commit of a few rec
 from __future__ import annotations
 
 import logging
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +13,7 @@ from tidelog.datadir.partition_directories import is_directory
 from tidelog.datadir.uncatalogued_topics import readable_topic_id
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import PASSING
-from tidelog.segment.filenames import TopicPartition, log_directory_name
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -84,7 +83,7 @@ class FirstUseLoader:
             self._prepare(log_dir, key)
             life = self._registry.life(key)
             self._creator.make_directories(topic, [number], is_new=life.is_new)
-            path = os.path.join(log_dir.path, log_directory_name(*key))
+            path = log_dir.path_of(*key)
             used_watcher = watcher or self._watcher
             is_retry = life.may_be_half_recovered
             load = partial(self._opener.load, log_dir, key, path, used_watcher, is_retry=is_retry)
@@ -113,7 +112,7 @@ class FirstUseLoader:
 
     def _is_of(self, topic: Topic, log_dir: LogDir, key: TopicPartition) -> bool:
         """Return whether a directory has a log of a partition that may be the topic's."""
-        path = os.path.join(log_dir.path, log_directory_name(*key))
+        path = log_dir.path_of(*key)
         with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
             is_log = is_directory(self._fs, path) and not self._log_dirs.links.why_foreign(path)
             return is_log and readable_topic_id(self._fs, path) in {None, topic.topic_id}
@@ -121,7 +120,7 @@ class FirstUseLoader:
     def _is_there(self, log_dir: LogDir, key: TopicPartition) -> bool:
         """Return whether a directory has the log of a partition, or the copy that becomes it."""
         with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
-            if self._fs.exists(os.path.join(log_dir.path, log_directory_name(*key))):
+            if self._fs.exists(log_dir.path_of(*key)):
                 return True
         return bool(self._creator.copies.within(log_dir, key))
 
@@ -152,7 +151,7 @@ class FirstUseLoader:
 
         A crash between the catalogue and the renaming leaves only the copy.
         """
-        current = os.path.join(log_dir.path, log_directory_name(*key))
+        current = log_dir.path_of(*key)
         try:
             self._log_dirs.links.check(current)
             log_dir.begin_change()

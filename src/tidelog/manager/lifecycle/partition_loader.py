@@ -7,11 +7,9 @@ Kafka: parts of ``LogManager.loadLog`` and ``getOrCreateLog``.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
 from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_end
-from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +49,7 @@ class PartitionLoader:
         data directory is not clean until a later try succeeds.
         """
         self._registry.begin_loading(key)
-        path = os.path.join(log_dir.path, log_directory_name(*key))
+        path = log_dir.path_of(*key)
         try:
             log = open_log()
             try:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.manager.lifecycle.move_status import moves_in_files
-from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
@@ -61,7 +59,7 @@ class UnopenedMoves:
             if not copies:
                 raise InvalidArgument(f"{key} is not being moved")
             for log_dir, path in copies:
-                current = os.path.join(log_dir.path, log_directory_name(*key))
+                current = log_dir.path_of(*key)
                 with self._log_dirs.failing(log_dir.path, f"looking for {key}"):
                     is_there = self._fs.exists(current)
                 if log_dir.directory_id == home_id and not is_there:

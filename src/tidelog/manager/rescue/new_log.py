@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,8 +18,6 @@ from tidelog.records.builder import gap_batch
 from tidelog.segment.filenames import log_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tidelog.env.files import FileSystem, OpenFile
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.file_records import Piece
@@ -52,7 +49,7 @@ class NewLog:
         """
         limit = INT32_MAX if is_segment else self._segment_bytes
         self._epoch = max(self._epoch, int(piece.batches.leader_epoch.max()))
-        for found in _runs(piece.batches):
+        for found in piece.batches.runs():
             run, start = found, int(found.position[0]) - piece.data_position
             data = byte_view(piece.buffer)[start : start + int(found.size.sum())]
             while len(run):
@@ -123,11 +120,3 @@ class NewLog:
                 file.sync()
             finally:
                 file.close()
-
-
-def _runs(batches: BatchColumns) -> Iterator[BatchColumns]:
-    """Yield adjacent batches together."""
-    breaks = np.flatnonzero(batches.position[1:] != batches.end[:-1]) + 1
-    for start, end in pairwise([0, *breaks.tolist(), len(batches)]):
-        if start < end:
-            yield batches.slice(start, end)

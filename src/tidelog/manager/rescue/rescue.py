@@ -11,13 +11,11 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import replace_file, write_checkpoint
-from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.deletion_settings import NEVER_DELETED
 from tidelog.datadir.catalogue import Catalogue, Topic, write_catalogue
 from tidelog.datadir.metadata_files import (
     META_PROPERTIES_FILE,
-    MetaProperties,
     write_meta_properties,
 )
 from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE
@@ -28,7 +26,12 @@ from tidelog.datadir.partition_directories import (
 )
 from tidelog.errors import InvalidArgument, InvalidConfig, InvariantError, KafkaStorageError
 from tidelog.log.loading.load_watch import LoadWatcher
-from tidelog.manager.directories.log_dir import make_directories
+from tidelog.manager.directories.log_dir import (
+    check_nothing_at,
+    make_directories,
+    new_identity,
+)
+from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.log_manager import LogManager
 from tidelog.manager.producer_ids import FILE_NAME as PRODUCER_IDS_FILE
 from tidelog.manager.rescue.left_out_entries import left_out_entries
@@ -152,7 +155,7 @@ class Rescue:
                 raise InvalidArgument(
                     f"{path} is not of a rescue: remove it, or name another target"
                 )
-            _delete_tree(fs, path)
+            remove_directory(fs, path, last=_MARK)  # by that it is known
         make_directories(fs, path)
         replace_file(fs, mark, self._source.name.encode())
         return path
@@ -161,12 +164,7 @@ class Rescue:
         """Write whose directory it is: of the same cluster and node, as far as they are known."""
         meta = next((part.meta for part in self._source.parts if part.meta is not None), None)
         rng = self._machine.rng
-        cluster_id = None if meta is None else meta.cluster_id
-        node_id = None if meta is None else meta.node_id
-        made = MetaProperties(
-            cluster_id=cluster_id or format_uuid(random_id(rng)),
-            node_id=1 if node_id is None else node_id,
-        )
+        made = new_identity(rng, meta)
         directory_id = random_id(rng)
         meta_path = os.path.join(path, META_PROPERTIES_FILE)
         write_meta_properties(self._fs, meta_path, made.with_directory_id(directory_id))
@@ -276,8 +274,7 @@ class Rescue:
 def check_target(source: ReadOnlyDirectory, fs: FileSystem, target: str) -> None:
     """Raise InvalidArgument unless a new directory can be made at ``target``."""
     with storage_errors(target):
-        if fs.exists(target) and (not fs.stat(target).is_directory or fs.list(target)):
-            raise InvalidArgument(f"there is something at {target}: name a path with nothing")
+        check_nothing_at(fs, target)
         theirs = os.path.join(fs.real_path(target), "")
         for path in source.paths:
             if is_partition_directory(source.fs.list(path)):
@@ -285,14 +282,3 @@ def check_target(source: ReadOnlyDirectory, fs: FileSystem, target: str) -> None
             ours = os.path.join(source.fs.real_path(path), "")
             if theirs.startswith(ours):
                 raise InvalidArgument(f"{target} is inside of {path}, in which nothing is changed")
-
-
-def _delete_tree(fs: FileSystem, path: str) -> None:
-    """Delete what an earlier rescue left, its mark last: by that it is known."""
-    for name in sorted(fs.list(path), key=lambda one: one == _MARK):
-        entry = os.path.join(path, name)
-        if not fs.is_link(entry) and fs.stat(entry).is_directory:
-            _delete_tree(fs, entry)
-        else:
-            fs.delete(entry)
-    fs.delete_directory(path)

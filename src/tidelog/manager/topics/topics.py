@@ -46,7 +46,6 @@ from tidelog.errors import (
 from tidelog.log.directory_guard import NO_RESOURCES, PASSING, lacks_resources
 from tidelog.manager.topics.topic_checks import altered_config, following, new_topic
 from tidelog.readonly.cluster_metadata import find_broker_settings
-from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -460,7 +459,7 @@ class Topics:
             if not self._fs.exists(os.path.join(home.path, CATALOGUE_FILE)):
                 return True
             for number, home_id in topic.partitions.items():
-                path = os.path.join(home.path, log_directory_name(topic.name, number))
+                path = home.path_of(topic.name, number)
                 if home_id != home.directory_id or not self._fs.exists(path):
                     continue
                 if readable_topic_id(self._fs, path) in {None, topic.topic_id}:
