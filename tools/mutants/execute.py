@@ -40,6 +40,7 @@ OPTIONS: Final = (
     "-qx",
     "-pno:cacheprovider",
     "-mnot slow",
+    "--assert=plain",  # else pytest itself loads the modules of a package that has a plugin
     "-Wignore::pytest.PytestAssertRewriteWarning",  # plugins are imported before pytest starts
 )
 
@@ -80,6 +81,9 @@ def main(path: str, results: Path, tests: Sequence[str]) -> int:
     unchanged = Mutated(name, (SOURCES / "tidelog" / path).read_text("utf-8"))
     if name in sys.modules or not passes(unchanged, tests, limit_seconds):
         print(f"{path}: its tests fail when it is imported in a fork", file=sys.stderr)
+        return 1
+    if passes(Mutated(name, "raise ImportError"), tests, limit_seconds):
+        print(f"{path}: its tests do not load the mutant", file=sys.stderr)
         return 1
     lines = results.read_text("utf-8").splitlines() if results.exists() else []
     done = {json.loads(line)[0] for line in lines}
