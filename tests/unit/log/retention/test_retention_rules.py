@@ -16,6 +16,7 @@ from tidelog.log.retention.retention_rules import (
     deletion_end,
     deletion_target,
     expired,
+    is_past,
 )
 
 INFINITE = 2**62
@@ -119,6 +120,25 @@ def test_size_goes_before_age_and_timestamps_are_looked_up_late() -> None:
     size, age = "local log retention size 15 breach", "local log retention time 300ms breach"
     assert [one.reason for one in gone] == [size, age]
     assert looked == [1]
+
+
+@pytest.mark.parametrize(("limit", "count"), [(-1, 0), (0, 3), (1, 3)])
+def test_a_limit_of_0_keeps_nothing_and_minus_1_all(limit: int, count: int) -> None:
+    """Of either kind; a timestamp at the epoch is as any other."""
+    looked: list[int] = []
+
+    def first_of_all() -> int:
+        looked.append(0)
+        return 0
+
+    three = [one._replace(largest_timestamp=first_of_all) for one in segments(10, 10, 10)]
+    by_age = LogConfig(retention_ms=limit)
+    by_size = LogConfig(retention_bytes=limit, retention_ms=-1)
+
+    assert len(expired(three, by_age, 1000, size_bytes=30, end=INFINITE)) == count
+    assert len(looked) == count
+    assert len(expired(three, by_size, 1000, size_bytes=31, end=INFINITE)) == count
+    assert [is_past(999, each, 1000) for each in (-1, 0, 1)] == [False, True, False]
 
 
 def test_nothing_at_or_above_the_high_watermark_goes() -> None:
