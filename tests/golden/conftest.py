@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,8 +133,7 @@ class Partition:
         return self._find(f"dump/{self.name}.{name}.txt").read_bytes().decode("utf-8")
 
     def _lines(self, suffix: str) -> list[Row]:
-        text = self._listing(suffix).read_text("utf-8")
-        return [json.loads(line) for line in text.split("\n") if line]
+        return list(_rows_of(self._listing(suffix)))
 
     def _listing(self, suffix: str) -> Path:
         return self._find(f"expected/{self.name}.{suffix}")
@@ -144,6 +143,12 @@ class Partition:
         # What is the same before and after the adoption is listed once.
         is_elsewhere = self.case.startswith(ADOPTED) and not path.exists()
         return DATA / self.case.removeprefix(f"{ADOPTED}/") / file_name if is_elsewhere else path
+
+
+@lru_cache(maxsize=256)
+def _rows_of(path: Path) -> tuple[Row, ...]:
+    """Return the lines of a listing, which tests ask for many times and never change."""
+    return tuple(map(json.loads, filter(None, path.read_text("utf-8").split("\n"))))
 
 
 def as_printed(record: Row) -> Row:

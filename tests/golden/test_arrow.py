@@ -101,10 +101,10 @@ def test_any_columns_and_ranges_are_those_of_the_whole_table(
     topic, names = topic_of(partition), columns_of(partition.records)
     directory = data_dir(partition)
     whole = read(directory, topic, columns=names, isolation=level_of(partition)).read_all()
-    times = [
-        record["timestamp"] for record in partition.records if is_timely(partition.records)
-    ] or [0]
-    ends = [record["offset"] for record in partition.records] or [0]
+    records = partition.records
+    times = [record["timestamp"] for record in records] if is_timely(records) else []
+    times = times or [0]
+    ends = [record["offset"] for record in records] or [0]
     for _ in range(4):
         columns = rng.sample(names, rng.randint(1, len(names)))
         wanted = random_filter(rng, names, times, ends)
