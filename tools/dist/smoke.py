@@ -78,10 +78,10 @@ def sql(directory: str, _version: str) -> None:
 
 def console(directory: str, _version: str) -> None:
     """Render a page, with the templates and the style sheet that the wheel has."""
-    from tidelog.console.rendering import Answer, Renderer, static_file
+    from tidelog.console.rendering import Answer, render, static_file
 
     answer = Answer("notice.html", {"title": "A title", "text": "<text>"})
-    assert "&lt;text&gt;" in Renderer({"paths": [directory]}).render(answer)
+    assert "&lt;text&gt;" in render(answer, paths=[directory])
     assert static_file("console.css")
 
 

@@ -24,7 +24,7 @@ from tidelog.console.partition_pages import (
     transactions_page,
 )
 from tidelog.console.record_pages import record_page, records_page
-from tidelog.console.rendering import STATIC_TYPES, Answer, Renderer, static_file
+from tidelog.console.rendering import STATIC_TYPES, Answer, render, static_file
 from tidelog.console.service_page import service_page
 from tidelog.errors import InvalidArgument, TidelogError, UnknownTopicOrPartition
 
@@ -64,7 +64,6 @@ class Pages:
     def __init__(self, desk: Desk, watch: Watch) -> None:
         self._desk = desk
         self._watch = watch
-        self._renderer = Renderer({"paths": desk.paths})
 
     def html(self, page: PageOf, asked: Asked) -> tuple[int, str]:
         """Return the status and the text of a page.
@@ -81,11 +80,12 @@ class Pages:
                 answer = _notice("That cannot be asked", str(error), 400)
             except (TidelogError, OSError) as error:
                 answer = _notice("This cannot be read now", str(error), 200)
-        return answer.status, self._renderer.render(answer)
+        return answer.status, render(answer, paths=self._desk.paths)
 
     def not_found(self) -> str:
         """Return the page for an address that none answers."""
-        return self._renderer.render(_notice("Not found", "There is no page at this address.", 404))
+        answer = _notice("Not found", "There is no page at this address.", 404)
+        return render(answer, paths=self._desk.paths)
 
 
 def make_app(desk: Desk, watch: Watch, access: Access) -> ASGIApp:

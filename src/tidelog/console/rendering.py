@@ -39,38 +39,38 @@ class Answer(NamedTuple):
     status: int = 200
 
 
-class Renderer:
-    """Renders pages; ``shared`` are values that all of them have."""
+@cache
+def _environment() -> Environment:
+    """Return what compiles templates, each once in a process."""
+    made = Environment(
+        loader=PackageLoader("tidelog.console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "size": format_bytes,
+        "time": _time,
+        "number": lambda value: "" if value is None else f"{value:,}",
+        "rate": _rate,
+        "counted": counted,
+        "sentence": lambda text: f"{text[:1].upper()}{text[1:]}",
+    }
+    made.globals |= {
+        "link": link,
+        "topic_link": topic_link,
+        "partition_link": partition_link,
+        "newline": Markup("\n"),
+        "version": __version__,
+    }
+    return made
 
-    def __init__(self, shared: Mapping[str, Any]) -> None:
-        self._environment: Final = Environment(
-            loader=PackageLoader("tidelog.console"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            finalize=_finalize,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._environment.filters |= {
-            "size": format_bytes,
-            "time": _time,
-            "number": lambda value: "" if value is None else f"{value:,}",
-            "rate": _rate,
-            "counted": counted,
-            "sentence": lambda text: f"{text[:1].upper()}{text[1:]}",
-        }
-        self._environment.globals |= {
-            "link": link,
-            "topic_link": topic_link,
-            "partition_link": partition_link,
-            "newline": Markup("\n"),
-            "version": __version__,
-            **shared,
-        }
 
-    def render(self, answer: Answer) -> str:
-        """Return the page as HTML."""
-        return self._environment.get_template(answer.template).render(answer.values)
+def render(answer: Answer, **shared: object) -> str:
+    """Return a page as HTML; ``shared`` are values that all pages of a desk have."""
+    return _environment().get_template(answer.template).render({**shared, **answer.values})
 
 
 def drawing(svg: str) -> Markup:
