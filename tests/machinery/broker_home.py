@@ -17,20 +17,28 @@ from tidelog.records.file_records import FileSlice
 from tidelog.testing import CrashFileSystem, ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
     from typing import Self
+
+    from tidelog.broker.groups.classic_group import Timers
 
 PEER = Peer("127.0.0.1", Address("127.0.0.1", 9092))
 DATA = "/data"
 
 
 class BrokerHome:
-    """A broker that is up inside ``async with``; ``ask`` sends a request and awaits its answer."""
+    """A broker that is up inside ``async with``; ``ask`` sends a request and awaits its answer.
+
+    ``more`` are further data directories, and ``timers`` those of the broker.
+    """
 
     def __init__(
         self,
         files: CrashFileSystem | None = None,
         clock: ManualClock | None = None,
+        *,
+        more: Sequence[str] = (),
+        timers: Timers | None = None,
         **settings: object,
     ) -> None:
         given = {name.replace("_", "."): str(value) for name, value in settings.items()}
@@ -38,24 +46,26 @@ class BrokerHome:
         self.clock = clock or ManualClock()
         self.config = ServeConfig.parse(given)
         self.files.mend()
-        self.logs = tidelog.open(DATA, files=self.files, clock=self.clock)
-        self._is_cut_off = False
+        self.logs = tidelog.open(DATA, *more, files=self.files, clock=self.clock)
+        self._timers = timers
+        self.is_left = False
+        """Whether nothing is written at the end: a disk has failed."""
 
     async def __aenter__(self) -> Self:
-        self.broker = Broker(self.logs.manager, self.config)
+        self.broker = Broker(self.logs.manager, self.config, self._timers)
         await self.broker.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.broker.close()
-        if self._is_cut_off:
+        if self.is_left:
             self.logs.manager.abandon()
         else:
             self.logs.close()
 
     def cut_power(self) -> None:
         """End the process with a power cut that keeps only what was synced."""
-        self._is_cut_off = True
+        self.is_left = True
         self.files.power_cut("none")
 
     def send(self, name: str, version: int, client_id: str = "test", **values: Any) -> Any:

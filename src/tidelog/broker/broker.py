@@ -26,7 +26,7 @@ from tidelog.broker.topics.topic_names import TopicNames
 from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
 from tidelog.broker.transactions.transaction_requests import TransactionRequests
 from tidelog.broker.transactions.verification import Verification
-from tidelog.env.event_loop import LoopTimers, in_thread
+from tidelog.env.event_loop import LoopTimers
 from tidelog.errors import KafkaError
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
 
@@ -124,7 +124,9 @@ class Broker:
         coordinator, offsets = self._coordinator, self._offsets
         admin = GroupAdmin(coordinator, self._positions, offsets)
         return {
-            "FindCoordinator": Coordinators(self._manager, self._node, self._transactions).find,
+            "FindCoordinator": Coordinators(
+                self._manager, self._node, coordinator, self._transactions
+            ).find,
             "JoinGroup": coordinator.join,
             "SyncGroup": coordinator.sync,
             "Heartbeat": coordinator.heartbeat,
@@ -171,12 +173,8 @@ class Broker:
 
     async def start(self) -> None:
         """Take up the groups that were written down; until then their members try again."""
-        # What was committed is read here, too: on the event loop the first who asks would hold up
-        # all others for as long as that takes.
-        await in_thread(self._positions.positions)
-        stored = await in_thread(self._coordinator.stored)
-        self._coordinator.load(stored)
-        await self._transactions.load(await in_thread(self._transactions.stored))
+        await self._coordinator.load()
+        await self._transactions.load()
         self._expire_later()
 
     def _expire_later(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.broker.client_request import Refusal
+from tidelog.broker.client_request import Refusal, refused
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.manager.group_home import offsets_topic
@@ -13,6 +13,7 @@ from tidelog.readonly.group_positions import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from tidelog.broker.client_request import Answer, Request
+    from tidelog.broker.groups.group_coordinator import GroupCoordinator
     from tidelog.broker.node import Node
     from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
     from tidelog.manager.log_manager import LogManager
@@ -20,17 +21,23 @@ if TYPE_CHECKING:
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _MANY_VERSION: Final = 4
+_NOBODY: Final[dict[str, Any]] = {"nodeId": -1, "host": "", "port": -1}
 
 
 class Coordinators:
     """Names this broker to those who ask for a coordinator."""
 
     def __init__(
-        self, manager: LogManager, node: Node, transactions: TransactionCoordinator
+        self,
+        manager: LogManager,
+        node: Node,
+        groups: GroupCoordinator,
+        transactions: TransactionCoordinator,
     ) -> None:
         self._manager = manager
         self._node = node
         self._transactions = transactions
+        self._shards = {_GROUP: groups.shards, _TRANSACTION: transactions.shards}
 
     def find(self, request: Request) -> Answer:
         """Answer at once, unless the topic is to be created that the coordinator writes to."""
@@ -51,9 +58,16 @@ class Coordinators:
         return self._answer(request)
 
     def _answer(self, request: Request) -> dict[str, Any]:
-        host, port = request.peer.advertised
-        found = {"nodeId": self._node.node_id, "host": host, "port": port}
         if request.version < _MANY_VERSION:
-            return found
+            return self._found(request, request.values["key"])
         keys = request.values["coordinatorKeys"]
-        return {"coordinators": [{**found, "key": key} for key in keys]}
+        return {"coordinators": [{**self._found(request, key), "key": key} for key in keys]}
+
+    def _found(self, request: Request, key: str) -> dict[str, Any]:
+        shards = self._shards[request.values["keyType"]]
+        try:
+            shards.check_home(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        except Refusal as error:
+            return {**_NOBODY, **refused(error)}
+        host, port = request.peer.advertised
+        return {"nodeId": self._node.node_id, "host": host, "port": port}

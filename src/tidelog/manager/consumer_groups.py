@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from weakref import WeakSet
 
 from tidelog.env.forks import OfOneProcess
-from tidelog.errors import IllegalGeneration, InvalidArgument, NonEmptyGroup
+from tidelog.errors import IllegalGeneration, InvalidArgument, KafkaError, NonEmptyGroup
 from tidelog.readonly.group_positions import (
     OFFSETS_TOPIC,
     Position,
@@ -78,7 +78,8 @@ class Groups(OfOneProcess):
         self._topics = topics
         self._partition_of = partition_of
         self._lock = threading.Lock()
-        self._known: dict[str, dict[TopicPartition, Committed]] = {}
+        self._known: dict[int, dict[str, dict[TopicPartition, Committed]]] = {}
+        """By the number of their partition, and by group."""
         self._read_to: dict[int, int] = {}
         self._topic_id: UUID | None = None
         # Weakly: an interrupt may come before anybody has the reader, who could close it.
@@ -88,17 +89,36 @@ class Groups(OfOneProcess):
 
     # Positions
 
-    def positions(self) -> dict[str, dict[TopicPartition, Position]]:
-        """Return the committed positions of every group, also those of topics that are gone."""
+    def positions(
+        self, *, where_readable: bool = False
+    ) -> dict[str, dict[TopicPartition, Position]]:
+        """Return the committed positions of every group, also those of topics that are gone.
+
+        A partition of the topic that cannot be read raises KafkaError, or, ``where_readable``, its
+        groups are left out.
+        """
+        topic = self._topics().get(OFFSETS_TOPIC)
+        found: dict[str, dict[TopicPartition, Position]] = {}
+        for number in () if topic is None else sorted(topic.partitions):
+            try:
+                self.read(number)
+            except KafkaError:
+                if not where_readable:
+                    raise
+                continue
+            with self._lock:
+                for group, known in self._known.get(number, {}).items():
+                    found[group] = {key: one.position for key, one in known.items()}
+        return found
+
+    def read(self, number: int) -> None:
+        """Read what a partition of the topic has got since the last look.
+
+        Raises KafkaError: it cannot be read.
+        """
         topic = self._topics().get(OFFSETS_TOPIC)
         if topic is not None:
-            for number in sorted(topic.partitions):
-                self._catch_up(number, topic)
-        with self._lock:
-            return {
-                group: {key: one.position for key, one in found.items()}
-                for group, found in self._known.items()
-            }
+            self._catch_up(number, topic)
 
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
         """Return the committed positions of a group, without those of topics deleted since."""
@@ -106,9 +126,10 @@ class Groups(OfOneProcess):
         topic = topics.get(OFFSETS_TOPIC)
         if topic is None:
             return {}
-        self._catch_up(partition_of_group(group, len(topic.partitions)), topic)
+        number = partition_of_group(group, len(topic.partitions))
+        self._catch_up(number, topic)
         with self._lock:
-            return of_live_topics(self._known.get(group, {}), topics)
+            return of_live_topics(self._known.get(number, {}).get(group, {}), topics)
 
     def undecided(self, group: str) -> frozenset[TopicPartition]:
         """Return the partitions of which an open transaction has set a group's position."""
@@ -190,7 +211,8 @@ class Groups(OfOneProcess):
                 self._known, self._read_to, self._topic_id = {}, {}, topic.topic_id
             start = max(self._read_to.get(number, 0), log.log_start_offset)
             decided = max(start, log.last_stable_offset)
-            take_positions(self._known, log.settled_records(start), log.directory)
+            known = self._known.setdefault(number, {})
+            take_positions(known, log.settled_records(start), log.directory)
             self._read_to[number] = decided
 
     # Members

@@ -6,12 +6,13 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
+import tidelog
 from tidelog.broker.groups.group_coordinator import GroupCoordinator
 from tidelog.broker.server import BrokerServer
 from tidelog.config.serve_config import ServeConfig
 from tidelog.config.sources import broker_config
 from tidelog.embedded.doors import start_logs
-from tidelog.errors import KafkaStorageError
+from tidelog.errors import InvariantError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,17 +23,19 @@ if TYPE_CHECKING:
 def test_its_listeners_are_closed_and_its_owner_hears_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As where the groups lie in a directory that cannot be read; the logs stay open."""
+    """By a fault of its own; the logs stay open."""
 
-    def stored(_: GroupCoordinator) -> None:
+    def stored(*_: object) -> None:
         entered.set()
         assert proceed.wait(30)
-        raise KafkaStorageError("the disk failed")
+        raise InvariantError("this cannot be")
 
     entered, proceed, failed = (threading.Event() for _ in range(3))
-    monkeypatch.setattr(GroupCoordinator, "stored", stored)
+    monkeypatch.setattr(GroupCoordinator, "_stored", stored)
     server = BrokerServer(ServeConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"}))
     server.on_failed = failed.set
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("__consumer_offsets")
     with start_logs(broker_config({}, [str(tmp_path)]), make_door=server.start) as logs:
         assert entered.wait(30)
         with socket.create_connection(server.addresses[0], timeout=30) as client:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.allowed_operations import OF_GROUP
+from tidelog.broker.client_request import refused
 from tidelog.broker.groups.classic_group import GroupState
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, NonEmptyGroup
@@ -34,15 +35,15 @@ class GroupAdmin:
         self._offsets = offsets
 
     def list_groups(self, request: Request) -> Answer:
-        """ListGroups."""
-        self._coordinator.check_loaded()
+        """ListGroups; without those whose coordinator cannot be used, as Kafka."""
+        self._coordinator.shards.check_loaded()
         states = {state.lower() for state in request.values["statesFilter"]}
         types = {kind.lower() for kind in request.values["typesFilter"]}
         if types and _CLASSIC not in types:
             return {"groups": []}
         known = self._coordinator.groups
         found = []
-        for group_id in sorted(known.keys() | self._groups.positions().keys()):
+        for group_id in sorted(known.keys() | self._groups.positions(where_readable=True).keys()):
             group = known.get(group_id)
             state = self._state(group_id, group)
             if not states or state.lower() in states:
@@ -58,8 +59,8 @@ class GroupAdmin:
 
     def describe(self, request: Request) -> Answer:
         """DescribeGroups."""
-        self._coordinator.check_loaded()
-        known = self._groups.positions()  # once: tools ask for all groups together
+        # Once: tools ask for all groups together.
+        known = self._groups.positions(where_readable=True)
         found = [self._describe(one, known) for one in request.values["groups"]]
         if request.values.get("includeAuthorizedOperations"):
             for one in found:
@@ -67,6 +68,10 @@ class GroupAdmin:
         return {"groups": found}
 
     def _describe(self, group_id: str, known: Collection[str]) -> dict[str, Any]:
+        try:
+            self._coordinator.shards.check(group_id)
+        except KafkaError as error:
+            return {"groupId": group_id, **refused(error)}
         group = self._coordinator.groups.get(group_id)
         if group is None:
             is_known = group_id in known
@@ -100,8 +105,7 @@ class GroupAdmin:
 
     async def delete(self, request: Request) -> dict[str, Any]:
         """DeleteGroups; only groups without members are deleted, with all their positions."""
-        self._coordinator.check_loaded()
-        known = self._groups.positions()
+        known = self._groups.positions(where_readable=True)
         names = tuple(dict.fromkeys(request.values["groupsNames"]))
         # All at once: nobody commits between the look and the deletion, and one wait serves all.
         codes = await asyncio.gather(*(self._delete(one, known.get(one, {})) for one in names))
@@ -113,9 +117,10 @@ class GroupAdmin:
         }
 
     async def _delete(self, group_id: str, positions: Collection[TopicPartition]) -> ErrorCode:
-        if not positions and group_id not in self._coordinator.groups:
-            return ErrorCode.GROUP_ID_NOT_FOUND
         try:
+            self._coordinator.shards.check(group_id)
+            if not positions and group_id not in self._coordinator.groups:
+                return ErrorCode.GROUP_ID_NOT_FOUND
             if self._groups.has_reader(group_id):
                 raise NonEmptyGroup(group_id)
             # Both before either is waited for: positions that are committed meanwhile stay.

@@ -18,6 +18,8 @@ from tidelog.broker.groups.group_records import (
     restore_group,
 )
 from tidelog.broker.groups.joined_readers import READER_PROTOCOL, enter_reader
+from tidelog.broker.shards import Shards
+from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, NonEmptyGroup
 from tidelog.manager.group_home import home_of_group
@@ -43,7 +45,7 @@ _OLD_REBALANCE_TIMEOUT: Final = -1
 
 
 class GroupCoordinator:
-    """All groups with members. Only the event loop uses it, but for ``load``.
+    """All groups with members. Only the event loop uses it.
 
     Which positions a group has, and whether a reader of this program holds it, ``groups`` knows.
     """
@@ -64,45 +66,43 @@ class GroupCoordinator:
         self.groups: dict[str, ClassicGroup] = {}
         self.emptied_ms: dict[str, int] = {}
         """When groups that clients have left had their last member."""
-        self._is_loaded = False
+        self.shards: Final = Shards(manager, OFFSETS_TOPIC, timers, self._take_up)
 
     # Life
 
-    def stored(self) -> dict[str, dict[str, Any]]:
-        """Return the groups that were written down, on any thread; see ``load``."""
-        found: dict[str, dict[str, Any]] = {}
-        if OFFSETS_TOPIC not in self._manager.topics():
-            return found
-        for partition in self._manager.partitions(OFFSETS_TOPIC):
-            log = partition.log
-            records = log.settled_records(log.local_log_start_offset)
-            for _, stored in known_records(records, read_group, log.directory):
-                found.pop(stored.group_id, None)
-                if stored.values is not None:
-                    found[stored.group_id] = stored.values
-        return found
+    async def load(self) -> None:
+        """Take up the groups that were written down; until then their members try again."""
+        await self.shards.load()
 
-    def load(self, stored: dict[str, dict[str, Any]]) -> None:
-        """Take up the groups of ``stored``: their members continue where they are."""
-        for group_id, values in stored.items():
+    async def _take_up(self, number: int) -> None:
+        # What was committed is read here, too: on the event loop the first who asks would hold up
+        # all others for as long as that takes.
+        await in_thread(partial(self._positions.read, number))
+        for group_id, values in (await in_thread(partial(self._stored, number))).items():
             if not values["members"]:
                 self.emptied_ms[group_id] = values.get("currentStateTimestamp", 0)
             elif not self._positions.has_reader(group_id):
                 restore_group(self._new_group(group_id), values)
                 self._positions.enter_clients(group_id)
-        self._is_loaded = True
+
+    def _stored(self, number: int) -> dict[str, dict[str, Any]]:
+        """Return the groups that were written down in a partition, on any thread."""
+        found: dict[str, dict[str, Any]] = {}
+        log = self._manager.partition(OFFSETS_TOPIC, number).log
+        records = log.settled_records(log.local_log_start_offset)
+        for _, stored in known_records(records, read_group, log.directory):
+            found.pop(stored.group_id, None)
+            if stored.values is not None:
+                found[stored.group_id] = stored.values
+        return found
 
     def close(self) -> None:
         """End all groups; their members find the next coordinator, or this one again."""
+        self.shards.close()
         for group in self.groups.values():
             group.end()
             self._positions.leave_clients(group.group_id)
         self.groups.clear()
-
-    def check_loaded(self) -> None:
-        """Refuse what needs all groups before they are loaded."""
-        if not self._is_loaded:
-            raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def _new_group(self, group_id: str) -> ClassicGroup:
         delay_ms = self._config.group_initial_rebalance_delay_ms
@@ -262,7 +262,7 @@ class GroupCoordinator:
     def _check_group(self, group_id: str) -> None:
         if not group_id:
             raise Refusal(ErrorCode.INVALID_GROUP_ID, "the name of a group is empty")
-        self.check_loaded()
+        self.shards.check(group_id)
 
     def _check_session(self, timeout_ms: int) -> None:
         low, high = (

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Refusal
+from tidelog.broker.shards import Shards
 from tidelog.broker.transactions.transactional_id import (
     DECIDED,
     ENDED,
@@ -69,7 +70,7 @@ _EXPIRY_LOOK_MS: Final = 3_600_000
 
 
 class TransactionCoordinator:
-    """All transactional ids. Only the event loop uses it, but for ``stored``."""
+    """All transactional ids. Only the event loop uses it."""
 
     def __init__(
         self, manager: LogManager, appends: Appends, flushes: Flushes, timers: Timers
@@ -84,49 +85,45 @@ class TransactionCoordinator:
         self._timeouts: dict[str, Handle] = {}
         self._busy: set[str] = set()
         """Ids whose transaction is being ended, or whose producer is being changed."""
-        self._is_loaded = False
+        self.shards: Final = Shards(manager, TRANSACTIONS_TOPIC, timers, self._take_up)
         self._expiry: Handle | None = None
         self._reserving = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Life
 
-    def stored(self) -> dict[str, Transaction]:
-        """Return the transactional ids that were written down, on any thread."""
-        found: dict[str, Transaction] = {}
-        if TRANSACTIONS_TOPIC not in self._manager.topics():
-            return found
-        for partition in self._manager.partitions(TRANSACTIONS_TOPIC):
-            log = partition.log
-            for _, stored in known_records(log.records(), read_transaction, log.directory):
-                if stored.transaction is None:
-                    found.pop(stored.transactional_id, None)
-                else:
-                    found[stored.transactional_id] = stored.transaction
-        return found
-
-    async def load(self, stored: dict[str, Transaction]) -> None:
+    async def load(self) -> None:
         """Take up transactions: decided ones are ended, open ones wait for their time."""
-        for found in stored.values():
+        await self.shards.load()
+        # A partition that is held keeps its own transactions waiting only: they are begun together.
+        await asyncio.gather(*self._tasks)
+        await self._look_for_expired()
+
+    async def _take_up(self, number: int) -> None:
+        for found in (await in_thread(partial(self._stored, number))).values():
             self._keep(found)
             if found.state is State.ONGOING:
                 self._watch(found)
-        self._is_loaded = True
-        decided = [found for found in stored.values() if found.state in DECIDED]
-        # All at once: a partition that is held keeps its own transactions waiting only.
-        await asyncio.gather(*map(self._write_markers, decided))
-        await self._look_for_expired()
+            elif found.state in DECIDED:
+                self._begin(self._write_markers, found)
+
+    def _stored(self, number: int) -> dict[str, Transaction]:
+        """Return the transactional ids that were written down in a partition, on any thread."""
+        found: dict[str, Transaction] = {}
+        log = self._manager.partition(TRANSACTIONS_TOPIC, number).log
+        for _, stored in known_records(log.records(), read_transaction, log.directory):
+            if stored.transaction is None:
+                found.pop(stored.transactional_id, None)
+            else:
+                found[stored.transactional_id] = stored.transaction
+        return found
 
     def close(self) -> None:
         """Stop all timers."""
+        self.shards.close()
         for timer in (*self._timeouts.values(), *([self._expiry] if self._expiry else ())):
             timer.cancel()
         self._timeouts.clear()
-
-    def check_loaded(self) -> None:
-        """Refuse requests before all ids are loaded."""
-        if not self._is_loaded:
-            raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def _keep(self, found: Transaction) -> None:
         old = self.transactions.get(found.transactional_id)
@@ -211,7 +208,7 @@ class TransactionCoordinator:
         ``producer_id`` and ``epoch`` are those that the producer has, -1 for a new one.
         Source: Kafka TransactionCoordinator.handleInitProducerId.
         """
-        self.check_loaded()
+        self.shards.check(transactional_id)
         if not transactional_id:
             raise Refusal(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
         limit_ms = self._manager.config.transaction_max_timeout_ms
@@ -300,7 +297,7 @@ class TransactionCoordinator:
 
     def _checked(self, transactional_id: str, producer: tuple[int, int]) -> Transaction:
         """Return the id of a request; refuse another producer's, or a fenced one's."""
-        self.check_loaded()
+        self.shards.check(transactional_id)
         if not transactional_id:
             raise Refusal(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
         known = self.transactions.get(transactional_id)
@@ -495,7 +492,7 @@ class TransactionCoordinator:
 
     def described(self, name: str) -> dict[str, Any]:
         """Return what DescribeTransactions says of an id."""
-        self.check_loaded()
+        self.shards.check(name)
         known = self.transactions.get(name)
         if known is None:
             raise Refusal(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
@@ -514,7 +511,7 @@ class TransactionCoordinator:
 
     def listed(self, filters: dict[str, Any]) -> dict[str, Any]:
         """Return what ListTransactions says of the ids that its filters leave."""
-        self.check_loaded()
+        self.shards.check_loaded()
         states = {state.shown: state for state in State}
         wanted = {states[name] for name in filters["stateFilters"] if name in states}
         producers = set(filters["producerIdFilters"])

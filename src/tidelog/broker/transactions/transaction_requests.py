@@ -151,7 +151,7 @@ class TransactionRequests:
         positions, answer = self._offsets.accepted(values["topics"])
         group = values["groupId"]
         try:
-            self._groups.check_loaded()
+            self._groups.shards.check(group)
             self._check_member(values)
             if not positions:
                 return answer

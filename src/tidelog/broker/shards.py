@@ -1,0 +1,127 @@
+"""The partitions of an internal topic: each coordinates the groups, or ids, that it holds.
+
+One that cannot be read refuses its own, and no others. Kafka: ``CoordinatorRuntime``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from tidelog.broker.client_request import Refusal
+from tidelog.error_codes import ErrorCode
+from tidelog.errors import KafkaError
+from tidelog.readonly.group_positions import partition_of_group
+from tidelog.segment.filenames import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tidelog.broker.groups.classic_group import Timers
+    from tidelog.env.scheduler import Handle
+    from tidelog.manager.log_manager import LogManager
+
+_log = logging.getLogger(__name__)
+
+_RETRY_MS: Final = 1000
+_MAX_RETRY_MS: Final = 60_000
+
+
+class Shards:
+    """The partitions of ``topic``. Only the event loop uses it.
+
+    ``take_up`` reads a partition, by its number, and takes up what is in it. Where it raises
+    KafkaError, since a disk has failed or a log is damaged, it is called again later.
+    """
+
+    def __init__(
+        self,
+        manager: LogManager,
+        topic: str,
+        timers: Timers,
+        take_up: Callable[[int], Awaitable[None]],
+    ) -> None:
+        self._manager = manager
+        self._topic: Final = topic
+        self._timers = timers
+        self._take_up = take_up
+        self._failed: dict[int, KafkaError] = {}
+        self._is_loaded = False
+        self._delay_ms = _RETRY_MS
+        self._retry: Handle | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def load(self) -> None:
+        """Take up all partitions that can be read."""
+        topic = self._manager.topics().get(self._topic)
+        for number in () if topic is None else sorted(topic.partitions):
+            await self._load(number)
+        self._is_loaded = True
+        self._retry_later()
+
+    def close(self) -> None:
+        """Try no more to take up what has failed."""
+        if self._retry is not None:
+            self._retry.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _load(self, number: int) -> None:
+        try:
+            await self._take_up(number)
+        except KafkaError as error:
+            if number not in self._failed:  # once: it is tried again and again
+                text = "coordinator-not-loaded log=%s reason=%s"
+                _log.error(text, TopicPartition(self._topic, number), error)
+            self._failed[number] = error
+        else:
+            if self._failed.pop(number, None) is not None:
+                _log.info("coordinator-loaded-late log=%s", TopicPartition(self._topic, number))
+
+    def _retry_later(self) -> None:
+        if self._failed:
+            self._retry = self._timers.schedule(
+                "coordinator-load", self._begin_retry, delay_ms=self._delay_ms
+            )
+            self._delay_ms = min(2 * self._delay_ms, _MAX_RETRY_MS)
+
+    def _begin_retry(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._load_failed())
+
+    async def _load_failed(self) -> None:
+        for number in sorted(self._failed):
+            await self._load(number)
+        self._retry_later()
+
+    # Who is served
+
+    def check_loaded(self) -> None:
+        """Refuse what is about all partitions before they were read."""
+        if not self._is_loaded:
+            raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def check(self, key: str, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
+        """Refuse a group, or an id, whose partition is not read yet, or cannot be used.
+
+        A client that gets ``code`` looks for the coordinator again, until it is there.
+        Source: Kafka CoordinatorRuntime.withActiveContextOrThrow.
+        """
+        self.check_loaded()
+        self.check_home(key, code)
+
+    def check_home(self, key: str, code: ErrorCode) -> None:
+        """As ``check``; what is not read yet is well."""
+        topic = self._manager.topics().get(self._topic)
+        if topic is None:
+            return
+        number = partition_of_group(key, len(topic.partitions))
+        error = self._failed.get(number)
+        if error is None:
+            try:
+                self._manager.partition(self._topic, number)
+            except KafkaError as caught:
+                error = caught
+        if error is not None:
+            place = TopicPartition(self._topic, number)
+            raise Refusal(code, f"{place}, where {key!r} belongs, cannot be used: {error}")

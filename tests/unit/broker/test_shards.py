@@ -1,0 +1,180 @@
+"""A partition of an internal topic that cannot be read keeps only its own groups and ids out."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.machinery.broker_home import DATA, BrokerHome, begun, code, run
+
+from tidelog.error_codes import ErrorCode
+from tidelog.manager.producer_ids import TRANSACTIONS_TOPIC
+from tidelog.readonly.group_positions import OFFSETS_TOPIC
+from tidelog.testing import CrashFileSystem, ManualClock, damage_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+OTHER = "/other"
+AT_0, AT_1 = "b", "a"
+"""Names that belong to the first and to the second of two partitions."""
+OFFLINE = OSError(errno.EIO, "the disk failed")
+
+
+async def committed(home: BrokerHome, group: str, offset: int = 5) -> ErrorCode:
+    """Commit a position of a group."""
+    place = {"partitionIndex": 0, "committedOffset": offset, "committedMetadata": ""}
+    topics = [{"name": "t", "partitions": [place]}]
+    answer = await home.ask(
+        "OffsetCommit", 8, groupId=group, generationId=-1, memberId="", topics=topics
+    )
+    return code(answer["topics"][0]["partitions"][0])
+
+
+async def positions(home: BrokerHome, *groups: str) -> list[int | ErrorCode]:
+    """Return the positions of groups, or why they are not known."""
+    topics = [{"name": "t", "partitionIndexes": [0]}]
+    wanted = [{"groupId": group, "topics": topics} for group in groups]
+    answer = await home.ask("OffsetFetch", 8, groups=wanted, requireStable=True)
+    return [
+        code(one) if one["errorCode"] else one["topics"][0]["partitions"][0]["committedOffset"]
+        for one in answer["groups"]
+    ]
+
+
+async def coordinators(home: BrokerHome, kind: int) -> list[ErrorCode]:
+    """Ask for the coordinators of both names."""
+    found = await home.ask("FindCoordinator", 4, keyType=kind, coordinatorKeys=[AT_0, AT_1])
+    one = await home.ask("FindCoordinator", 3, keyType=kind, key=AT_1)
+    assert code(one) is code(found["coordinators"][1])
+    return [code(one) for one in found["coordinators"]]
+
+
+def with_stored(
+    test: Callable[[BrokerHome], Coroutine[Any, Any, None]],
+    before: Callable[[BrokerHome], None],
+) -> None:
+    """Run a test at a broker that finds groups and ids of before, two partitions each.
+
+    Each has one in each directory. ``before`` is called before it starts.
+    """
+    files, clock = CrashFileSystem(), ManualClock()
+
+    async def store() -> None:
+        async with BrokerHome(files, clock, more=[OTHER]) as home:
+            for name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+                home.logs.create_topic(name, 2, is_spread=True)
+            home.logs.manager.create_topic("t", path=DATA)
+            for name in (AT_0, AT_1):
+                assert await committed(home, name) is ErrorCode.NONE
+                await begun(home, name)
+
+    async def again() -> None:
+        home = BrokerHome(files, clock, more=[OTHER], timers=clock.scheduler())
+        before(home)
+        async with home:
+            await test(home)
+
+    run(store())
+    run(again())
+
+
+def fail_second(home: BrokerHome) -> None:
+    """Let the directory fail that has the second partition of each topic."""
+    at = home.logs.partition(OFFSETS_TOPIC, 1).log.directory
+    assert at == home.logs.partition(TRANSACTIONS_TOPIC, 1).log.directory.replace(
+        TRANSACTIONS_TOPIC, OFFSETS_TOPIC
+    )
+    home.is_left = True
+    home.logs.manager.take_dir_offline(at.rpartition("/")[0], OFFLINE)
+    home.clock.advance(0)
+
+
+def damage_second(home: BrokerHome) -> None:
+    """Damage the second partition of each topic; or mend it, the second time."""
+    for topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+        data = home.logs.partition(topic, 1).log.directory.rpartition("/")[0]
+        damage_batch(data, topic, 0, partition=1, files=home.files)
+
+
+@pytest.mark.parametrize("fail", [fail_second, damage_second])
+def test_other_groups_are_served(fail: Callable[[BrokerHome], None]) -> None:
+    """Clients of its own look for their coordinator again and again, as at a broker of Kafka's."""
+
+    async def test(home: BrokerHome) -> None:
+        assert await positions(home, AT_0, AT_1) == [5, ErrorCode.NOT_COORDINATOR]
+        assert await committed(home, AT_0, 6) is ErrorCode.NONE
+        assert await committed(home, AT_1, 6) is ErrorCode.NOT_COORDINATOR
+        listed = await home.ask("ListGroups", 4)
+        assert [one["groupId"] for one in listed["groups"]] == [AT_0]
+        described = await home.ask("DescribeGroups", 5, groups=[AT_0, AT_1])
+        assert [code(one) for one in described["groups"]] == [0, ErrorCode.NOT_COORDINATOR]
+        deleted = await home.ask("DeleteGroups", 2, groupsNames=[AT_1, AT_0])
+        assert [code(one) for one in deleted["results"]] == [ErrorCode.NOT_COORDINATOR, 0]
+
+    with_stored(test, fail)
+
+
+def test_other_transactional_ids_are_served(caplog: pytest.LogCaptureFixture) -> None:
+    """And the log says once which partition is not, and why."""
+
+    async def test(home: BrokerHome) -> None:
+        await begun(home, AT_0)
+        answer = await home.ask(
+            "InitProducerId", 4, transactionalId=AT_1, transactionTimeoutMs=60_000
+        )
+        assert code(answer) is ErrorCode.NOT_COORDINATOR
+        home.clock.advance(300_000)
+        listed = await home.ask("ListTransactions", 1)
+        assert [one["transactionalId"] for one in listed["transactionStates"]] == [AT_0]
+        described = await home.ask("DescribeTransactions", 0, transactionalIds=[AT_0, AT_1])
+        states = described["transactionStates"]
+        assert [code(one) for one in states] == [0, ErrorCode.NOT_COORDINATOR]
+
+    with_stored(test, fail_second)
+    logged = [one for one in caplog.messages if one.startswith("coordinator-not-loaded")]
+    assert [text.split()[1] for text in logged] == [
+        f"log={OFFSETS_TOPIC}-1",
+        f"log={TRANSACTIONS_TOPIC}-1",
+    ]
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize("fail", [fail_second, damage_second])
+def test_nobody_is_named_as_its_coordinator(fail: Callable[[BrokerHome], None], kind: int) -> None:
+    """With the code that lets clients ask again."""
+
+    async def test(home: BrokerHome) -> None:
+        assert await coordinators(home, kind) == [0, ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+    with_stored(test, fail)
+
+
+def test_a_partition_that_is_well_again_is_taken_up() -> None:
+    """Without a restart; what it holds is as it was."""
+
+    async def test(home: BrokerHome) -> None:
+        damage_second(home)
+        for _ in range(1000):
+            home.clock.advance(1000)
+            await asyncio.sleep(0.001)
+            if [*await coordinators(home, 0), *await coordinators(home, 1)] == [0] * 4:
+                break
+        assert await positions(home, AT_0, AT_1) == [5, 5]
+        assert await begun(home, AT_1) == (1, 1)
+
+    with_stored(test, damage_second)
+
+
+def test_a_directory_that_fails_later_does_the_same() -> None:
+    """What was read before it failed is not served any more."""
+
+    async def test(home: BrokerHome) -> None:
+        assert await positions(home, AT_0, AT_1) == [5, 5]
+        fail_second(home)
+        assert await positions(home, AT_0, AT_1) == [5, ErrorCode.NOT_COORDINATOR]
+        assert await coordinators(home, 1) == [0, ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+    with_stored(test, lambda _: None)
