@@ -91,6 +91,26 @@ def test_positions_wait_for_their_partition_and_nobody_else_does(broker: Served)
     assert len(seen) == 5
 
 
+def test_positions_are_read_while_the_cleaner_swaps_segments(broker: Served) -> None:
+    """It holds the log's own lock; those who fetch positions, or list groups, need not wait."""
+    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    broker.logs.create_topic("t")
+    broker.logs.append_all("t", [b"x"] * 9)
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
+    consumer.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+
+    with broker.logs.partition("__consumer_offsets", 0).log._state.lock:
+        (found,) = consumer.committed([TopicPartition("t", 0)], timeout=PATIENCE_S)
+        listed = admin.list_consumer_groups().result(PATIENCE_S)
+    consumer.close()
+
+    assert found.offset == 1
+    assert [one.group_id for one in listed.valid] == ["g"]
+
+
 @pytest.mark.parametrize("held", ["t", "__transaction_state"])
 def test_a_transaction_ends_when_its_partitions_are_free(broker: Served, held: str) -> None:
     """Also the coordinator's. Its producer waits for it, and nobody else."""

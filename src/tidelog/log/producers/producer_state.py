@@ -122,6 +122,11 @@ class ProducerStateManager:
         first = self._ongoing.first
         return None if first is None else first.first_offset.offset
 
+    @property
+    def ongoing(self) -> dict[int, int]:
+        """The first offset of each open transaction, by producer; needs no lock."""
+        return {txn.producer_id: txn.first_offset.offset for txn in self._ongoing.snapshot()}
+
     def has_late_transaction(self, now_ms: int) -> bool:
         """Whether a transaction has been open for longer than any may be; needs no lock."""
         oldest_ms = self._oldest_txn_timestamp

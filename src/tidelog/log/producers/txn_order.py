@@ -25,6 +25,10 @@ class TxnOrder:
     def __iter__(self) -> Iterator[TxnMetadata]:
         return (self._txns[offset] for offset in self.offsets)
 
+    def snapshot(self) -> list[TxnMetadata]:
+        """Return all as of one moment, in no order, on any thread beside one that changes them."""
+        return list(self._txns.copy().values())
+
     @property
     def first(self) -> TxnMetadata | None:
         """The transaction that began first."""

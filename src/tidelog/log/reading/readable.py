@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import OffsetOutOfRange
+from tidelog.lazy import np
 from tidelog.log.leader_epoch import UNDEFINED_EPOCH_OFFSET, OffsetAndEpoch
 from tidelog.log.offsets import LogOffsetSnapshot
 from tidelog.log.reading.committed import AbortedTransaction
@@ -24,7 +25,7 @@ from tidelog.records.isolation import Isolation
 from tidelog.segment.offset_metadata import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from uuid import UUID
 
     from tidelog.config.log_config import LogConfig
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from tidelog.log.retention.retention_rules import SegmentFacts
     from tidelog.log.segments import LogSegments
     from tidelog.log.state import LogState
+    from tidelog.records.array_rows import Ints
+    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.record import Record
     from tidelog.segment.txn_index import AbortedTxn
@@ -264,44 +267,43 @@ class ReadableLog(OfOneProcess):
         Those of committed transactions and of none, also after the first record of an open one,
         where a reader of committed records stops.
         """
-        opened = [
-            AbortedTransaction(one.producer_id, one.txn_first_offset)
-            for one in self.active_producers().values()
-            if one.txn_first_offset is not None
-        ]
-        yield from self._records_without(opened, start_offset)
-
-    def undecided_records(self) -> Iterator[Record]:
-        """Yield the records of open transactions, below the high watermark."""
-        start = self.first_unstable_offset
-        if start is None:
-            return
-        settled = {record.offset for record in self.settled_records(start)}
-        for record in self._records_without([], start):
-            if record.offset not in settled:
-                yield record
-
-    def _records_without(
-        self, left_out: list[AbortedTransaction], start_offset: int
-    ) -> Iterator[Record]:
-        """Yield records to the high watermark without aborted ones, nor those ``left_out``."""
         end = self.high_watermark
+        for columns, owners in self.columns_by_transaction(
+            start_offset, end, self.open_transactions()
+        ):
+            yield from columns.select(owners < 0).records()
+
+    def columns_by_transaction(
+        self, start_offset: int, end_offset: int, opened: Mapping[int, int]
+    ) -> Iterator[tuple[RecordColumns, Ints]]:
+        """Yield the records of ``[start, end)`` without aborted ones, and the producer of each.
+
+        That is the one whose transaction the record belongs to if that is in ``opened``, else -1.
+        ``opened`` is what ``open_transactions`` has returned after the end was known.
+        """
 
         def read(offset: int) -> FetchData:
             # Without those whose marker lies before: it would not be met, and what their producers
             # have written since would be left out, too.
             aborted = [
                 AbortedTransaction(txn.producer_id, txn.first_offset)
-                for txn in self.collect_aborted_transactions(offset, end)
+                for txn in self.collect_aborted_transactions(offset, end_offset)
                 if txn.last_offset >= offset
             ]
-            return replace(self.read(offset), aborted=(*aborted, *left_out))
+            return replace(self.read(offset), aborted=tuple(aborted))
 
         for columns in iterate(read, start_offset):
-            for record in columns.records():
-                if record.offset >= end:
-                    return
-                yield record
+            below = columns.select(columns.offset < end_offset)
+            yield below, _owners(below.batches, opened)[below.batch]
+            if len(below) < len(columns):
+                return
+
+    def undecided_records(self) -> Iterator[Record]:
+        """Yield the records of open transactions, below the high watermark."""
+        end, opened = self.high_watermark, self.open_transactions()
+        if opened:
+            for columns, owners in self.columns_by_transaction(min(opened.values()), end, opened):
+                yield from columns.select(owners >= 0).records()
 
     def fetch_offset_by_timestamp(self, target: int) -> TimestampedOffset | None:
         """Return the offset for a time in ms, or for an ``OffsetTarget``; None if there is none."""
@@ -391,6 +393,15 @@ class ReadableLog(OfOneProcess):
 
         return self._state.look_uncut("looking up a leader epoch", find)
 
+    def open_transactions(self) -> dict[int, int]:
+        """Return the first offset of each open transaction, by producer.
+
+        Needs no lock. Of a record below a high watermark that was asked for before, this, or after
+        it ``collect_aborted_transactions``, says whether its transaction counts.
+        """
+        producers = self._state.producers
+        return self._state.look_uncut("looking at transactions", lambda _: producers.ongoing)
+
     def active_producers(self) -> dict[int, ProducerStateEntry]:
         """Return what is known of each producer, by id; under the log's lock.
 
@@ -430,6 +441,15 @@ class ReadableLog(OfOneProcess):
             return collect_aborted(segments, view.offsets.log_start_offset, upper_bound_offset)
 
         return self._state.look("collecting aborted transactions", collect)
+
+
+def _owners(batches: BatchColumns, opened: Mapping[int, int]) -> Ints:
+    """Return the producer of each batch if its transaction is one of ``opened``, else -1."""
+    owners = np.full(len(batches), -1, np.int64)
+    for producer_id, first_offset in opened.items():
+        is_its = (batches.producer_id == producer_id) & (batches.base_offset >= first_offset)
+        owners[is_its & batches.is_transactional] = producer_id
+    return owners
 
 
 def _place_of_start(view: LogView) -> LogOffsetMetadata:
