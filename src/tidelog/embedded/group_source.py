@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.waiting import Bell
     from tidelog.log.log import Log
-    from tidelog.manager.consumer_groups import Committed, Groups, Member
+    from tidelog.manager.consumer_groups import Groups, Member
+    from tidelog.manager.known_positions import Committed
     from tidelog.manager.log_manager import LogManager
     from tidelog.readonly.group_positions import Position
     from tidelog.records.isolation import Isolation

@@ -13,7 +13,8 @@ from tidelog.embedded.door_client import DoorClient, RefusedRequest
 from tidelog.env.waiting import ThreadBell
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidArgument, KafkaError, NotServed, OutcomeUnknown
-from tidelog.manager.consumer_groups import Committed, of_live_topics, take_positions
+from tidelog.manager.consumer_groups import of_live_topics
+from tidelog.manager.known_positions import Committed, take_positions
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, partition_of_group
 from tidelog.readonly.log_follower import POLL_MS
 from tidelog.readonly.read_only_log import ReadUpTo

@@ -7,29 +7,27 @@ closed reader nor an older one can move positions back. Kafka: ``GroupMetadataMa
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import IllegalGeneration, InvalidArgument, KafkaError, NonEmptyGroup
+from tidelog.manager.known_positions import KnownPositions
 from tidelog.readonly.group_positions import (
     OFFSETS_TOPIC,
     Position,
     partition_of_group,
     position_records,
-    read_committed_position,
 )
-from tidelog.records.known_records import known_records
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.group_step import CommittedAt, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from uuid import UUID
 
     from tidelog.datadir.catalogue import Topic
+    from tidelog.manager.known_positions import Committed
     from tidelog.manager.partition import Partition
-    from tidelog.records.record import Record
     from tidelog.staging.group_step import GroupPartition, GroupStep
 
 
@@ -49,25 +47,13 @@ class Member(Protocol):
         """The partitions of each topic that it reads, None: all."""
 
 
-class Committed(NamedTuple):
-    """A group's position in a partition, and the log offset of the record that says it."""
-
-    position: Position
-    record_offset: int
-
-    @property
-    def at(self) -> CommittedAt:
-        """What a fence compares."""
-        return CommittedAt(self.position.offset, self.record_offset)
-
-
 class Groups(OfOneProcess):
     """The groups of the directories that this process holds.
 
     Any thread may use it. Positions are as the logs of ``__consumer_offsets`` have them; what was
     read of those logs is kept, so a second look reads only what has come since. ``_lock`` guards
-    what is kept, and the members; no other lock is taken under it. ``topics`` returns all topics,
-    and ``partition_of`` loads a log if needed.
+    the members, and what is known of which partition; no other lock is taken under it. ``topics``
+    returns all topics, and ``partition_of`` loads a log if needed.
     """
 
     def __init__(
@@ -78,10 +64,8 @@ class Groups(OfOneProcess):
         self._topics = topics
         self._partition_of = partition_of
         self._lock = threading.Lock()
-        self._known: dict[int, dict[str, dict[TopicPartition, Committed]]] = {}
-        """By the number of their partition, and by group."""
-        self._read_to: dict[int, int] = {}
-        self._topic_id: UUID | None = None
+        self._known: dict[int, KnownPositions] = {}
+        """By the number of the partition."""
         # Weakly: an interrupt may come before anybody has the reader, who could close it.
         self._members: dict[str, WeakSet[Member]] = {}
         self._of_clients: set[str] = set()
@@ -99,16 +83,16 @@ class Groups(OfOneProcess):
         """
         topic = self._topics().get(OFFSETS_TOPIC)
         found: dict[str, dict[TopicPartition, Position]] = {}
-        for number in () if topic is None else sorted(topic.partitions):
+        if topic is None:
+            return found
+        for number in sorted(topic.partitions):
             try:
-                self.read(number)
+                known = self._caught_up(number, topic)
             except KafkaError:
                 if not where_readable:
                     raise
                 continue
-            with self._lock:
-                for group, known in self._known.get(number, {}).items():
-                    found[group] = {key: one.position for key, one in known.items()}
+            found |= known.all()
         return found
 
     def read(self, number: int) -> None:
@@ -118,7 +102,7 @@ class Groups(OfOneProcess):
         """
         topic = self._topics().get(OFFSETS_TOPIC)
         if topic is not None:
-            self._catch_up(number, topic)
+            self._caught_up(number, topic)
 
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
         """Return the committed positions of a group, without those of topics deleted since."""
@@ -126,20 +110,16 @@ class Groups(OfOneProcess):
         topic = topics.get(OFFSETS_TOPIC)
         if topic is None:
             return {}
-        number = partition_of_group(group, len(topic.partitions))
-        self._catch_up(number, topic)
-        with self._lock:
-            return of_live_topics(self._known.get(number, {}).get(group, {}), topics)
+        known = self._caught_up(partition_of_group(group, len(topic.partitions)), topic)
+        return of_live_topics(known.of_group(group), topics)
 
     def undecided(self, group: str) -> frozenset[TopicPartition]:
         """Return the partitions of which an open transaction has set a group's position."""
         topic = self._topics().get(OFFSETS_TOPIC)
         if topic is None:
             return frozenset()
-        number = partition_of_group(group, len(topic.partitions))
-        log = self._partition_of(OFFSETS_TOPIC, number).log
-        found = map(read_committed_position, log.undecided_records())
-        return frozenset(one.key for one in found if one is not None and one.group == group)
+        known = self._caught_up(partition_of_group(group, len(topic.partitions)), topic)
+        return known.undecided(group)
 
     def check(self, steps: Iterable[GroupStep]) -> None:
         """Check that steps may be taken; the caller keeps others from committing.
@@ -199,21 +179,15 @@ class Groups(OfOneProcess):
             for number, key in enumerate(sorted(positions))
         }
 
-    def _catch_up(self, number: int, topic: Topic) -> None:
-        """Read what a partition of the topic has got since the last look.
-
-        As in Kafka, a commit that belongs to no transaction counts at once. What lies after the
-        first record of an open transaction is read again by the next look, in its order.
-        """
+    def _caught_up(self, number: int, topic: Topic) -> KnownPositions:
+        """Return what is known of a partition of the topic, after a look at its log."""
         log = self._partition_of(OFFSETS_TOPIC, number).log
         with self._lock:
-            if topic.topic_id != self._topic_id:  # the topic was deleted and created again
-                self._known, self._read_to, self._topic_id = {}, {}, topic.topic_id
-            start = max(self._read_to.get(number, 0), log.log_start_offset)
-            decided = max(start, log.last_stable_offset)
-            known = self._known.setdefault(number, {})
-            take_positions(known, log.settled_records(start), log.directory)
-            self._read_to[number] = decided
+            known = self._known.get(number)
+            if known is None or known.topic_id != topic.topic_id:  # deleted, and created again
+                known = self._known[number] = KnownPositions(topic.topic_id)
+        known.catch_up(log)
+        return known
 
     # Members
 
@@ -265,20 +239,6 @@ class Groups(OfOneProcess):
         with self._lock:
             if self._members.get(group) or group in self._of_clients:
                 raise NonEmptyGroup(group)
-
-
-def take_positions(
-    known: dict[str, dict[TopicPartition, Committed]], records: Iterable[Record], directory: str
-) -> None:
-    """Take the positions that records of ``__consumer_offsets`` say into ``known``, by group."""
-    for record, found in known_records(records, read_committed_position, directory):
-        positions = known.setdefault(found.group, {})
-        if found.position is None:
-            positions.pop(found.key, None)
-            if not positions:
-                del known[found.group]
-        else:
-            positions[found.key] = Committed(found.position, record.offset)
 
 
 def of_live_topics(

@@ -298,13 +298,6 @@ class ReadableLog(OfOneProcess):
             if len(below) < len(columns):
                 return
 
-    def undecided_records(self) -> Iterator[Record]:
-        """Yield the records of open transactions, below the high watermark."""
-        end, opened = self.high_watermark, self.open_transactions()
-        if opened:
-            for columns, owners in self.columns_by_transaction(min(opened.values()), end, opened):
-                yield from columns.select(owners >= 0).records()
-
     def fetch_offset_by_timestamp(self, target: int) -> TimestampedOffset | None:
         """Return the offset for a time in ms, or for an ``OffsetTarget``; None if there is none."""
         epochs = self._state.epochs

@@ -1,0 +1,117 @@
+"""What was read of a partition of ``__consumer_offsets``, so that a second look reads what is new.
+
+Kafka: ``OffsetMetadataManager``, which hears of each record.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.readonly.group_positions import Position, read_committed_position
+from tidelog.records.known_records import known_records
+from tidelog.staging.group_step import CommittedAt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from uuid import UUID
+
+    from tidelog.log.log import Log
+    from tidelog.records.record import Record
+    from tidelog.segment.filenames import TopicPartition
+
+
+class Committed(NamedTuple):
+    """A group's position in a partition, and the log offset of the record that says it."""
+
+    position: Position
+    record_offset: int
+
+    @property
+    def at(self) -> CommittedAt:
+        """What a fence compares."""
+        return CommittedAt(self.position.offset, self.record_offset)
+
+
+class KnownPositions:
+    """The positions that one partition of the topic has, as far as its log was read.
+
+    Any thread may use it; ``_lock`` guards all, and no lock is waited for under it, unless the log
+    is being truncated. ``topic_id`` is the topic's. As in Kafka, a commit that belongs to no
+    transaction counts at once, and one that does when that is committed, in the order of the log.
+    """
+
+    def __init__(self, topic_id: UUID) -> None:
+        self.topic_id: Final = topic_id
+        self._lock = Lock()
+        self._groups: dict[str, dict[TopicPartition, Committed]] = {}
+        self._read_to = 0
+        self._opened: dict[int, int] = {}
+        """The transactions that were open: their first offsets, by producer."""
+        self._undecided: dict[int, set[tuple[str, TopicPartition]]] = {}
+        """Whose positions they set, by producer."""
+
+    def catch_up(self, log: Log) -> None:
+        """Read what the log has got since the last look, and what was decided since."""
+        with self._lock:
+            # Before the transactions: one that begins meanwhile has no record below it.
+            end = log.high_watermark
+            opened = {id_: first for id_, first in log.open_transactions().items() if first < end}
+            start = self._start(end, opened)
+            if start < max(end, log.log_start_offset):
+                self._take(log, max(start, log.log_start_offset), end, opened)
+            self._read_to, self._opened = end, opened
+
+    def _start(self, end: int, opened: dict[int, int]) -> int:
+        """Return from where on to read: what was not read, or not decided when it was."""
+        if end < self._read_to:  # the log was truncated
+            self._groups, self._opened, self._undecided = {}, {}, {}
+            return 0
+        start = self._read_to
+        for producer_id, first in self._opened.items():
+            if opened.get(producer_id) != first:
+                self._undecided.pop(producer_id, None)
+                start = min(start, first)
+        return start
+
+    def _take(self, log: Log, start: int, end: int, opened: dict[int, int]) -> None:
+        for columns, owners in log.columns_by_transaction(start, end, opened):
+            take_positions(self._groups, columns.select(owners < 0).records(), log.directory)
+            for producer_id in set(owners[owners >= 0].tolist()):
+                records = columns.select(owners == producer_id).records()
+                keys = self._undecided.setdefault(producer_id, set())
+                for _, one in known_records(records, read_committed_position, log.directory):
+                    keys.add((one.group, one.key))
+
+    def of_group(self, group: str) -> dict[TopicPartition, Committed]:
+        """Return the positions of a group."""
+        with self._lock:
+            return dict(self._groups.get(group, {}))
+
+    def all(self) -> dict[str, dict[TopicPartition, Position]]:
+        """Return the positions of all groups."""
+        with self._lock:
+            return {
+                group: {key: one.position for key, one in found.items()}
+                for group, found in self._groups.items()
+            }
+
+    def undecided(self, group: str) -> frozenset[TopicPartition]:
+        """Return the partitions of which an open transaction has set a group's position."""
+        with self._lock:
+            sets = self._undecided.values()
+            return frozenset(key for keys in sets for name, key in keys if name == group)
+
+
+def take_positions(
+    known: dict[str, dict[TopicPartition, Committed]], records: Iterable[Record], directory: str
+) -> None:
+    """Take the positions that records of ``__consumer_offsets`` say into ``known``, by group."""
+    for record, found in known_records(records, read_committed_position, directory):
+        positions = known.setdefault(found.group, {})
+        if found.position is None:
+            positions.pop(found.key, None)
+            if not positions:
+                del known[found.group]
+        else:
+            positions[found.key] = Committed(found.position, record.offset)
