@@ -172,12 +172,13 @@ class BrokerServer(OfOneProcess):
         self._stop = stop
         service.metric_sources.append(lambda: room.counts.metrics(room.count, broker.sizes()))
         self._is_ready.set()
+        sweep = loop.create_task(self._close_idle(room))
+        starting = loop.create_task(broker.start())
         try:
-            await broker.start()
-            sweep = loop.create_task(self._close_idle(room))
+            await _first_of(starting, ended)
             await ended.wait()
-            sweep.cancel()
         finally:
+            sweep.cancel()
             for server in servers:
                 server.close()
             # Several times: one that was just accepted is known some turns of the loop later.
@@ -186,6 +187,8 @@ class BrokerServer(OfOneProcess):
                     connection.close()
                 await asyncio.sleep(0)
             await broker.close()
+            starting.cancel()
+            await asyncio.wait([starting])
 
     async def _close_idle(self, room: Room) -> None:
         idle_s = self._config.connections_max_idle_ms / _MS_PER_S
@@ -193,6 +196,15 @@ class BrokerServer(OfOneProcess):
             await asyncio.sleep(idle_s / _IDLE_LOOKS)
             for connection in tuple(room.connections):
                 connection.close_if_idle(idle_s)
+
+
+async def _first_of(starting: asyncio.Task[None], ended: asyncio.Event) -> None:
+    """Wait for the start, or for the end if that comes first; raise the error of the start."""
+    stopped = asyncio.get_running_loop().create_task(ended.wait())
+    await asyncio.wait([starting, stopped], return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if starting.done():
+        starting.result()
 
 
 def _listen(endpoints: Sequence[Endpoint]) -> list[socket.socket]:

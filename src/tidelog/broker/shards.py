@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.broker.client_request import Refusal
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import KafkaError
+from tidelog.errors import KafkaError, StartAborted
 from tidelog.readonly.group_positions import partition_of_group
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from tidelog.broker.groups.classic_group import Timers
     from tidelog.env.scheduler import Handle
     from tidelog.manager.log_manager import LogManager
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _RETRY_MS: Final = 1000
 _MAX_RETRY_MS: Final = 60_000
@@ -48,6 +50,7 @@ class Shards:
         self._take_up = take_up
         self._failed: dict[int, KafkaError] = {}
         self._is_loaded = False
+        self._is_closed = False
         self._delay_ms = _RETRY_MS
         self._retry: Handle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -61,11 +64,19 @@ class Shards:
         self._retry_later()
 
     def close(self) -> None:
-        """Try no more to take up what has failed."""
+        """Read no more, and try no more to take up what has failed."""
+        self._is_closed = True
         if self._retry is not None:
             self._retry.cancel()
         if self._task is not None:
             self._task.cancel()
+
+    def while_open(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield items, on any thread; raise StartAborted once this is closed."""
+        for item in items:
+            if self._is_closed:
+                raise StartAborted(f"reading {self._topic} was stopped")
+            yield item
 
     async def _load(self, number: int) -> None:
         try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from tidelog.datadir.catalogue import Topic
-    from tidelog.manager.known_positions import Committed
+    from tidelog.manager.known_positions import Committed, Through
     from tidelog.manager.partition import Partition
     from tidelog.staging.group_step import GroupPartition, GroupStep
 
@@ -95,14 +95,14 @@ class Groups(OfOneProcess):
             found |= known.all()
         return found
 
-    def read(self, number: int) -> None:
-        """Read what a partition of the topic has got since the last look.
+    def read(self, number: int, through: Through) -> None:
+        """Read what a partition of the topic has got since the last look, ``through`` something.
 
         Raises KafkaError: it cannot be read.
         """
         topic = self._topics().get(OFFSETS_TOPIC)
         if topic is not None:
-            self._caught_up(number, topic)
+            self._caught_up(number, topic, through)
 
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
         """Return the committed positions of a group, without those of topics deleted since."""
@@ -179,14 +179,14 @@ class Groups(OfOneProcess):
             for number, key in enumerate(sorted(positions))
         }
 
-    def _caught_up(self, number: int, topic: Topic) -> KnownPositions:
+    def _caught_up(self, number: int, topic: Topic, through: Through = iter) -> KnownPositions:
         """Return what is known of a partition of the topic, after a look at its log."""
         log = self._partition_of(OFFSETS_TOPIC, number).log
         with self._lock:
             known = self._known.get(number)
             if known is None or known.topic_id != topic.topic_id:  # deleted, and created again
                 known = self._known[number] = KnownPositions(topic.topic_id)
-        known.catch_up(log)
+        known.catch_up(log, through)
         return known
 
     # Members

@@ -13,12 +13,17 @@ from tidelog.records.known_records import known_records
 from tidelog.staging.group_step import CommittedAt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from uuid import UUID
 
     from tidelog.log.log import Log
+    from tidelog.records.array_rows import Ints
+    from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.record import Record
     from tidelog.segment.filenames import TopicPartition
+
+    _Found = tuple[RecordColumns, Ints]
+    Through = Callable[[Iterable[_Found]], Iterator[_Found]]
 
 
 class Committed(NamedTuple):
@@ -51,15 +56,19 @@ class KnownPositions:
         self._undecided: dict[int, set[tuple[str, TopicPartition]]] = {}
         """Whose positions they set, by producer."""
 
-    def catch_up(self, log: Log) -> None:
-        """Read what the log has got since the last look, and what was decided since."""
+    def catch_up(self, log: Log, through: Through = iter) -> None:
+        """Read what the log has got since the last look, and what was decided since.
+
+        What is read passes ``through``; an error of it is made good by the next look.
+        """
         with self._lock:
             # Before the transactions: one that begins meanwhile has no record below it.
             end = log.high_watermark
             opened = {id_: first for id_, first in log.open_transactions().items() if first < end}
             start = self._start(end, opened)
             if start < max(end, log.log_start_offset):
-                self._take(log, max(start, log.log_start_offset), end, opened)
+                found = log.columns_by_transaction(max(start, log.log_start_offset), end, opened)
+                self._take(through(found), log.directory)
             self._read_to, self._opened = end, opened
 
     def _start(self, end: int, opened: dict[int, int]) -> int:
@@ -74,13 +83,13 @@ class KnownPositions:
                 start = min(start, first)
         return start
 
-    def _take(self, log: Log, start: int, end: int, opened: dict[int, int]) -> None:
-        for columns, owners in log.columns_by_transaction(start, end, opened):
-            take_positions(self._groups, columns.select(owners < 0).records(), log.directory)
+    def _take(self, found: Iterable[_Found], directory: str) -> None:
+        for columns, owners in found:
+            take_positions(self._groups, columns.select(owners < 0).records(), directory)
             for producer_id in set(owners[owners >= 0].tolist()):
                 records = columns.select(owners == producer_id).records()
                 keys = self._undecided.setdefault(producer_id, set())
-                for _, one in known_records(records, read_committed_position, log.directory):
+                for _, one in known_records(records, read_committed_position, directory):
                     keys.add((one.group, one.key))
 
     def of_group(self, group: str) -> dict[TopicPartition, Committed]:

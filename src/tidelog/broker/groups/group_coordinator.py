@@ -77,7 +77,7 @@ class GroupCoordinator:
     async def _take_up(self, number: int) -> None:
         # What was committed is read here, too: on the event loop the first who asks would hold up
         # all others for as long as that takes.
-        await in_thread(partial(self._positions.read, number))
+        await in_thread(partial(self._positions.read, number, self.shards.while_open))
         for group_id, values in (await in_thread(partial(self._stored, number))).items():
             if not values["members"]:
                 self.emptied_ms[group_id] = values.get("currentStateTimestamp", 0)
@@ -90,7 +90,8 @@ class GroupCoordinator:
         found: dict[str, dict[str, Any]] = {}
         log = self._manager.partition(OFFSETS_TOPIC, number).log
         records = log.settled_records(log.local_log_start_offset)
-        for _, stored in known_records(records, read_group, log.directory):
+        open_records = self.shards.while_open(records)
+        for _, stored in known_records(open_records, read_group, log.directory):
             found.pop(stored.group_id, None)
             if stored.values is not None:
                 found[stored.group_id] = stored.values

@@ -111,7 +111,8 @@ class TransactionCoordinator:
         """Return the transactional ids that were written down in a partition, on any thread."""
         found: dict[str, Transaction] = {}
         log = self._manager.partition(TRANSACTIONS_TOPIC, number).log
-        for _, stored in known_records(log.records(), read_transaction, log.directory):
+        records = self.shards.while_open(log.records())
+        for _, stored in known_records(records, read_transaction, log.directory):
             if stored.transaction is None:
                 found.pop(stored.transactional_id, None)
             else:
