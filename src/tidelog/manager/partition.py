@@ -97,6 +97,7 @@ class Partition(OfOneProcess):
         self._on_full: Final = on_full
         self._high_watermark_rule: Final = high_watermark_rule
         self._error: KafkaError | None = None
+        self._at_end: list[Callable[[], None]] = []
         self._hold: Hold | None = None
         self._is_leader = True
         self._leader_epoch: int | None = None
@@ -140,6 +141,14 @@ class Partition(OfOneProcess):
     def end(self, error: KafkaError) -> None:
         """Let every later use raise ``error``: the partition was deleted, or its disk failed."""
         self._error = error
+        for call in tuple(self._at_end):
+            call()
+
+    def call_at_end(self, call: Callable[[], None]) -> None:
+        """Call something when the partition has ended, on any thread, perhaps with locks held."""
+        self._at_end.append(call)
+        if self._error is not None:  # just now, so that nobody else may have seen ``call``
+            call()
 
     def use(self, log: Log) -> None:
         """Continue with ``log``, which holds the same records; listeners move to it.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.machinery.broker_home import (
+    DATA,
     PEER,
     BrokerHome,
     code,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tidelog.manager.partition import Partition
 
 LATEST, EARLIEST = -1, -2
+OTHER = "/other"
 
 
 # What is offered
@@ -228,6 +230,39 @@ def test_a_fetch_waits_for_as_much_as_it_asks_for() -> None:
     with_broker(test)
 
 
+def test_a_fetch_that_waits_hears_that_its_topic_is_deleted() -> None:
+    """At once, not when its time is over."""
+
+    async def test(home: BrokerHome) -> None:
+        waits = asyncio.create_task(home.fetch("t", wait_ms=60_000))
+        await asyncio.sleep(0)
+        home.logs.delete_topic("t")
+        async with asyncio.timeout(10):
+            assert code(await waits) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    with_broker(test)
+
+
+def test_a_fetch_that_waits_gets_what_comes_after_a_move() -> None:
+    """The partition has another log then, in another directory."""
+
+    async def test(home: BrokerHome) -> None:
+        partition = home.logs.manager.partition("t", 0)
+        before = partition.log.directory
+        (target,) = {DATA, OTHER} - {before.rpartition("/")[0]}
+        waits = asyncio.create_task(home.fetch("t", wait_ms=60_000))
+        await asyncio.sleep(0)
+        home.logs.manager.move_partition("t", 0, target)
+        for _ in range(100):
+            home.clock.advance(1000)
+        assert partition.log.directory.startswith(target)
+        await home.produce("t", b"a")
+        async with asyncio.timeout(10):
+            assert (await waits)["highWatermark"] == 1
+
+    with_broker(test, more=[OTHER])
+
+
 def test_the_first_batch_is_whole_however_large_it_is() -> None:
     """A consumer that asks for less than a batch would never get on. Source: KIP-74."""
 
@@ -366,7 +401,7 @@ def test_the_partitions_of_a_request_are_flushed_at_the_same_time(
         records = build_batch([(1, None, b"a", ())])
         places = [{"index": number, "records": records} for number in range(3)]
         data = [{"name": "many", "partitionData": places}]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(10):
             answer = await home.ask("Produce", 9, acks=-1, timeoutMs=1, topicData=data)
         found = [code(one) for one in answer["responses"][0]["partitionResponses"]]
         assert found == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]

@@ -49,6 +49,7 @@ class Arrivals:
                 del self._news[gone]
             found = self._news[partition] = _News()
             partition.add_listener(found)
+            partition.call_at_end(found.ring)
         return found
 
 
@@ -76,13 +77,14 @@ class _News(LogListener):
 
     def on_high_watermark_updated(self, high_watermark: int) -> None:  # noqa: ARG002 - any new one counts
         """Wake those who wait."""
-        self._ring()
+        self.ring()
 
     def on_last_stable_offset_updated(self, last_stable_offset: int) -> None:  # noqa: ARG002 - as above
         """Wake those who wait."""
-        self._ring()
+        self.ring()
 
-    def _ring(self) -> None:
+    def ring(self) -> None:
+        """Wake those who wait."""
         if not self.watches:
             return
         if get_ident() == self._thread:

@@ -167,7 +167,7 @@ class _Found:
     def __init__(self, min_bytes: int, max_bytes: int) -> None:
         self._topics: list[dict[str, Any]] = []
         self._fetched: list[FetchData] = []
-        self._ends: list[tuple[Log, int, int]] = []
+        self._ends: list[tuple[Partition, Log, int, int]] = []
         self._left = max_bytes
         self._size = 0
         self._min_bytes = min_bytes
@@ -187,8 +187,13 @@ class _Found:
     def is_outdated(self) -> bool:
         """Whether readers see more, or less, than they did; files that were closed are, too."""
         return self._size > 0 or any(
-            log.is_offline or log.high_watermark != end or log.last_stable_offset != stable
-            for log, end, stable in self._ends
+            # It was deleted, or has moved to another directory.
+            partition.has_ended
+            or partition.held_log is not log
+            or log.is_offline
+            or log.high_watermark != end
+            or log.last_stable_offset != stable
+            for partition, log, end, stable in self._ends
         )
 
     def close(self) -> None:
@@ -224,7 +229,7 @@ class _Found:
         check_epoch(partition, given["currentLeaderEpoch"])
         # Before the read: what comes meanwhile makes the answer outdated, and is not missed.
         end, stable = log.high_watermark, log.last_stable_offset
-        self._ends.append((log, end, stable))
+        self._ends.append((partition, log, end, stable))
         if archived is not None:
             data = None
         else:
