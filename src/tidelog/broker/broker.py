@@ -81,7 +81,7 @@ class Broker:
             **self._groups(),
             **self._producers(),
         }
-        self.dispatcher = Dispatcher(handlers)
+        self.dispatcher = Dispatcher(handlers, config.most_request_bytes)
 
     def _data(self) -> dict[str, Handler]:
         manager = self._manager

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from tidelog.codec.protocol.apis import Api, RequestHeader
     from tidelog.codec.varint import Bytes
 
+_LEAST_BYTES: Final = 4 << 20
+_SHARES: Final = 2
+"""What is answered about the elements of a request takes about as much as they do."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -36,6 +40,8 @@ class Pending:
         holds_others: bool,
     ) -> None:
         self.holds_others = holds_others
+        self.size_bytes = 0
+        """About what memory the elements of the request take, and what is answered about them."""
         self._header = header
         self._answer = answer
 
@@ -73,10 +79,12 @@ class PendingOnThread(Pending):
 class Dispatcher:
     """Hands each request to its handler; ``handlers`` are by the names of requests.
 
-    Requests without a handler are not offered.
+    Requests without a handler are not offered. ``most_bytes`` is what memory one may take.
     """
 
-    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+    def __init__(self, handlers: Mapping[str, Handler], most_bytes: int) -> None:
+        # A request of the usual size is read whatever the settings are.
+        self._most_bytes: Final = max(most_bytes, _LEAST_BYTES)
         self._handlers: Final = {
             api.number: handlers[api.name] for api in apis().values() if api.name in handlers
         }
@@ -97,7 +105,8 @@ class Dispatcher:
             if header.number == API_VERSIONS:
                 return self._unknown_version(api, header)
             raise Disconnect(f"version {version} of {api.name} is not offered")
-        values = api.read_request(version, data, header.body)
+        most_bytes = self._most_bytes // _SHARES
+        values, size_bytes = api.read_bounded_request(version, data, header.body, most_bytes)
         request = Request(api, version, values, header.client_id or "", peer)
         try:
             answer = handler(request)
@@ -107,12 +116,9 @@ class Dispatcher:
             return None
         if isinstance(answer, dict):
             return _response(header, answer)
-        if isinstance(answer, OnThread):
-            return PendingOnThread(header, answer.make)
-        if isinstance(answer, Later):
-            return Pending(header, answer.answer, holds_others=False)
-        assert inspect.iscoroutine(answer)
-        return Pending(header, answer, holds_others=True)
+        pending = _pending(header, answer)
+        pending.size_bytes = size_bytes * _SHARES
+        return pending
 
     def _offer(self) -> dict[str, Any]:
         offered = [apis()[number] for number in sorted(self._handlers)]
@@ -136,6 +142,17 @@ class Dispatcher:
         """
         values = self._offer() | {"errorCode": int(ErrorCode.UNSUPPORTED_VERSION)}
         return [api.response_header(0, header.correlation_id), *api.write_response(0, values)]
+
+
+def _pending(
+    header: RequestHeader, answer: Later | OnThread | Coroutine[Any, Any, dict[str, Any] | None]
+) -> Pending:
+    if isinstance(answer, OnThread):
+        return PendingOnThread(header, answer.make)
+    if isinstance(answer, Later):
+        return Pending(header, answer.answer, holds_others=False)
+    assert inspect.iscoroutine(answer)
+    return Pending(header, answer, holds_others=True)
 
 
 def _response(header: RequestHeader, values: Mapping[str, Any]) -> list[Any]:

@@ -59,7 +59,7 @@ class Room:
         self._most: Final = {False: config.max_connections, True: _MOST_LOCAL}
         self._counts: Counter[bool] = Counter()
         self._largest: Final = config.socket_request_max_bytes
-        self._free = max(config.queued_max_request_bytes, self._largest + 4)
+        self._free = config.most_request_bytes
         self._held: dict[Visitor, tuple[int, float]] = {}
         """What arriving requests hold, and until when that is granted, in the loop's seconds."""
         self._waiting: dict[Visitor, tuple[int, Callable[[], None]]] = {}

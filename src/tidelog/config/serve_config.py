@@ -219,6 +219,11 @@ class ServeConfig:
         return FlushPolicy(self.tidelog_flush_policy)
 
     @property
+    def most_request_bytes(self) -> int:
+        """What large requests hold together: the largest fits, whatever the settings are."""
+        return max(self.queued_max_request_bytes, self.socket_request_max_bytes + 4)
+
+    @property
     def endpoints(self) -> list[Endpoint]:
         """Where to listen."""
         return [parse_endpoint(text) for text in self.listeners]

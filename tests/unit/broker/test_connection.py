@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import tracemalloc
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,15 @@ from tidelog.broker.client_request import Address
 from tidelog.broker.connection import Connection, LocalConnection
 from tidelog.broker.room import Room
 from tidelog.codec.protocol.apis import SIZE_BYTES, api_named, frame_size, size_of_frame
+from tidelog.codec.varint import write_unsigned_varint
 from tidelog.records.builder import build_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from tests.conftest import Enumerated
+
+MIB = 1 << 20
 
 
 class Wire:
@@ -261,6 +265,38 @@ def test_large_requests_wait_for_room() -> None:
         assert second.wire.is_reading
 
     with_home(test, socket_request_max_bytes=200_000, queued_max_request_bytes=200_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "head", "element"),
+    [
+        ("Produce", 9, b"\0\xff\xff\0\0\0\0", b"\1\1\0"),
+        ("Metadata", 12, b"", bytes(16) + b"\0\0"),
+        ("OffsetFetch", 8, b"", b"\1\1\0"),
+        ("DeleteGroups", 2, b"", b"\1"),
+    ],
+)
+def test_a_request_of_nothing_takes_no_more_memory_than_all_requests_may(
+    name: str, version: int, head: bytes, element: bytes
+) -> None:
+    """Of empty names alone, a hundred bytes of memory for each of its own."""
+
+    async def test(home: BrokerHome) -> None:
+        line = Line(home)
+        count = 10 * MIB // len(element)
+        api = api_named(name)
+        size = bytearray()
+        write_unsigned_varint(size, count + 1)
+        request = b"".join((api.request_header(version, 1, "me"), head, size, element * count))
+        data = size_of_frame([request]) + request
+        tracemalloc.start()
+        line.feed(data)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert line.wire.is_closed
+        assert peak < 2 * 12 * MIB
+
+    with_home(test, socket_request_max_bytes=12 * MIB, queued_max_request_bytes=12 * MIB)
 
 
 def test_a_few_bytes_take_no_room() -> None:

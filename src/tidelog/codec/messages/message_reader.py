@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import struct
 from functools import cache
+from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
     from tidelog.codec.messages.message_table import Field, Message, Type
     from tidelog.codec.varint import Bytes
 
+    _Function = Callable[[Bytes, int, int], tuple[dict[str, Any], int, int]]
+
 _INT16: Final = struct.Struct(">h")
+_UNBOUNDED: Final = 1 << 62
+_POINTER_BYTES: Final = 8
+_VALUE_BYTES: Final = 64
+"""About what a number, a text, an id or an array takes, before there is anything in it."""
 
 
 def read_message(message: Message, data: bytes) -> dict[str, Any]:
@@ -33,7 +40,7 @@ def read_message(message: Message, data: bytes) -> dict[str, Any]:
     Bytes are base64, ids as Kafka prints them. Tagged fields that are not there, because they have
     their defaults, are left out, too. Raises InvalidRecord if the bytes are not such a message.
     """
-    found, end = _read(reader_of(message, as_json=True), message, data, 0)
+    found, end, _ = _read(reader_of(message, as_json=True), message, data)
     if end < len(data):
         raise InvalidRecord(f"{message.name} is followed by {len(data) - end} other bytes")
     return found
@@ -45,17 +52,27 @@ def read_values(message: Message, data: Bytes, at: int = 0) -> tuple[dict[str, A
     Bytes and records are parts of ``data``, ids are UUIDs. What is not there, and what belongs to
     another version, has its default. Errors as ``read_message``.
     """
-    return _read(reader_of(message), message, data, at)
+    found, end, _ = _read(reader_of(message), message, data, at)
+    return found, end
+
+
+def read_bounded(
+    message: Message, data: Bytes, at: int, most_bytes: int
+) -> tuple[dict[str, Any], int]:
+    """Return the fields of a message, and about how many bytes of memory their arrays take.
+
+    An empty name has one byte in a message, and a hundred times that in memory. Raises
+    InvalidRecord before more than ``most_bytes`` are taken, and as ``read_message``.
+    """
+    found, _, left = _read(reader_of(message), message, data, at, most_bytes)
+    return found, most_bytes - left
 
 
 def _read(
-    function: Callable[[Bytes, int], tuple[dict[str, Any], int]],
-    message: Message,
-    data: Bytes,
-    at: int,
-) -> tuple[dict[str, Any], int]:
+    function: _Function, message: Message, data: Bytes, at: int = 0, most_bytes: int = _UNBOUNDED
+) -> tuple[dict[str, Any], int, int]:
     try:
-        return function(data, at)
+        return function(data, at, most_bytes)
     except (struct.error, IndexError):
         raise InvalidRecord(f"{message.name} is cut short") from None
     except UnicodeDecodeError:
@@ -71,21 +88,21 @@ def split_version(data: bytes) -> tuple[int, bytes]:
 
 
 @cache
-def reader_of(
-    message: Message, *, as_json: bool = False
-) -> Callable[[Bytes, int], tuple[dict[str, Any], int]]:
+def reader_of(message: Message, *, as_json: bool = False) -> _Function:
     """Return the function that reads such messages; it raises IndexError where they are cut."""
-    function: Callable[[Bytes, int], tuple[dict[str, Any], int]]
-    function = _ReaderText(message, as_json=as_json).function()
+    function: _Function = _ReaderText(message, as_json=as_json).function()
     return function
 
 
 class _ReaderText(FunctionText):
-    """Writes the function: ``data`` is read from ``at`` on."""
+    """Writes the function: ``data`` is read from ``at`` on; arrays may take ``left`` bytes."""
 
     def __init__(self, message: Message, *, as_json: bool) -> None:
         def null() -> InvalidRecord:
             return InvalidRecord(f"{message.name} has a null where a value is needed")
+
+        def many() -> InvalidRecord:
+            return InvalidRecord(f"{message.name} has more elements than there is memory for them")
 
         super().__init__(
             message,
@@ -97,14 +114,15 @@ class _ReaderText(FunctionText):
             base64=base64.b64encode,
             format_uuid=format_uuid,
             null=null,
+            many=many,
         )
         self._as_json = as_json
 
     def function(self) -> Any:  # noqa: ANN401 - as ``compiled``
         self.add("end = len(data)")
         found = self._struct(self.message.fields)
-        self.add(f"return {found}, at")
-        return self.compiled("data, at")
+        self.add(f"return {found}, at, left")
+        return self.compiled("data, at, left")
 
     def _struct(self, fields: tuple[Field, ...]) -> str:
         """Add what reads a structure; return the name that it has then."""
@@ -226,6 +244,9 @@ class _ReaderText(FunctionText):
     def _array(self, element: Type, value: str, size: str) -> None:
         with self.block(f"if {size} * {self._least_bytes(element)} > end - at:"):
             self.add("raise IndexError")
+        self.add(f"left -= {size} * {_POINTER_BYTES + self._memory_of(element)}")
+        with self.block("if left < 0:"):
+            self.add("raise many()")
         if element.name in NUMBERS:
             sign = NUMBERS[element.name]
             self.add(f"{value} = list(unpack_from(f'>{{{size}}}{sign}', data, at))")
@@ -234,6 +255,14 @@ class _ReaderText(FunctionText):
         self.add(f"{value} = []")
         with self.block(f"for _ in range({size}):"):
             self.add(f"{value}.append({self._value(element)})")
+
+    def _memory_of(self, kind: Type) -> int:
+        """Return about how much memory a value takes, without the text and elements in it."""
+        if kind.name != "struct":
+            return _VALUE_BYTES
+        names = {field.name for field in kind.fields}
+        present = (one for run in self.runs(kind.fields) for one in run)
+        return getsizeof(dict.fromkeys(names)) + sum(self._memory_of(one.type) for one in present)
 
     def _least_bytes(self, kind: Type) -> int:
         """Return the size below which no value of a type is, at least 1."""

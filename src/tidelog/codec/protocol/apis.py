@@ -7,7 +7,7 @@ import struct
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tidelog.codec.messages.message_reader import read_values
+from tidelog.codec.messages.message_reader import read_bounded, read_values
 from tidelog.codec.messages.message_table import NEVER, Message, fields_of
 from tidelog.codec.messages.message_writer import write_values
 from tidelog.codec.protocol.api_table import TABLE
@@ -74,6 +74,12 @@ class Api:
         for all topics.
         """
         return read_values(self._requests[version], data, at)[0]
+
+    def read_bounded_request(
+        self, version: int, data: Bytes, at: int, most_bytes: int
+    ) -> tuple[dict[str, Any], int]:
+        """Return the fields of a request, and about what memory they take; see ``read_bounded``."""
+        return read_bounded(self._requests[version], data, at, most_bytes)
 
     def read_response(self, version: int, data: Bytes, at: int) -> dict[str, Any]:
         """Return the fields of a response that ends with ``data``; raise InvalidRecord."""
