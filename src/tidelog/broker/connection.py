@@ -34,6 +34,8 @@ _BUFFER_BYTES: Final = 64 << 10
 """The size of a connection's buffer; a larger request gets one of its own."""
 _SENDFILE_BYTES: Final = 32 << 10
 """Slices below this are copied: that takes less time than a call for them alone."""
+_USUAL_MEMORY: Final = 32
+"""Bytes of memory that a byte of a request may take; what is above that counts as large."""
 _COPY_BYTES: Final = 256 << 10
 """How much of a slice is copied where the socket takes no more."""
 _MS_PER_S: Final = 1000
@@ -229,6 +231,7 @@ class Connection(asyncio.BufferedProtocol):
         """Return to a buffer of the usual size: a large one ends where its request does."""
         if len(self._buffer) > _BUFFER_BYTES and self._start == self._filled:
             self._detach_buffer()
+            self._room.give_back(self)
 
     def _detach_buffer(self) -> None:
         """Leave the buffer to the request that is being answered, and continue with another."""
@@ -236,7 +239,6 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer = memoryview(bytearray(max(_BUFFER_BYTES, len(rest))))
         self._buffer[: len(rest)] = rest
         self._start, self._filled = 0, len(rest)
-        self._room.give_back(self)
 
     def _read_or_pause(self) -> None:
         if self._transport is None:
@@ -256,12 +258,15 @@ class Connection(asyncio.BufferedProtocol):
             slot = _Slot(number, start, now, holds_others=answer.holds_others)
             self._slots.append(slot)
             self._detach_buffer()
+            more_bytes = max(answer.size_bytes - _USUAL_MEMORY * len(frame), 0)
+            free = self._room.answering(self, more_bytes)
             self._is_held = answer.holds_others or len(self._slots) >= _MOST_PENDING
             task = self._loop.create_task(self._finish(slot, answer))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             # A task that is cancelled before it begins leaves what it was to await as it is.
             task.add_done_callback(lambda _: answer.close())
+            task.add_done_callback(lambda _: free())
             return
         self._drop_large_buffer()
         self._count(number, now - start)

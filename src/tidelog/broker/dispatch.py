@@ -32,6 +32,9 @@ _log = logging.getLogger(__name__)
 class Pending:
     """A response that is still to come; ``holds_others``: no later request is taken before."""
 
+    size_bytes = 0
+    """About what memory the elements of the request take."""
+
     def __init__(
         self,
         header: RequestHeader,
@@ -40,8 +43,6 @@ class Pending:
         holds_others: bool,
     ) -> None:
         self.holds_others = holds_others
-        self.size_bytes = 0
-        """About what memory the elements of the request take, and what is answered about them."""
         self._header = header
         self._answer = answer
 
@@ -117,7 +118,7 @@ class Dispatcher:
         if isinstance(answer, dict):
             return _response(header, answer)
         pending = _pending(header, answer)
-        pending.size_bytes = size_bytes * _SHARES
+        pending.size_bytes = size_bytes
         return pending
 
     def _offer(self) -> dict[str, Any]:

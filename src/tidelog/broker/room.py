@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.broker.request_counts import RequestCounts
@@ -53,7 +54,10 @@ class Visitor(Protocol):
 
 
 class Room:
-    """Counts connections and the bytes of their large requests. Only the event loop uses it."""
+    """Counts connections, and the bytes of their large requests until these are answered.
+
+    Only the event loop uses it.
+    """
 
     def __init__(self, config: ServeConfig) -> None:
         self._most: Final = {False: config.max_connections, True: _MOST_LOCAL}
@@ -134,10 +138,22 @@ class Room:
                 self.counts.closed += 1
                 connection.close()
 
+    def answering(self, connection: Visitor, more_bytes: int) -> Callable[[], None]:
+        """Let a request hold what it has taken while it is answered; return what frees that.
+
+        With ``more_bytes``, which it holds from now on. The connection may take room again.
+        """
+        size, _ = self._held.pop(connection, (0, 0.0))
+        self._free -= more_bytes
+        return partial(self._release, size + more_bytes)
+
     def give_back(self, connection: Visitor) -> None:
         """Free what a connection holds or waits for; the first of those who wait try again."""
         self._waiting.pop(connection, None)
         size, _ = self._held.pop(connection, (0, 0.0))
+        self._release(size)
+
+    def _release(self, size: int) -> None:
         self._free += size
         while self._waiting:
             first, (wanted, when_free) = next(iter(self._waiting.items()))
