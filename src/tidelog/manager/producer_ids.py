@@ -6,6 +6,7 @@ Kafka: ``ProducerIdManager``, whose controller reserves blocks in the metadata o
 from __future__ import annotations
 
 import json
+import logging
 import os
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,7 @@ from tidelog.codec.checkpoint_file import replace_file
 from tidelog.codec.messages.message_reader import read_message, split_version
 from tidelog.codec.messages.message_table import messages_of
 from tidelog.datadir.versioned_file import read_versioned
-from tidelog.errors import KafkaStorageError
+from tidelog.errors import KafkaError, KafkaStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
 
+_log = logging.getLogger(__name__)
+
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 FILE_NAME: Final = "tidelog.producer-ids.json"
 VERSION: Final = 1
@@ -29,6 +32,8 @@ BLOCK: Final = 1000
 """How many ids are reserved together. Source: Kafka ProducerIdsBlock."""
 _GREATEST_COUNTED_ID: Final = 1 << 62
 """No cluster has assigned an id above it: the next one would soon be out of range."""
+_LEAST_DRAWN_ID: Final = 1 << 40
+"""Ids that are counted up from 0 do not come so far."""
 
 
 def next_block(manager: LogManager) -> int:
@@ -71,7 +76,7 @@ class ProducerIds:
         In each directory, as the next program may open them one by one.
         """
         fs = self._manager.machine.fs
-        start = next_block(self._manager) if self._end < 0 else self._end
+        start = self._first_block() if self._end < 0 else self._end
         end = start + BLOCK
         for path in self._manager.live_dirs:
             file = os.path.join(path, FILE_NAME)
@@ -81,6 +86,25 @@ class ProducerIds:
             except OSError as error:
                 raise KafkaStorageError(f"writing {file} failed: {error}") from error
         self._next, self._end = start, end
+
+    def _first_block(self) -> int:
+        """Return the first id of a block that nobody has had an id of.
+
+        A directory that is offline may have been used without those that are here, so no file says
+        which ids its logs have, nor does one about a log that cannot be read. Somewhere in a space
+        of 62 bits their ids are not met when they come back.
+        """
+        manager = self._manager
+        try:
+            for path in manager.config.data_directories:
+                manager.directory_id(path)  # raises where it is offline
+            return next_block(manager)
+        except KafkaError as error:
+            blocks = range(_LEAST_DRAWN_ID // BLOCK, (_GREATEST_COUNTED_ID >> 1) // BLOCK)
+            start = manager.machine.rng.choice(blocks) * BLOCK
+            text = "producer-ids-drawn directory=%s start=%d reason=%s"
+            _log.warning(text, ",".join(manager.live_dirs), start, error)
+            return start
 
 
 def _reserved(fs: FileSystem, data_dir: str) -> int:

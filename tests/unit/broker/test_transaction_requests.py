@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.machinery.broker_home import (
+    DATA,
     BrokerHome,
     add,
     begun,
@@ -22,10 +24,10 @@ from tests.machinery.broker_home import (
 from tidelog.broker.broker import Broker
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaStorageError
-from tidelog.manager.producer_ids import ProducerIds
+from tidelog.manager.producer_ids import BLOCK, TRANSACTIONS_TOPIC, ProducerIds
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
-from tidelog.testing import CrashFileSystem, ManualClock
+from tidelog.testing import CrashFileSystem, ManualClock, damage_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,6 +142,49 @@ def test_producer_ids_are_never_given_out_twice(enumerated: Enumerated) -> None:
     for number in range(6):
         run(ask(300 * number + 1, crashes=number % 2 == 1))
     enumerated("producer ids", len(seen), at_least=4500)
+
+
+def test_ids_are_new_whatever_directory_is_offline(enumerated: Enumerated) -> None:
+    """Each may have been in use without the others; none knows what they have given out."""
+    files, paths, seen = CrashFileSystem(), (DATA, "/second", "/third"), set()
+    offline = ((), (0,), (1,), (2,), (0, 1), (1, 2), (), (0, 2), ())
+
+    async def ask(without: tuple[int, ...]) -> None:
+        home = BrokerHome(files, more=paths[1:])
+        home.is_left = bool(without)
+        for number in without:
+            home.logs.manager.take_dir_offline(paths[number], OSError(errno.EIO, "it failed"))
+        home.clock.advance(0)
+        async with home:
+            for _ in range(BLOCK + 1):
+                answer = await home.ask("InitProducerId", 4, transactionalId=None)
+                assert code(answer) is ErrorCode.NONE
+                assert answer["producerId"] not in seen
+                seen.add(answer["producerId"])
+
+    for without in offline:
+        run(ask(without))
+    enumerated("producer ids", len(seen), at_least=9000)
+
+
+def test_a_log_that_cannot_be_read_keeps_no_producer_waiting() -> None:
+    """And none gets an id that is in it, of which nothing is known."""
+    files = CrashFileSystem()
+
+    async def store() -> None:
+        async with BrokerHome(files) as home:
+            await begun(home)
+
+    async def ask() -> None:
+        home = BrokerHome(files)
+        damage_batch(DATA, TRANSACTIONS_TOPIC, 0, files=files)
+        async with home:
+            answer = await home.ask("InitProducerId", 4, transactionalId=None)
+            assert code(answer) is ErrorCode.NONE
+            assert 1 << 40 <= answer["producerId"] < 1 << 62
+
+    run(store())
+    run(ask())
 
 
 @pytest.mark.parametrize("commit", [True, False])
