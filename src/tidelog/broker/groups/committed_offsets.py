@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
 
+    _Taken = AppendInfo | asyncio.Task[AppendInfo] | None
+
 _log = logging.getLogger(__name__)
 
 _GROUPS_VERSION: Final = 8
@@ -85,7 +87,7 @@ class CommittedOffsets:
             records = position_records(group, positions)
             info = self._appends.call(home, partial(home.append_records, records))
         except KafkaError as error:
-            return {"topics": each_partition(values["topics"], _of_append(error))}
+            return {"topics": each_partition(values["topics"], code_of_append(error))}
         if isinstance(info, asyncio.Task):  # later requests of the connection wait, too
             return self._appended(home, info, values["topics"], answer)
         if self._flushes.policy is FlushPolicy.NONE:
@@ -102,7 +104,7 @@ class CommittedOffsets:
         try:
             info = await waiting
         except KafkaError as error:
-            return {"topics": each_partition(topics, _of_append(error))}
+            return {"topics": each_partition(topics, code_of_append(error))}
         if self._flushes.policy is FlushPolicy.NONE:
             return answer
         return await self._flushed(home, info.last_offset + 1, topics, answer)
@@ -113,7 +115,7 @@ class CommittedOffsets:
         try:
             await self._flushes.wait(home, end)
         except KafkaError as error:
-            return {"topics": each_partition(topics, _of_append(error))}
+            return {"topics": each_partition(topics, code_of_append(error))}
         return answer
 
     @contextmanager
@@ -203,7 +205,7 @@ class CommittedOffsets:
             found = {key: one.position for key, one in self._groups.committed(group).items()}
             unstable = self._undecided(group) if stable else frozenset()
         except KafkaError as error:
-            return {"groupId": group, "errorCode": int(_of_append(error)), "topics": []}
+            return {"groupId": group, "errorCode": int(code_of_append(error)), "topics": []}
         topics = wanted["topics"]
         if topics is None:
             keys: dict[str, list[int]] = defaultdict(list)
@@ -244,9 +246,28 @@ class CommittedOffsets:
             for topic in values["topics"]
             for one in topic["partitions"]
         ]
-        waiting = self.take_back(group_id, [key for key in keys if key in known])
-        answer = {"topics": each_partition(values["topics"], ErrorCode.NONE)}
-        return _after(waiting, answer) if isinstance(waiting, asyncio.Task) else answer
+        taken = self.take_back(group_id, [key for key in keys if key in known])
+        return self._deleted(group_id, taken, values["topics"])
+
+    async def _deleted(
+        self, group: str, taken: _Taken, topics: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        try:
+            await self.durable(group, taken)
+        except KafkaError as error:
+            return {"errorCode": int(code_of_append(error))}
+        return {"topics": each_partition(topics, ErrorCode.NONE)}
+
+    async def durable(self, group: str, *taken: _Taken) -> None:
+        """Wait until what takes a group's positions back, or the group, is as durable as commits.
+
+        Else a power cut would bring back what a client takes for gone.
+        """
+        await asyncio.gather(*(one for one in taken if isinstance(one, asyncio.Task)))
+        infos = [one.result() if isinstance(one, asyncio.Task) else one for one in taken]
+        ends = [info.last_offset + 1 for info in infos if info is not None]
+        if ends and self._flushes.policy is not FlushPolicy.NONE:
+            await self._flushes.wait(home_of_group(self._manager, group), max(ends))
 
     # Expiry
 
@@ -284,9 +305,7 @@ class CommittedOffsets:
         has_members = group is not None and (group.members or group.pending)
         return bool(has_members) or self._groups.has_reader(group_id)
 
-    def take_back(
-        self, group: str, keys: Iterable[TopicPartition]
-    ) -> AppendInfo | asyncio.Task[AppendInfo] | None:
+    def take_back(self, group: str, keys: Iterable[TopicPartition]) -> _Taken:
         """Delete positions of a group; the result is as of ``Appends.call``, None: there are none.
 
         Positions that are committed later stay, also if this has to wait.
@@ -297,11 +316,6 @@ class CommittedOffsets:
             return None
         home = home_of_group(self._manager, group)
         return self._appends.call(home, partial(home.append_records, records))
-
-
-async def _after(waiting: asyncio.Task[AppendInfo], answer: dict[str, Any]) -> dict[str, Any]:
-    await waiting
-    return answer
 
 
 def _note_failure(group: str, found: object) -> None:
@@ -362,7 +376,7 @@ def _position(key: TopicPartition, found: Position | None, *, is_stable: bool) -
     }
 
 
-def _of_append(error: KafkaError) -> ErrorCode:
+def code_of_append(error: KafkaError) -> ErrorCode:
     """Return the code for a client of a group: it retries, or looks for the coordinator again.
 
     Source: Kafka CoordinatorOperationExceptionHelper.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.broker.allowed_operations import OF_GROUP
 from tidelog.broker.client_request import refused
 from tidelog.broker.groups.classic_group import GroupState
+from tidelog.broker.groups.committed_offsets import code_of_append
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, NonEmptyGroup
 
@@ -128,7 +129,7 @@ class GroupAdmin:
                 self._coordinator.delete(group_id),
                 self._offsets.take_back(group_id, positions),
             )
-            await asyncio.gather(*(one for one in begun if isinstance(one, asyncio.Task)))
+            await self._offsets.durable(group_id, *begun)
         except KafkaError as error:
-            return error.code
+            return code_of_append(error)
         return ErrorCode.NONE

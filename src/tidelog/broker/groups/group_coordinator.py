@@ -115,7 +115,8 @@ class GroupCoordinator:
         now_ms = self._manager.machine.clock.now_ms()
         home, records = home_of_group(self._manager, group.group_id), [group_record(group, now_ms)]
         is_empty = group.state is GroupState.EMPTY
-        # Not flushed: members of a group that is lost join again, and lose nothing.
+        # Not flushed: members of a group that is lost join again, under ids that nobody has had,
+        # so that no member of before passes for one of theirs. Positions are flushed by themselves.
         found = self._appends.call(home, partial(home.append_records, records))
         if not isinstance(found, asyncio.Task):
             self._written(group, now_ms, is_empty=is_empty)

@@ -232,6 +232,36 @@ def test_a_group_is_deleted_only_when_it_is_empty() -> None:
     with_broker(test)
 
 
+@pytest.mark.parametrize(("policy", "is_kept"), [("group", True), ("each", True), ("none", False)])
+@pytest.mark.parametrize("name", ["DeleteGroups", "OffsetDelete"])
+def test_a_deletion_that_is_answered_outlives_a_power_cut(
+    name: str, policy: str, is_kept: bool
+) -> None:
+    """As what was committed does, by the same policy."""
+    files = CrashFileSystem()
+
+    async def delete() -> None:
+        async with BrokerHome(files, tidelog_flush_policy=policy) as home:
+            home.logs.create_topic("t")
+            await commit(home, 5)
+            home.logs.flush()
+            if name == "DeleteGroups":
+                answer = await home.ask(name, 2, groupsNames=["g"])
+                assert code(answer["results"][0]) is ErrorCode.NONE
+            else:
+                topics = [{"name": "t", "partitions": [{"partitionIndex": 0}]}]
+                answer = await home.ask(name, 0, groupId="g", topics=topics)
+                assert code(answer) is ErrorCode.NONE
+            home.cut_power()
+
+    async def look() -> None:
+        async with BrokerHome(files) as home:
+            assert await position(home) == (-1 if is_kept else 5)
+
+    run(delete())
+    run(look())
+
+
 def test_positions_are_kept_for_ever_by_default() -> None:
     """Whatever the time is."""
 
