@@ -116,14 +116,16 @@ class ClassicGroup:
     ) -> bool:
         """Whether a member of these protocols can join those that are there.
 
-        One that is in the group alone may change what it supports.
+        One that is in the group alone may change what it supports, but not the group's type.
         """
         names = {one.name for one in protocols}
         if not names or not protocol_type:
             return False
-        if self.members.keys() <= {member_id}:
+        if not self.members:
             return True
-        return protocol_type == self.protocol_type and bool(names & self._common_protocols())
+        is_alone = self.members.keys() == {member_id}
+        is_possible = is_alone or bool(names & self._common_protocols())
+        return is_possible and protocol_type == self.protocol_type
 
     def _common_protocols(self) -> set[str]:
         # A set of each: a member may name a protocol twice.

@@ -103,6 +103,22 @@ async def stable(home: Home, *names: str) -> None:
     assert home.group.state is GroupState.STABLE
 
 
+def test_a_member_does_not_change_the_type_of_its_group() -> None:
+    """Nor one that is in it alone: the others of that type would read with it next."""
+
+    async def scenario() -> None:
+        home = Home()
+        await stable(home, "a")
+        other = (Protocol("other", b""),)
+        assert home.group.supports("consumer", other, "a")
+        assert not home.group.supports("connect", RANGE, "a")
+        assert not home.group.supports("connect", RANGE)
+        home.group.remove(home.group.members["a"])
+        assert home.group.supports("connect", RANGE)
+
+    run(scenario())
+
+
 def test_one_member_leads_a_group_of_its_own() -> None:
     """It gets its own metadata, assigns, and the group is written down before it is stable."""
 
