@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.machinery.broker_home import (
@@ -17,6 +18,33 @@ from tests.machinery.broker_home import (
 from tidelog.broker.dispatch import PendingOnThread
 from tidelog.broker.node import DEFAULT_NODE_ID
 from tidelog.error_codes import ErrorCode
+
+
+def test_ids_that_are_not_known_are_looked_for_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each by itself would take a look at all topics."""
+
+    async def test(home: BrokerHome) -> None:
+        looks: list[None] = []
+        plain = home.logs.manager.topics
+
+        def topics() -> Any:
+            looks.append(None)
+            return plain()
+
+        monkeypatch.setattr(home.logs.manager, "topics", topics)
+        ids = [UUID(int=number) for number in range(1, 100)]
+        given = {"partition": 0, "fetchOffset": 0, "partitionMaxBytes": 100}
+        wanted = [{"topicId": one, "partitions": [given]} for one in ids]
+        fetched = await home.ask("Fetch", 17, maxWaitMs=0, topics=wanted)
+        named = [{"topicId": one, "name": None} for one in ids]
+        shown = await home.ask("Metadata", 12, topics=named)
+        deleted = await home.ask("DeleteTopics", 6, topics=named)
+        assert len(looks) <= 6
+        answers = [one["partitions"][0] for one in fetched["responses"]]
+        answers += [*shown["topics"], *deleted["responses"]]
+        assert {code(one) for one in answers} == {ErrorCode.UNKNOWN_TOPIC_ID}
+
+    with_broker(test)
 
 
 def test_a_topic_is_created_as_it_is_asked_for() -> None:

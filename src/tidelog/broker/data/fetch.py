@@ -97,9 +97,11 @@ class Fetch:
     def _wanted(self, request: Request) -> list[_Wanted]:
         """Return the partitions in the order of the request, which is kept in the answer."""
         by_id = request.version >= _ID_VERSION
+        topics = request.values["topics"]
+        names = self._names.of_ids(topic["topicId"] for topic in topics) if by_id else {}
         found = []
-        for topic in request.values["topics"]:
-            name = self._names.of_id(topic["topicId"]) if by_id else topic["topic"]
+        for topic in topics:
+            name = names.get(topic["topicId"]) if by_id else topic["topic"]
             key = {"topicId": topic["topicId"]} if by_id else {"topic": name}
             found += [self._partition(key, name, given) for given in topic["partitions"]]
         return found

@@ -160,7 +160,11 @@ class Cluster:
         if wanted is None:
             wanted = [(ZERO_ID, name) for name in sorted(topics)]
         host, port = request.peer.advertised
-        found = [self._topic(topics, key, name, refused) for key, name in wanted]
+        names = self._names.of_ids(key for key, name in wanted if name is None)
+        found = [
+            self._topic(topics, key, names.get(key) if name is None else name, refused)
+            for key, name in wanted
+        ]
         answer = {
             "brokers": [{"nodeId": self._node.node_id, "host": host, "port": port}],
             "clusterId": self._node.cluster_id,
@@ -177,12 +181,12 @@ class Cluster:
     def _topic(
         self, topics: dict[str, Topic], topic_id: UUID, name: str | None, refused: dict[str, int]
     ) -> dict[str, Any]:
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if name is None:
-            name, unknown = self._names.of_id(topic_id), ErrorCode.UNKNOWN_TOPIC_ID
-        topic = None if name is None else topics.get(name)
+            code = int(ErrorCode.UNKNOWN_TOPIC_ID)
+            return {"errorCode": code, "name": name, "topicId": topic_id}
+        topic = topics.get(name)
         if topic is None:
-            code = int(unknown) if name is None else refused.get(name, int(unknown))
+            code = refused.get(name, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             return {"errorCode": code, "name": name, "topicId": topic_id}
         return {
             "name": name,

@@ -112,15 +112,18 @@ class TopicAdmin:
             wanted = [(one["name"], one["topicId"]) for one in values["topics"]]
         else:
             wanted = [(name, ZERO_ID) for name in values["topicNames"]]
+        names = self._names.of_ids(topic_id for name, topic_id in wanted if name is None)
         responses = []
         for name, topic_id in wanted:
             answer: dict[str, Any] = {"name": name, "topicId": topic_id}
             try:
-                found = self._names.of_id(topic_id) if name is None else name
+                found = names.get(topic_id) if name is None else name
                 if found is None:
                     raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
                 _check_own(found)
                 answer |= {"name": found, "topicId": self._manager.topic(found).topic_id}
+                if name is None and answer["topicId"] != topic_id:  # made again meanwhile
+                    raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
                 await in_thread(partial(self._manager.delete_topic, found))
             except KafkaError as error:
                 answer |= refused(error)

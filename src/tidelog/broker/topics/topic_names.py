@@ -4,32 +4,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.errors import UnknownTopicOrPartition
+from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from uuid import UUID
 
     from tidelog.manager.log_manager import LogManager
 
 
 class TopicNames:
-    """Finds the name of the topic that has an id now. Any thread may use it."""
+    """Finds the names of the topics that have ids now. Any thread may use it."""
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
         self._names: dict[UUID, str] = {}
 
-    def of_id(self, topic_id: UUID) -> str | None:
-        """Return the name; None if no topic has this id."""
-        name = self._names.get(topic_id)
-        if name is not None and self._has(name, topic_id):
-            return name
-        topics = self._manager.topics()
-        self._names = {topic.topic_id: name for name, topic in topics.items()}
-        return self._names.get(topic_id)
+    def of_ids(self, topic_ids: Iterable[UUID]) -> dict[UUID, str]:
+        """Return the names, without the ids that no topic has.
+
+        Of a request all together: for ids that are not known, all topics are looked at.
+        """
+        wanted = set(topic_ids)
+        found = self._still_named(wanted)
+        if len(found) < len(wanted):
+            topics = self._manager.topics()
+            self._names = {topic.topic_id: name for name, topic in topics.items()}
+            found = {one: self._names[one] for one in wanted if one in self._names}
+        return found
+
+    def _still_named(self, topic_ids: set[UUID]) -> dict[UUID, str]:
+        found = {}
+        for topic_id in topic_ids:
+            name = self._names.get(topic_id)
+            if name is not None and self._has(name, topic_id):
+                found[topic_id] = name
+        return found
 
     def _has(self, name: str, topic_id: UUID) -> bool:
         try:
             return self._manager.topic(name).topic_id == topic_id
-        except UnknownTopicOrPartition:
+        except (UnknownTopicOrPartition, KafkaStorageError):
             return False
