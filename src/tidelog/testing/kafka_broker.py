@@ -166,11 +166,32 @@ class _ClockTimers:
 
     def schedule(self, name: str, task: Callable[[], object], *, delay_ms: int = 0) -> Handle:
         """Run ``task`` once the clock has been advanced by ``delay_ms``."""
+        timer = _ClockTimer(task)
 
         def run() -> None:
-            self._loop.call_soon_threadsafe(task)
+            self._loop.call_soon_threadsafe(timer.run)
 
-        return self._scheduler.schedule(name, run, delay_ms=delay_ms)
+        timer.handle = self._scheduler.schedule(name, run, delay_ms=delay_ms)
+        return timer
+
+
+class _ClockTimer:
+    """A task that the clock posts to the event loop, where it may have been cancelled by then."""
+
+    def __init__(self, task: Callable[[], object]) -> None:
+        self._task: Callable[[], object] | None = task
+        self.handle: Handle | None = None
+
+    def run(self) -> None:
+        """Run the task, unless it was cancelled."""
+        if self._task is not None:
+            self._task()
+
+    def cancel(self) -> None:
+        """Prevent the run, also one that is posted already."""
+        self._task = None
+        if self.handle is not None:
+            self.handle.cancel()
 
 
 class _Faults:

@@ -1,0 +1,24 @@
+"""Timers of a broker that follow the clock of a test."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tidelog.testing import ManualClock
+from tidelog.testing.kafka_broker import _ClockTimers
+
+
+def test_a_task_that_is_cancelled_before_its_turn_does_not_run() -> None:
+    """Also one that is due, and waits for the event loop: such as the end of a session."""
+
+    async def scenario() -> None:
+        clock, ran = ManualClock(), []
+        timers = _ClockTimers(clock)
+        for name in ("kept", "cancelled"):
+            timer = timers.schedule(name, lambda name=name: ran.append(name), delay_ms=10)  # type: ignore[misc]  # a default is known
+        clock.advance(10)
+        timer.cancel()
+        await asyncio.sleep(0)
+        assert ran == ["kept"]
+
+    asyncio.run(scenario())
