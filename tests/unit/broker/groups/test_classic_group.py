@@ -323,6 +323,7 @@ def test_who_has_died_is_not_kept_alive_by_others() -> None:
         assert "a" in home.group.members
         pass_time(home, 1000)
         assert list(home.group.members) == ["b"]
+        assert isinstance(joined, asyncio.Future)
         assert joined.result()["leader"] == "b"
 
     run(scenario())
