@@ -38,6 +38,8 @@ class OpenDoor(OfOneProcess):
         self._locals: list[LocalListener] = []
         self._accepted: set[socket.socket] = set()
         self._server: BrokerServer | None = None
+        self._puts_off = False
+        """Whether connections wait, since there are no descriptors for them."""
         self._stopped, self._stop = socket.socketpair()
         self._thread = start_threads(1, "tidelog-door")
         try:
@@ -108,10 +110,13 @@ class OpenDoor(OfOneProcess):
         except BlockingIOError:  # it has gone again
             return
         except OSError as error:
-            _log.warning("connection-refused to=%s reason=%s", listener.getsockname(), error)
+            if not self._puts_off:  # once: it may last
+                self._puts_off = True
+                _log.warning("connections-put-off to=%s reason=%s", listener.getsockname(), error)
             # There are no descriptors, and it stays acceptable: without a pause this would spin.
             select.select([self._stopped], (), (), _PAUSE_S)
             return
+        self._puts_off = False
         found.setblocking(False)
         self._accepted.add(found)
         selector.register(found, selectors.EVENT_READ)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from tidelog.broker.acceptor import Acceptor
 from tidelog.broker.broker import Broker
 from tidelog.broker.client_request import Address
 from tidelog.broker.connection import Connection, LocalConnection
@@ -34,7 +35,6 @@ _BACKLOG: Final = 511
 _IDLE_LOOKS: Final = 10
 """How often, in the time after which a connection is idle, they are looked at."""
 _MS_PER_S: Final = 1000
-_CLOSING_TURNS: Final = 4
 
 
 class BrokerServer(OfOneProcess):
@@ -152,18 +152,12 @@ class BrokerServer(OfOneProcess):
         answers = self._between(broker.dispatcher)
         room = self._room
         local = partial(LocalConnection, answers, room, service.tasks.answer_mail)
-        servers = [await loop.create_unix_server(local, sock=one.socket) for one in self._locals]
+        acceptors = [Acceptor(one.socket, local) for one in self._locals]
         for one in accepted:
             await loop.connect_accepted_socket(local, one)
         for listener, told in zip(self._sockets, self._config.advertised, strict=False):
             address = None if told is None else Address(*told)
-            servers.append(
-                await loop.create_server(
-                    partial(Connection, answers, room, address),
-                    sock=listener,
-                    backlog=_BACKLOG,
-                )
-            )
+            acceptors.append(Acceptor(listener, partial(Connection, answers, room, address)))
 
         def stop() -> None:
             with suppress(RuntimeError):  # the loop was closed
@@ -179,13 +173,11 @@ class BrokerServer(OfOneProcess):
             await ended.wait()
         finally:
             sweep.cancel()
-            for server in servers:
-                server.close()
-            # Several times: one that was just accepted is known some turns of the loop later.
-            for _ in range(_CLOSING_TURNS):
-                for connection in tuple(room.connections):
-                    connection.close()
-                await asyncio.sleep(0)
+            # A connection that was just accepted is known then.
+            await asyncio.gather(*(one.close() for one in acceptors))
+            for connection in tuple(room.connections):
+                connection.close()
+            await asyncio.sleep(0)
             await broker.close()
             starting.cancel()
             await asyncio.wait([starting])

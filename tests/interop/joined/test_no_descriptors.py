@@ -1,0 +1,126 @@
+"""Where a process has no descriptors for connections, those wait until it has, and are not lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tidelog
+from tidelog.broker import acceptor, open_door
+from tidelog.codec.protocol.apis import SIZE_BYTES, api_named, frame_size, size_of_frame
+from tidelog.env.unix_sockets import connect_in
+from tidelog.env.waiting import sleep_ms
+from tidelog.testing import KafkaBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PAUSE_S = 0.1
+
+
+class NoDescriptors:
+    """Lets each accept fail, until it is ``over``."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_over = False
+        self.tries = 0
+        plain = socket.socket.accept
+
+        def accept(listener: socket.socket) -> Any:
+            if self.is_over:
+                return plain(listener)
+            self.tries += 1
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+        monkeypatch.setattr(socket.socket, "accept", accept)
+
+
+@pytest.fixture
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory whose path is short enough for a socket in it."""
+    return tmp_path_factory.mktemp("d")
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try again sooner than after a second."""
+    monkeypatch.setattr(open_door, "_PAUSE_S", PAUSE_S)
+    monkeypatch.setattr(acceptor, "_PAUSE_S", PAUSE_S)
+
+
+@pytest.fixture
+def none_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[NoDescriptors]:
+    """Return what lets each accept fail."""
+    found = NoDescriptors(monkeypatch)
+    yield found
+    found.is_over = True
+
+
+def answered(client: socket.socket) -> int:
+    """Ask what a broker offers; return the number of the answer."""
+    api = api_named("ApiVersions")
+    parts = [api.request_header(0, 5, "me"), *api.write_request(0, {})]
+    client.sendall(size_of_frame(parts) + b"".join(parts))
+    client.settimeout(30)
+    found = b""
+    while len(found) < SIZE_BYTES or len(found) < SIZE_BYTES + frame_size(found, 0):
+        found += client.recv(65536)
+    return frame_size(found, SIZE_BYTES)
+
+
+def put_off(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what was logged of connections that wait, and of unexpected errors."""
+    unwanted = ("connections-put-off", "socket.accept")
+    return [one for one in caplog.messages if one.startswith(unwanted)]
+
+
+def test_clients_wait_for_a_broker(
+    data: Path, none_left: NoDescriptors, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It tries again after a pause, which is logged once; all of them are answered then."""
+    with KafkaBroker(data) as broker:
+        host, _, port = broker.bootstrap_servers.partition(":")
+        clients = [socket.create_connection((host, int(port)), 30) for _ in range(3)]
+        sleep_ms(round(3.5 * PAUSE_S * 1000))
+        assert 0 < none_left.tries <= 5
+        (line,) = put_off(caplog)
+        assert line.startswith(f"connections-put-off to={broker.bootstrap_servers} reason=")
+        none_left.is_over = True
+        for client in clients:
+            with client:
+                assert answered(client) == 5
+        assert put_off(caplog) == [line]
+
+
+def test_programs_wait_for_one_that_has_the_directory_open(
+    data: Path, none_left: NoDescriptors, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As clients do."""
+    with tidelog.open(data):
+        programs = [connect_in(os.fspath(data), 30) for _ in range(3)]
+        sleep_ms(round(3.5 * PAUSE_S * 1000))
+        assert 0 < none_left.tries <= 5
+        (line,) = put_off(caplog)
+        assert line.startswith(f"connections-put-off to={data}")
+        none_left.is_over = True
+        for program in programs:
+            assert program is not None
+            with closing(program):
+                assert answered(program) == 5
+        assert put_off(caplog) == [line]
+
+
+def test_a_close_does_not_wait_for_descriptors(data: Path, none_left: NoDescriptors) -> None:
+    """Nor for the pause."""
+    with tidelog.open(data):
+        program = connect_in(os.fspath(data), 30)
+        sleep_ms(round(PAUSE_S * 1000))
+    assert program is not None
+    program.close()
+    assert none_left.tries
