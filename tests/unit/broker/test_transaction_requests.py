@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.machinery.broker_home import (
@@ -22,15 +22,18 @@ from tests.machinery.broker_home import (
 )
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.transactions.transactional_id import State, transaction_key
+from tidelog.codec.messages.keyed_message import write_value
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.producer_ids import BLOCK, TRANSACTIONS_TOPIC, ProducerIds
+from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import CrashFileSystem, ManualClock, damage_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from tests.conftest import Enumerated
 
@@ -402,6 +405,87 @@ def test_a_block_of_producer_ids_is_used_by_one_thread_at_a_time(
         assert elsewhere == [False]
 
     with_broker(test)
+
+
+# Decisions of a Kafka broker's
+
+
+def decision(**tagged: int) -> list[Any]:
+    """Return the record of a commit of version 2, which has raised the epoch of producer 5 to 4."""
+    values = {
+        "producerId": 5,
+        "producerEpoch": 4,
+        "transactionTimeoutMs": 60_000,
+        "transactionStatus": int(State.PREPARE_COMMIT),
+        "transactionPartitions": [{"topic": "t", "partitionIds": [0]}],
+        "transactionLastUpdateTimestampMs": 1,
+        "transactionStartTimestampMs": 1,
+        "clientTransactionVersion": 2,
+        **tagged,
+    }
+    return [(1, transaction_key("x"), write_value("transaction", 0, 1, values), ())]
+
+
+def with_decision(
+    test: Callable[[BrokerHome], Coroutine[Any, Any, None]], *, epoch: int, **tagged: int
+) -> None:
+    """Run a test where the decision is found, and an open transaction of ``epoch``."""
+
+    async def scenario() -> None:
+        home = BrokerHome()
+        home.logs.create_topic("t")
+        home.logs.create_topic(TRANSACTIONS_TOPIC)
+        home.logs.manager.partition(TRANSACTIONS_TOPIC, 0).append_records(decision(**tagged))
+        partition = home.logs.manager.partition("t", 0)
+        guard = partition.log.start_verification(5, 0, epoch, supports_epoch_bump=False)
+        batch = build_batch(
+            [(1, None, b"a", ())],
+            producer_id=5,
+            producer_epoch=epoch,
+            base_sequence=0,
+            transactional=True,
+        )
+        partition.append(batch, verification_guard=guard)
+        async with home:
+            await test(home)
+
+    run(scenario())
+
+
+def test_a_decision_of_version_2_is_carried_out() -> None:
+    """By the epoch that it was raised to, with which its producer goes on to the next one."""
+
+    async def test(home: BrokerHome) -> None:
+        assert await described(home) == "CompleteCommit"
+        found = await home.fetch("t", isolation=1)
+        assert (found["lastStableOffset"], found["abortedTransactions"]) == (2, [])
+        assert await add(home, (5, 4)) is ErrorCode.NONE
+
+    with_decision(test, epoch=3)
+
+
+def test_a_decision_of_version_2_commits_nothing_that_came_after_it() -> None:
+    """Records of its raised epoch are of the next transaction, whose begin a power cut has lost.
+
+    A marker of version 0 would commit them.
+    """
+
+    async def test(home: BrokerHome) -> None:
+        assert await described(home) == "CompleteCommit"
+        assert (await home.fetch("t", isolation=1))["lastStableOffset"] == 0
+
+    with_decision(test, epoch=4)
+
+
+def test_the_producer_after_the_last_epoch_is_the_one_that_was_named() -> None:
+    """Its client has its id already."""
+
+    async def test(home: BrokerHome) -> None:
+        assert await add(home, (5, 4)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        assert await add(home, (99, 0)) is ErrorCode.NONE
+        assert await end(home, (99, 0)) is ErrorCode.NONE
+
+    with_decision(test, epoch=3, nextProducerId=99)
 
 
 async def _nothing(_: object) -> None:

@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 << 20)}
-_MARKER_VERSION: Final = 0
 _RETRY_MS: Final = 1000
 _MOOT: Final = (UnknownTopicOrPartition, TransactionCoordinatorFenced, InvalidProducerEpoch)
 """Of a marker: the partition was deleted, or a later coordinator or producer has ended the
@@ -342,7 +341,7 @@ class TransactionCoordinator:
             timer.cancel()
         state = State.PREPARE_COMMIT if is_commit else State.PREPARE_ABORT
         epoch = known.epoch + 1 if fences else known.epoch
-        decided = replace(known, state=state, epoch=epoch)
+        decided = known.decided(state, epoch)
         try:
             # Before the markers: after a power cut that keeps some of them and not the decision,
             # the transaction would be aborted in the other partitions.
@@ -364,9 +363,8 @@ class TransactionCoordinator:
         # An end that a power cut keeps, and not its markers, would leave them unwritten for good.
         left |= await self._not_durable(written)
         if not left:
-            state = State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT
             try:
-                await self._write(replace(decided, state=state, partitions=set()))
+                await self._write(decided.ended())
             except KafkaError as error:
                 _log.warning("end-put-off topic=%s reason=%s", TRANSACTIONS_TOPIC, error)
             else:
@@ -450,7 +448,7 @@ class TransactionCoordinator:
             timestamp=self._manager.machine.clock.now_ms(),
         )
         info = partition.append(
-            marker, AppendOrigin.COORDINATOR, transaction_version=_MARKER_VERSION
+            marker, AppendOrigin.COORDINATOR, transaction_version=decided.version
         )
         return partition, info.last_offset + 1
 

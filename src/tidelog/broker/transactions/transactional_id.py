@@ -5,7 +5,7 @@ Kafka: ``TransactionMetadata``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -57,7 +57,9 @@ class Transaction:
     """A transactional id. Times are in ms, -1 none; ``previous_epoch`` is that before a bump.
 
     ``previous_epoch`` is known only since the coordinator has started: it lets a producer repeat a
-    request whose answer was lost.
+    request whose answer was lost. A decision of a Kafka broker's may be of ``version`` 2: its epoch
+    was raised for the markers, and where that was the last one, ``next_id`` is the producer from
+    then on. Source: KIP-890.
     """
 
     transactional_id: str
@@ -70,6 +72,29 @@ class Transaction:
     started_ms: int = NO_TIME
     previous_id: int = NO_PRODUCER_ID
     previous_epoch: int = NO_EPOCH
+    version: int = 0
+    next_id: int = NO_PRODUCER_ID
+
+    def decided(self, state: State, epoch: int) -> Transaction:
+        """Return this once it is decided here, where the epoch is not raised for the markers."""
+        return replace(self, state=state, epoch=epoch, version=0, next_id=NO_PRODUCER_ID)
+
+    def ended(self) -> Transaction:
+        """Return this once all markers are written.
+
+        Source: Kafka TransactionMetadata.prepareComplete.
+        """
+        is_commit = self.state is State.PREPARE_COMMIT
+        ended = replace(
+            self,
+            state=State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT,
+            partitions=set(),
+            version=0,
+            next_id=NO_PRODUCER_ID,
+        )
+        if self.next_id != NO_PRODUCER_ID:
+            ended.producer_id, ended.epoch = self.next_id, 0
+        return ended
 
 
 class Stored(NamedTuple):
@@ -142,5 +167,7 @@ def read_transaction(record: Record) -> Stored | None:
             partitions,
             values["transactionLastUpdateTimestampMs"],
             values["transactionStartTimestampMs"],
+            version=max(values.get("clientTransactionVersion", 0), 0),
+            next_id=values.get("nextProducerId", NO_PRODUCER_ID),
         ),
     )

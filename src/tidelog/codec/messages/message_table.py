@@ -253,8 +253,8 @@ TransactionLog 0 v0: producerId int64, producerEpoch int16, transactionTimeoutMs
 TransactionLog 0 v1 flexible: producerId int64, producerEpoch int16, transactionTimeoutMs int32,
   transactionStatus int8, transactionPartitions [{topic string, partitionIds [int32]}]?,
   transactionLastUpdateTimestampMs int64, transactionStartTimestampMs int64, #0
-  previousProducerId int64, #1 nextProducerId int64, #2 clientTransactionVersion int16, #3
-  nextProducerEpoch int16
+  previousProducerId int64 =-1, #1 nextProducerId int64 =-1, #2 clientTransactionVersion int16, #3
+  nextProducerEpoch int16 =-1
 """,
     "share": """\
 ShareSnapshot 0 key: groupId string, topicId uuid, partition int32
