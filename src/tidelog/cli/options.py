@@ -283,7 +283,9 @@ def txn_option(text: str) -> Part:
 
 def encoding_option(text: str) -> Part:
     """Return ``--encoding``."""
-    return argument("--encoding", choices=("utf8", "base64", "hex"), default="utf8", help=text)
+    return argument(
+        "--encoding", choices=("utf8", "base64", "hex", "json"), default="utf8", help=text
+    )
 
 
 def compression_option(text: str, default: str | None = None) -> Part:
@@ -391,7 +393,8 @@ FULL: Final = argument(
 """For commands that recover logs."""
 ENCODING: Final = encoding_option(
     "how keys, values and header values are printed (default utf8; those that are not"
-    " UTF-8 are in base64, and their row names the encoding)"
+    " UTF-8 are in base64, and their row names the encoding); json: values that are JSON as"
+    " JSON, the rest as utf8"
 )
 VISIBILITY: Final = (
     argument(

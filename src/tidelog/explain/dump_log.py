@@ -5,14 +5,16 @@ Kafka: ``DumpLogSegments``, which has the same field names.
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import closing
-from itertools import compress
+from itertools import compress, repeat
 from json.encoder import encode_basestring
 from operator import or_
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.compression import Codec
+from tidelog.codec.json_value import embedded, json_text
 from tidelog.codec.layout import byte_view
 from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord, TidelogError
 from tidelog.explain.internal_records import InternalTopic, decode_record
@@ -72,7 +74,7 @@ def dump_log(
         start_offset: inclusive.
         end_offset: exclusive; None for the end of the file.
         encoding: of keys and values of records, base64 where they are not in this one; a row says
-            which, unless it is text.
+            which, unless it is text. With ``JSON`` a record whose value is JSON is yielded as JSON.
         topic: whose records keys and values are, to be shown as objects; None: as text.
         as_text: whether the row of a record may be yielded as JSON, which is faster; one that has
             an error never is.
@@ -141,6 +143,9 @@ def _rows(
     if form.is_text and row["magic"] == 2 and not row["control"]:
         yield from _texts(columns, form)
         return
+    if form.encoding is Encoding.JSON and form.topic is None and not row["control"]:
+        yield from _with_json(columns, form, checksums)
+        return
     rows = (_record_row(record, form, is_control=row["control"]) for record in columns.records())
     yield from map(or_, rows, checksums) if checksums else rows
 
@@ -162,6 +167,18 @@ def _texts(columns: RecordColumns, form: _Form) -> Iterator[Row | str]:
         except UnicodeDecodeError:
             text = None
         yield _record_row(record, form, is_control=False) if text is None else text
+
+
+def _with_json(columns: RecordColumns, form: _Form, checksums: list[Row]) -> Iterator[Row | str]:
+    """Yield records; of a wrong checksum as rows, so that the damage is seen."""
+    for record, checksum in zip(columns.records(), checksums or repeat({}), strict=False):
+        row = _record_row(record, form, is_control=False) | checksum
+        text = json_text(record.value) if row.get("valid", True) else None
+        if text is None:
+            yield row
+        else:
+            row |= {"value": None, "valueEncoding": str(Encoding.JSON)}
+            yield embedded(json.dumps(row, ensure_ascii=False), text)
 
 
 def _text(record: Record) -> str:
@@ -235,7 +252,7 @@ def _record_row(record: Record, form: _Form, *, is_control: bool) -> Row:
         row |= _decoded(form.topic, record)
     else:
         row |= parts_as_text(record, encoding)
-    row["headers"] = headers_as_text(record, encoding) if headers else []
+    row["headers"] = headers_as_text(record, encoding.of_texts) if headers else []
     return row
 
 

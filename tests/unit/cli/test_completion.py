@@ -68,10 +68,10 @@ def test_options_are_those_of_the_parser(command: str, enumerated: Enumerated) -
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        (("cat", "--encoding", ""), ["utf8", "base64", "hex"]),
+        (("cat", "--encoding", ""), ["utf8", "base64", "hex", "json"]),
         (("cat", "--encoding=b"), ["--encoding=base64"]),
         (("cat", "--encoding", "=", "b"), ["base64"]),
-        (("cat", "--encoding", "="), ["utf8", "base64", "hex"]),
+        (("cat", "--encoding", "="), ["utf8", "base64", "hex", "json"]),
         (("cat", "--format", "r"), ["raw"]),
         (("cat", "--from", ""), ["end"]),
         (("offsets", "--at", "e"), ["earliest"]),

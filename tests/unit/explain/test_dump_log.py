@@ -148,6 +148,7 @@ def test_bytes_that_are_not_text_are_marked() -> None:
         ("/w==", "base64"),
         ("/w==", "base64"),
         ("ff", "hex"),
+        ("/w==", "base64"),
     ]
 
 

@@ -13,7 +13,7 @@ from tidelog.cli.schemas.forms import (
     nullable,
     string,
 )
-from tidelog.cli.schemas.parts import MARKS, PLACE, RECORD, TOPIC
+from tidelog.cli.schemas.parts import ANY_VALUE, MARKS, PLACE, RECORD, TOPIC
 
 if TYPE_CHECKING:
     from tidelog.cli.schemas.forms import Schema
@@ -81,7 +81,11 @@ _DUMPED_RECORD: Final = _entry(
     {
         **_RECORD_HEAD,
         "key": _DECODED,
-        "value": _DECODED,
+        "value": {
+            "type": list(ANY_VALUE),
+            "description": f"{_DECODED['description']} With the `valueEncoding` `json`, any value"
+            " of JSON but null.",
+        },
         "headers": RECORD["properties"]["headers"],
     },
     {

@@ -24,10 +24,15 @@ SHRUNK_LOG: Final = row(ShrunkLog)
 COMPACTION: Final = row(CompactionFacts)
 
 ENCODINGS: Final = ("utf8", "base64", "hex")
+VALUE_ENCODINGS: Final = (*ENCODINGS, "json")
 MARKS: Final[dict[str, Schema]] = {
-    f"{part}Encoding": string(f"How its {part} is written; only if not as plain text.", *ENCODINGS)
-    for part in ("key", "value")
+    "keyEncoding": string("How its key is written; only if not as plain text.", *ENCODINGS),
+    "valueEncoding": string(
+        "How its value is written; only if not as plain text, or with `--encoding json`.",
+        *VALUE_ENCODINGS,
+    ),
 }
+ANY_VALUE: Final = ("string", "number", "boolean", "array", "object", "null")
 RECORD: Final = line(
     "One record.",
     {
@@ -38,7 +43,11 @@ RECORD: Final = line(
             "What the timestamp is.", "CreateTime", "LogAppendTime", "NoTimestampType"
         ),
         "key": nullable(string("Its key.")),
-        "value": nullable(string("Its value.")),
+        "value": {
+            "type": list(ANY_VALUE),
+            "description": "Its value: text or null; with the `valueEncoding` `json`, any value of"
+            " JSON but null.",
+        },
         "headers": array(
             {"type": "array", "items": {"type": ["string", "null"]}},
             "Its headers, each a list of name and value, and of how the value is written, if not"
@@ -53,7 +62,11 @@ NEW_RECORD: Final = line(
     {},
     {
         "key": nullable(string("Its key (default: null).")),
-        "value": nullable(string("Its value (default: null).")),
+        "value": {
+            "type": list(ANY_VALUE),
+            "description": "Its value (default: null): text; with the `valueEncoding` `json`, any"
+            " value of JSON. Null is a tombstone.",
+        },
         "headers": nullable(RECORD["properties"]["headers"]),
         "timestamp": {
             "type": ["integer", "string", "null"],
@@ -67,7 +80,7 @@ NEW_RECORD: Final = line(
             string("How the key is written (default: as `--encoding` says).", *ENCODINGS)
         ),
         "valueEncoding": nullable(
-            string("How the value is written (default: as `--encoding` says).", *ENCODINGS)
+            string("How the value is written (default: as `--encoding` says).", *VALUE_ENCODINGS)
         ),
         **{
             name: {"description": f"Ignored: `{name}` of a record that `cat` has printed."}

@@ -15,7 +15,7 @@ from tidelog.errors import InvariantError
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
 from tidelog.records.batch import TimestampType
-from tidelog.records.json.json_record import Encoding, record_as_json
+from tidelog.records.json.json_record import TEXT_ENCODINGS, Encoding, record_as_json
 from tidelog.records.record import Record
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ _VALUES: Final = re.compile(
     '|(?<="headers": \\[)|(?<="leaderEpoch": )null'
 )
 _BINARY: Final = b"\xff"
-_ENCODINGS: Final = tuple(Encoding)
 _TYPES: Final = (
     TimestampType.CREATE_TIME,
     TimestampType.LOG_APPEND_TIME,
@@ -49,14 +48,15 @@ class JsonLines:
         self._topic = topic
         self._partition = partition
         self._encoding = encoding
-        self._template, self._ends = _template_of(topic, partition, encoding)
+        self._template, self._ends = _template_of(topic, partition, encoding.of_texts)
         self._out: Bytes | None = None
 
     def pieces(self, columns: RecordColumns) -> Iterator[bytes | memoryview]:
         """Yield the records as whole lines; a piece is valid until the next is requested."""
         if not len(columns):
             return
-        if use_kernels(len(columns) * _ROW_BYTES):
+        # Whether a value is JSON, no kernel finds out.
+        if self._encoding is not Encoding.JSON and use_kernels(len(columns) * _ROW_BYTES):
             yield from self._compiled(columns)
         else:
             yield from self._plain(columns)
@@ -78,7 +78,7 @@ class JsonLines:
         table = np.ascontiguousarray(columns.array)
         types = columns.timestamp_type.astype(np.uint8)
         epochs = np.ascontiguousarray(columns.batches.leader_epoch)
-        encoding, row = _ENCODINGS.index(self._encoding), 0
+        encoding, row = TEXT_ENCODINGS.index(self._encoding), 0
         while row < len(columns):
             status, row, size = write_lines(
                 columns.data, table, types, epochs, self._template, self._ends, encoding, row, out

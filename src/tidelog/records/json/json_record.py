@@ -11,12 +11,15 @@ import reprlib
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, overload
 
+from tidelog.codec.json_value import embedded, json_text, pack_json
 from tidelog.env.moments import time_ms
 from tidelog.errors import InvalidArgument
 from tidelog.records.batch import INT32_MAX, INT64_MAX, NO_TIMESTAMP
 from tidelog.records.new_record import NewRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tidelog.records.record import Header, Record
 
 MARKS: Final = ("keyEncoding", "valueEncoding")
@@ -27,18 +30,32 @@ PRINTED_MEMBERS: Final = frozenset({"topic", "offset", "timestampType", "leaderE
 
 
 class Encoding(StrEnum):
-    """How bytes are written as text."""
+    """How bytes are written as text; ``JSON``: values as JSON, the rest as with ``UTF8``."""
 
     UTF8 = "utf8"
     BASE64 = "base64"
     HEX = "hex"
+    JSON = "json"
+
+    @property
+    def of_texts(self) -> Encoding:
+        """The encoding of keys and headers, and of values that are not JSON."""
+        return Encoding.UTF8 if self is Encoding.JSON else self
+
+
+TEXT_ENCODINGS: Final = (Encoding.UTF8, Encoding.BASE64, Encoding.HEX)
+"""How keys and headers may be written."""
 
 
 def record_as_json(topic: str, partition: int, record: Record, encoding: Encoding) -> str:
     """Return one line of JSON, without the newline."""
-    key_and_value = parts_as_text(record, encoding)
+    text = json_text(record.value) if encoding is Encoding.JSON else None
+    given = record if text is None else record._replace(value=None)
+    key_and_value = parts_as_text(given, encoding)
+    if text is not None:
+        key_and_value["valueEncoding"] = Encoding.JSON.value
     marks = {name: key_and_value.pop(name) for name in MARKS if name in key_and_value}
-    return json.dumps(
+    line = json.dumps(
         {
             "topic": topic,
             "partition": partition,
@@ -46,20 +63,26 @@ def record_as_json(topic: str, partition: int, record: Record, encoding: Encodin
             "timestamp": record.timestamp,
             "timestampType": record.timestamp_type.kafka_name,
             **key_and_value,
-            "headers": headers_as_text(record, encoding),
+            "headers": headers_as_text(record, encoding.of_texts),
             "leaderEpoch": record.leader_epoch,
             **marks,
         },
         ensure_ascii=False,
     )
+    return line if text is None else embedded(line, text)
 
 
 def parts_as_text(record: Record, encoding: Encoding) -> dict[str, str | None]:
-    """Return key and value by name, then, of each that is not plain text, its encoding."""
-    key, of_key = bytes_as_text(record.key, encoding)
-    value, of_value = bytes_as_text(record.value, encoding)
+    """Return key and value by name, then, of each that is not plain text, its encoding.
+
+    With ``JSON`` a value that is plain text has its encoding, too: it is not to be taken as JSON.
+    """
+    key, of_key = bytes_as_text(record.key, encoding.of_texts)
+    value, of_value = bytes_as_text(record.value, encoding.of_texts)
     found = zip(MARKS, (of_key, of_value), strict=True)
     marks = {name: str(used) for name, used in found if used is not Encoding.UTF8}
+    if encoding is Encoding.JSON and value is not None:
+        marks[MARKS[1]] = str(of_value)
     return {"key": key, "value": value, **marks}
 
 
@@ -99,12 +122,11 @@ def record_from_json(line: str | bytes, encoding: Encoding) -> NewRecord:
     unknown = content.keys() - INPUT_MEMBERS - PRINTED_MEMBERS
     if unknown:
         raise InvalidArgument(f"unknown member {', '.join(sorted(unknown))}")
-    key_encoding = _encoding(content.get("keyEncoding"), encoding)
-    value_encoding = _encoding(content.get("valueEncoding"), encoding)
+    key_encoding = _encoding(content.get("keyEncoding"), encoding.of_texts)
     return NewRecord(
         key=bytes_from_text(content.get("key"), key_encoding, "key"),
-        value=bytes_from_text(content.get("value"), value_encoding, "value"),
-        headers=_headers(content.get("headers"), encoding),
+        value=_value(content, encoding),
+        headers=_headers(content.get("headers"), encoding.of_texts),
         timestamp=_timestamp(content.get("timestamp")),
         partition=_partition(content.get("partition")),
     )
@@ -132,6 +154,13 @@ def _object_of(line: str | bytes) -> dict[str, Any]:
     return content
 
 
+def _value(content: Mapping[str, Any], encoding: Encoding) -> bytes | None:
+    value, mark = content.get("value"), content.get("valueEncoding")
+    if mark == Encoding.JSON or (mark is None and encoding is Encoding.JSON):
+        return pack_json(value)
+    return bytes_from_text(value, _encoding(mark, encoding, *Encoding), "value")
+
+
 def _headers(content: object, encoding: Encoding) -> tuple[Header, ...]:
     pairs = [] if content is None else content
     if not isinstance(pairs, list):
@@ -147,13 +176,18 @@ def _headers(content: object, encoding: Encoding) -> tuple[Header, ...]:
     return tuple(headers)
 
 
-def _encoding(mark: object, default: Encoding) -> Encoding:
-    """Return the encoding that a member of a record names; None: the default."""
-    try:
-        return default if mark is None else Encoding(str(mark))
-    except ValueError:
-        known = ", ".join(Encoding)
-        raise InvalidArgument(f"encoding {reprlib.repr(mark)} is not one of {known}") from None
+def _encoding(mark: object, default: Encoding, *known: Encoding) -> Encoding:
+    """Return the encoding that a member of a record names; None: the default.
+
+    ``known`` are those that it may name; by default, those of texts.
+    """
+    allowed = known or TEXT_ENCODINGS
+    if mark is None:
+        return default
+    if isinstance(mark, str) and mark in allowed:
+        return Encoding(mark)
+    names = ", ".join(allowed)
+    raise InvalidArgument(f"encoding {reprlib.repr(mark)} is not one of {names}")
 
 
 def _timestamp(given: object) -> int | None:

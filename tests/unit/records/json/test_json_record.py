@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidelog.codec.json_value import json_text, pack_json
 from tidelog.errors import InvalidArgument
 from tidelog.records.batch import TimestampType
 from tidelog.records.json.json_record import (
@@ -120,6 +121,13 @@ def test_a_row_in_a_chosen_encoding_says_which() -> None:
         ('{"headers":[["",""]]}', NewRecord(None, None, (("", b""),))),
         ('{"value": "AP8=", "valueEncoding": "base64"}', NewRecord(None, b"\0\xff")),
         ('{"key": "00ff", "keyEncoding": "hex", "value": "a"}', NewRecord(b"\0\xff", b"a")),
+        (
+            '{"value": {"ü": [1, 2.5]}, "valueEncoding": "json"}',
+            NewRecord(None, '{"ü":[1,2.5]}'.encode()),
+        ),
+        ('{"value": "a", "valueEncoding": "json"}', NewRecord(None, b'"a"')),
+        ('{"value": "null"}', NewRecord(None, b"null")),
+        ('{"value": null, "valueEncoding": "json"}', NewRecord(None, None)),
         ('{"value": "a", "valueEncoding": null}', NewRecord(None, b"a")),
         ('{"headers":[["h","ww==","base64"]]}', NewRecord(None, None, (("h", b"\xc3"),))),
         ('{"timestamp": "1970-01-01T00:00:01"}', NewRecord(None, None, (), 1000)),
@@ -151,6 +159,11 @@ def test_a_line_is_a_record_to_append(line: str, expected: NewRecord) -> None:
         ('{"timestamp": "-5"}', "timestamp -5 is not an integer"),
         ('{"valueEncoding": "rot13"}', "encoding 'rot13' is not one of utf8, base64, hex"),
         ('{"value": "ü", "valueEncoding": "hex"}', "the value is not valid hex"),
+        ('{"keyEncoding": "json"}', "encoding 'json' is not one of utf8, base64, hex"),
+        ('{"headers": [["a", "b", "json"]]}', "encoding 'json' is not one of utf8, base64, hex"),
+        ('{"value": NaN, "valueEncoding": "json"}', "the value cannot be written as JSON"),
+        ('{"value": [1e999], "valueEncoding": "json"}', "the value cannot be written as JSON"),
+        ('{"value": ["\\ud800"], "valueEncoding": "json"}', "the value cannot be written as JSON"),
         ('{"headers": [["a", "b", 1]]}', "encoding 1 is not one of"),
         ('{"headers": [["a", "b", "hex", "c"]]}', "a header is not a list of name and value"),
         ('{"timestamp": 1.5}', "timestamp 1.5 is not an integer"),
@@ -185,7 +198,7 @@ def test_text_that_is_not_so_encoded_is_refused(text: str, encoding: Encoding) -
 
 @given(
     key=st.none() | st.binary(max_size=20),
-    value=st.none() | st.binary(max_size=20),
+    value=st.none() | st.binary(max_size=20) | st.sampled_from([b"[1, 2]", b" null", b"1e999"]),
     headers=st.lists(
         st.tuples(st.text(st.characters(codec="utf-8"), max_size=5), st.none() | st.binary()),
         max_size=3,
@@ -201,9 +214,13 @@ def test_what_is_printed_can_be_appended(
     """Whatever the bytes are and however they were printed, a reader need not know how."""
     line = record_as_json("t", 4, make(key, value, tuple(headers)), encoding)
 
+    text = json_text(value) if encoding is Encoding.JSON else None
+    expected = value if text is None else pack_json(json.loads(text))
+    # Keys and headers that are plain text have no encoding in their line.
     for assumed in Encoding:
-        read = record_from_json(line, assumed if encoding is not Encoding.UTF8 else encoding)
-        assert NewRecord(key, value, tuple(headers), 5, 4) == read
+        is_said = encoding in {Encoding.BASE64, Encoding.HEX}
+        read = record_from_json(line, assumed if is_said else encoding)
+        assert NewRecord(key, expected, tuple(headers), 5, 4) == read
 
 
 @pytest.mark.parametrize(

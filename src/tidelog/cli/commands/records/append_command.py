@@ -77,7 +77,8 @@ COMMAND: Final = Command(
         ),
         encoding_option(
             "how keys, values and header values are written where a line does not say it"
-            " (default utf8)"
+            " (default utf8); json: values as JSON, of which null is a tombstone, and the rest as"
+            " utf8"
         ),
         partition_option("append to this partition only"),
         compression_option("codec of the batches (default none)", default="none"),
@@ -90,7 +91,9 @@ COMMAND: Final = Command(
     epilog='a record as JSON: {"key": text, "value": text, "headers": [[name, text], …],'
     ' "timestamp": ms,\n"partition": number, "keyEncoding": "base64", "valueEncoding": "hex"};'
     " every member is optional;\ntext may be null; a timestamp may be a date and time;"
-    " the lines that cat prints are such records",
+    " the lines that cat prints are such records;\n"
+    'with "valueEncoding": "json" the value is any JSON value, null a tombstone; it is stored as\n'
+    "UTF-8 without blanks, and its numbers with a fraction as those of 64 bits",
 )
 
 
@@ -332,12 +335,15 @@ def _explain_records(line: bytes) -> None:
         print_message("append", "line 1 is a record as JSON, taken as text; --format json reads it")
 
 
-def _value_of(line: bytes, encoding: Encoding) -> bytes:
+def _value_of(line: bytes, encoding: Encoding) -> bytes | None:
     """Return the value of a line: its bytes, decoded if they are base64 or hex."""
+    from tidelog.codec.json_value import pack_json, unpack_json
     from tidelog.records.json.json_record import Encoding, bytes_from_text
 
     if encoding is Encoding.UTF8:
         return line
+    if encoding is Encoding.JSON:
+        return pack_json(unpack_json(line))
     return bytes_from_text(line.decode("ascii", "replace"), encoding, "line")
 
 

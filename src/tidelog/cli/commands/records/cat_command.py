@@ -42,7 +42,9 @@ In a text, these stand for parts of a record:
   %h headers as JSON   %K and %V size of key and value in bytes, -1: null
   %% a percent sign; \n, \t, \r, \0 and \\ are escapes
 A line end is added unless the text ends in an escape. text, raw and such texts
-print bytes as they are, unless --encoding is base64 or hex."""
+print bytes as they are, unless --encoding is base64 or hex. --encoding json is for
+--format json: a value that is JSON is printed as JSON, with "valueEncoding": "json";
+any other, and the JSON null, as text, with "valueEncoding": "utf8" or "base64"."""
 
 
 COMMAND: Final = Command(
@@ -193,6 +195,11 @@ def _check(args: Namespace) -> None:
     """Raise InvalidArgument for options that exclude each other."""
     from tidelog.cli.cat.record_forms import check_terminal
 
+    if args.encoding == "json" and args.format != "json":
+        text = (
+            f"--encoding json and --format {args.format} cannot be combined: leave one of them out"
+        )
+        raise InvalidArgument(text)
     if args.follow and (args.skip_damage or args.below_start):
         option = "--skip-damage" if args.skip_damage else "--below-start"
         raise InvalidArgument(f"--follow and {option} cannot be combined: leave one of them out")
@@ -211,7 +218,8 @@ def _selection(args: Namespace) -> Selection:
     from tidelog.readonly.chosen_records import RecordFilter
     from tidelog.records.json.json_record import Encoding, bytes_from_text
 
-    key = None if args.key is None else bytes_from_text(args.key, Encoding(args.encoding), "key")
+    encoding = Encoding(args.encoding).of_texts
+    key = None if args.key is None else bytes_from_text(args.key, encoding, "key")
     committed = args.isolation == READ_COMMITTED
     wanted = RecordFilter(args.since, args.until, key, args.grep, committed)
     return Selection(wanted, args.limit)

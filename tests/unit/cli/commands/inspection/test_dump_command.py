@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from tests.conftest import Validated
+
     Cli = Any
 
 
@@ -217,3 +219,18 @@ def test_records_of_internal_topics_are_decoded(topic: Cli) -> None:
     assert by_word == by_name
     plain = topic("dump", "--records", "--decode", "none", "--encoding", "hex", path)
     assert [row["key"] for row in plain.rows if "keySize" in row] == [key, "00ff"]
+
+
+def test_values_are_shown_as_json_where_they_are(topic: Cli, validated: Validated) -> None:
+    """The others as they are, with their encoding; the size is that of the bytes."""
+    topic.append('{"a": 1}', "oops", "null")
+
+    outcome = topic("dump", "--records", "--encoding", "json", topic.log_file())
+
+    rows = [row for row in outcome.rows if "value" in row]
+    assert [(row["value"], row["valueEncoding"], row["valueSize"]) for row in rows] == [
+        ({"a": 1}, "json", 8),
+        ("oops", "utf8", 4),
+        ("null", "utf8", 4),
+    ]
+    validated("dump", outcome.rows)

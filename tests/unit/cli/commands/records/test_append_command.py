@@ -451,3 +451,63 @@ def test_a_disk_that_fails_beside_a_service_leaves_no_gap(
     assert "failed: [Errno 28] full" in outcome.err
     assert found == []
     assert list(topic.data.glob("tidelog.*.staged")) == []
+
+
+# Values as JSON
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        ("oops", "Expecting value"),
+        ("", "Expecting value"),
+        ("NaN", "NaN is not JSON"),
+        ("[1e999]", "1e999 does not fit a number of 64 bits"),
+        ('"\\ud800"', "surrogates not allowed"),
+    ],
+)
+def test_a_line_that_is_not_json_is_named(topic: Cli, bad: str, why: str) -> None:
+    """The lines before it are appended."""
+    outcome = topic.on("append", "t", "--encoding", "json", stdin=f"[1]\n{bad}\n[2]\n")
+
+    assert outcome.code == 2
+    assert "line 2: " in outcome.err
+    assert why in outcome.err
+    assert raw_values(topic) == [b"[1]"]
+
+
+def test_a_line_is_any_json_value(topic: Cli) -> None:
+    """Written without blanks; null is a tombstone, and the text in quotes a text."""
+    given = '{"a": [1, 2.5]}\n"ü"\n true\r\nnull\n'
+
+    assert topic.on("append", "t", "--encoding", "json", stdin=given).code == 0
+
+    rows = topic.on("cat", "t").rows
+    assert [row["value"] for row in rows] == ['{"a":[1,2.5]}', '"ü"', "true", None]
+
+
+def test_what_cat_prints_as_json_is_appended_again(topic: Cli) -> None:
+    """Whether values are JSON, text, other bytes or null; keys and headers stay text."""
+    lines = [
+        {"key": "1", "value": {"a": None}, "valueEncoding": "json", "headers": [["h", "[]"]]},
+        {"key": "2", "value": "oops"},
+        {"key": "3", "value": "/w==", "valueEncoding": "base64"},
+        {"key": "4", "value": None, "valueEncoding": "json"},
+        {"key": "5", "value": "null"},
+        {"key": "6", "value": "text", "valueEncoding": "json"},
+    ]
+    given = "".join(json.dumps(line) + "\n" for line in lines)
+    assert topic.on("append", "t", "--format", "json", stdin=given).code == 0
+    before = records(topic)
+
+    printed = topic.on("cat", "t", "--encoding", "json")
+    form = ("--format", "json", "--encoding", "json")
+    assert topic.on("append", "t", *form, stdin=printed.out).code == 0
+
+    shown = [(row["value"], row.get("valueEncoding")) for row in printed.rows]
+    assert shown == [
+        *(({"a": None}, "json"), ("oops", "utf8"), ("/w==", "base64"), (None, None)),
+        *(("null", "utf8"), ("text", "json")),
+    ]
+    after = [row | {"offset": row["offset"] - 6} for row in records(topic)[6:]]
+    assert after == before

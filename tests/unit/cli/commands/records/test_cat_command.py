@@ -459,3 +459,22 @@ def test_messages_group_the_digits_of_offsets(topic: Cli) -> None:
     assert topic.on("cat", "t", "--from", 2000).err == (
         "tidelog cat: t-0 ends at 1,500, before offset 2,000\n"
     )
+
+
+@pytest.mark.parametrize("form", ["text", "raw", "csv", "arrow", "%v"])
+def test_values_as_json_need_lines_of_json(topic: Cli, form: str) -> None:
+    """The other forms have no place for them."""
+    outcome = topic.on("cat", "t", "--encoding", "json", "--format", form)
+
+    assert outcome.code == 2
+    assert f"--encoding json and --format {form} cannot be combined" in outcome.err
+
+
+def test_a_key_is_chosen_as_text_where_values_are_json(topic: Cli) -> None:
+    """A key is text, whatever its record's value is."""
+    given = json_line(key="1", value="[1]") + json_line(key="2", value="[2]")
+    topic.on("append", "t", "--format", "json", stdin=given)
+
+    rows = topic.on("cat", "t", "--encoding", "json", "--key", "2").rows
+
+    assert [(row["key"], row["value"]) for row in rows] == [("2", [2])]
