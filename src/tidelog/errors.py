@@ -627,6 +627,24 @@ class DataLoss(TidelogError):
         return f"{self.topic}-{self.partition} has no offsets {lost}: {self.cause}"
 
 
+class NotJson(TidelogError, ValueError):
+    """The value of a record is not JSON; the record is as it is, and others can be read.
+
+    ``reason`` says what is wrong with its bytes.
+    """
+
+    def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
+        super().__init__(topic, partition, offset, reason)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.reason = reason
+
+    def __str__(self) -> str:
+        place = f"offset {self.offset} of {self.topic}-{self.partition}"
+        return f"the value at {place} is not JSON: {self.reason}"
+
+
 class MirrorDiverged(TidelogError):
     """A mirror is not the beginning of its source; nothing was copied.
 

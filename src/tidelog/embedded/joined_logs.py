@@ -30,7 +30,7 @@ from tidelog.errors import OffsetOutOfRange, TopicAlreadyExists
 from tidelog.log.retention.retention_rules import deletion_end
 from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
-from tidelog.records.new_record import NewRecord
+from tidelog.records.new_record import NOT_GIVEN, NewRecord, NotGiven, content_of
 from tidelog.records.partitioner import chosen_partition
 
 if TYPE_CHECKING:
@@ -172,15 +172,17 @@ class JoinedLogs(ReadOnlyLogs):
     def append(
         self,
         topic: str,
-        value: bytes | None,
+        value: bytes | NotGiven | None = NOT_GIVEN,
         *,
+        json: object = NOT_GIVEN,
         key: bytes | None = None,
         headers: Iterable[Header] = (),
         timestamp: Moment | None = None,
         partition: int | None = None,
     ) -> Appended:
         """Append one record; arguments, and what is promised, as ``Logs.append``."""
-        given = NewRecord(key, value, headers, timestamp).checked()  # type: ignore[arg-type]  # it checks them
+        content = content_of(value, json)
+        given = NewRecord(key, content, headers, timestamp).checked()  # type: ignore[arg-type]  # it checks them
         if partition is None:
             numbers = sorted(self.listed_topic(topic).partitions)
             partition = chosen_partition(key, numbers, next(self._turns))

@@ -36,7 +36,7 @@ from tidelog.manager.whole_log import count_records, offset_at
 from tidelog.readonly.log_follower import followed
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
-from tidelog.records.new_record import NewRecord
+from tidelog.records.new_record import NOT_GIVEN, NewRecord, NotGiven, content_of
 from tidelog.records.partitioner import chosen_partition
 from tidelog.segment.filenames import TopicPartition
 
@@ -236,8 +236,9 @@ class Logs(OfOneProcess):
     def append(
         self,
         topic: str,
-        value: bytes | None,
+        value: bytes | NotGiven | None = NOT_GIVEN,
         *,
+        json: object = NOT_GIVEN,
         key: bytes | None = None,
         headers: Iterable[Header] = (),
         timestamp: Moment | None = None,
@@ -247,7 +248,9 @@ class Logs(OfOneProcess):
 
         Args:
             topic: an existing topic.
-            value: the record's value.
+            value: the record's value; None: null, which is a tombstone in a compacted topic.
+            json: the value, as anything that JSON can express; it is written as UTF-8, without
+                blanks. None: null, as for ``value``.
             key: its key, which also chooses the partition, as Kafka's producers do.
             headers: names and values.
             timestamp: in ms since the epoch, or a ``datetime``, which without a zone is in local
@@ -259,7 +262,8 @@ class Logs(OfOneProcess):
             UnknownTopicOrPartition, InvalidRecord, InvalidTimestamp, MessageTooLarge: not taken.
             KafkaStorageError: the disk is full or failed.
         """
-        given = NewRecord(key, value, headers, timestamp).checked()  # type: ignore[arg-type]  # it checks them
+        content = content_of(value, json)
+        given = NewRecord(key, content, headers, timestamp).checked()  # type: ignore[arg-type]  # it checks them
         manager = self.manager
         numbers = sorted(manager.topic(topic).partitions)
         if partition is None:

@@ -9,10 +9,11 @@ from functools import partial
 from itertools import islice, repeat
 from numbers import Integral
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tidelog.codec.json_value import unpack_json
 from tidelog.env.moments import time_ms
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, NotJson
 from tidelog.manager.whole_log import columns_from, records_from
 from tidelog.readonly.log_follower import FollowedTopic
 from tidelog.records.batch import NO_SEQUENCE, TimestampType
@@ -34,7 +35,15 @@ if TYPE_CHECKING:
 
 
 class ConsumedRecord(NamedTuple):
-    """A record with its place; the other fields are those of ``Record``."""
+    """A record with its place; the other fields are those of ``Record``.
+
+    >>> with tidelog.open("data") as logs:
+    ...     topic = logs.create_topic("tides")
+    ...     logs.append("tides", json={"celsius": 15.5}, key=b"Brest")
+    ...     [record.json() for record in logs.read("tides")]
+    Appended(partition=0, offset=0)
+    [{'celsius': 15.5}]
+    """
 
     topic: str
     partition: int
@@ -46,6 +55,19 @@ class ConsumedRecord(NamedTuple):
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
     leader_epoch: int | None = None
     sequence: int = NO_SEQUENCE
+
+    def json(self) -> Any:  # noqa: ANN401 - a user knows what the values of a topic are
+        """Return the value, parsed as JSON; None for a tombstone, and for the bytes ``null``.
+
+        Raises NotJson, with the record's place, for a value that is not JSON in UTF-8, or has a
+        number that no float holds.
+        """
+        if self.value is None:
+            return None
+        try:
+            return unpack_json(self.value)
+        except InvalidArgument as error:
+            raise NotJson(self.topic, self.partition, self.offset, str(error)) from error
 
 
 _FIELDS: Final = itemgetter(*map(Record._fields.index, ConsumedRecord._fields[2:]))

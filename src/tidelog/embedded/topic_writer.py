@@ -28,7 +28,7 @@ from tidelog.manager.partition import Partition
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.builder import BatchSpec
 from tidelog.records.bulk_builder import build_batches
-from tidelog.records.new_record import NewRecord, header_tuple
+from tidelog.records.new_record import NOT_GIVEN, NewRecord, NotGiven, content_of, header_tuple
 from tidelog.records.partitioner import partition_for_key
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.policy import LeaderPolicy
@@ -153,8 +153,9 @@ class TopicWriter(OfOneProcess):
 
     def append(
         self,
-        value: GivenRecord | None,
+        value: GivenRecord | NotGiven | None = NOT_GIVEN,
         *,
+        json: object = NOT_GIVEN,
         key: bytes | None = None,
         headers: Iterable[Header] = (),
         timestamp: Moment | None = None,
@@ -167,6 +168,7 @@ class TopicWriter(OfOneProcess):
         Args:
             value: the record's value, or without the other arguments a whole record in a form of
                 ``NewRecord.of``.
+            json: the value as JSON, in place of ``value``; see ``Logs.append``.
             key: as the others, see ``Logs.append``.
             headers: names and values.
             timestamp: in ms since the epoch, or a ``datetime``; None: now.
@@ -179,6 +181,8 @@ class TopicWriter(OfOneProcess):
             MessageTooLarge: the same, for a record larger than ``max.message.bytes`` as a batch.
             KafkaStorageError: the disk failed.
         """
+        if json is not NOT_GIVEN or value is NOT_GIVEN:
+            value = content_of(value, json)  # type: ignore[assignment]  # it is bytes or None
         is_whole = key is None and not headers and timestamp is None and partition is None
         if value is None or (isinstance(value, _BYTES) and not is_whole):
             content = None if value is None else bytes(value)

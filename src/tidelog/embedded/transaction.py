@@ -33,7 +33,7 @@ from tidelog.readonly.group_positions import (
     position_records,
     removal_records,
 )
-from tidelog.records.new_record import NewRecord, header_tuple
+from tidelog.records.new_record import NOT_GIVEN, NewRecord, NotGiven, content_of, header_tuple
 from tidelog.records.validation.own_records import OwnRecords
 from tidelog.records.validation.policy import LeaderPolicy
 from tidelog.records.validation.rejection import ignore_rejections
@@ -164,17 +164,18 @@ class Transaction(OfOneProcess):
     def append(
         self,
         topic: str,
-        value: bytes | None,
+        value: bytes | NotGiven | None = NOT_GIVEN,
         *,
+        json: object = NOT_GIVEN,
         key: bytes | None = None,
         headers: Iterable[Header] = (),
         timestamp: Moment | None = None,
         partition: int | None = None,
     ) -> None:
         """Add one record; arguments and errors as ``Logs.append``. Its offset is not known yet."""
-        self.append_record(
-            topic, NewRecord(key, value, header_tuple(headers), timestamp, partition)
-        )
+        content = content_of(value, json)
+        record = NewRecord(key, content, header_tuple(headers), timestamp, partition)  # type: ignore[arg-type]  # checked below
+        self.append_record(topic, record)
 
     def append_record(self, topic: str, record: NewRecord) -> None:
         """Add one record; errors as ``Logs.append``."""

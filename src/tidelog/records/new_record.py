@@ -6,8 +6,10 @@ Kafka: ``ProducerRecord``, without the topic.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from tidelog.codec.json_value import pack_json
 from tidelog.env.moments import time_ms
 from tidelog.errors import InvalidArgument
 from tidelog.records.batch import INT64_MAX, NO_TIMESTAMP
@@ -20,6 +22,25 @@ _BYTES: Final = (bytes, bytearray, memoryview)
 
 GivenRecord: TypeAlias = "NewRecord | bytes | tuple[object, ...] | Mapping[str, object]"
 """What ``NewRecord.of`` takes."""
+
+
+class NotGiven(Enum):
+    """Stands for an argument that was not given, where None means something."""
+
+    ARGUMENT = "not given"
+
+
+NOT_GIVEN: Final = NotGiven.ARGUMENT
+
+
+def content_of(value: object, json: object) -> object:
+    """Return a record's value, of which only one is given: itself, or what it is as JSON.
+
+    Raises InvalidArgument if both are given or neither is, and as ``pack_json``.
+    """
+    if (value is NOT_GIVEN) == (json is NOT_GIVEN):
+        raise InvalidArgument("a record has a value, given as value or as json, and not as both")
+    return value if json is NOT_GIVEN else pack_json(json)
 
 
 class NewRecord(NamedTuple):
@@ -47,8 +68,8 @@ class NewRecord(NamedTuple):
         """Return a record that was given in a shorter form.
 
         Bytes are a value; a tuple is key and value, and perhaps headers and timestamp; a mapping
-        has members of these names. Raises InvalidArgument for anything else; the types of the parts
-        are checked when it is appended.
+        has members of these names, or ``json`` in place of ``value``. Raises InvalidArgument for
+        anything else; the types of the parts are checked when it is appended.
 
         >>> tidelog.NewRecord.of((b"key", b"value")) == tidelog.NewRecord(b"key", b"value")
         True
@@ -61,13 +82,15 @@ class NewRecord(NamedTuple):
             key, value, *rest = given
             return cls(key, value, header_tuple(rest[0]) if rest else (), *rest[1:])
         if isinstance(given, Mapping):
-            unknown = given.keys() - set(cls._fields)
-            if unknown or "value" not in given:
+            unknown = given.keys() - {*cls._fields, "json"}
+            if unknown or ("value" in given) == ("json" in given):
                 known = ", ".join(cls._fields)
-                raise InvalidArgument(f"a record has value, and of {known}; not {sorted(given)}")
+                text = f"a record has value or json, and of {known}; not {sorted(given)}"
+                raise InvalidArgument(text)
+            value = content_of(given.get("value", NOT_GIVEN), given.get("json", NOT_GIVEN))
             headers = header_tuple(given.get("headers"))
             timestamp, partition = given.get("timestamp"), given.get("partition")
-            return cls(given.get("key"), given["value"], headers, timestamp, partition)
+            return cls(given.get("key"), value, headers, timestamp, partition)  # type: ignore[arg-type]  # checked later
         hint = "; encode it: text.encode()" if isinstance(given, str) else ""
         raise InvalidArgument(
             f"a record is bytes, (key, value), a dict or a NewRecord, not {type(given).__name__}"

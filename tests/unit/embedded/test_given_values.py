@@ -12,7 +12,7 @@ from tests.machinery.directory_home import DataHome
 import tidelog
 from tidelog.embedded.async_logs import AsyncLogs
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
-from tidelog.errors import InvalidArgument, InvalidConfig, TopicAlreadyExists
+from tidelog.errors import InvalidArgument, InvalidConfig, NotJson, TopicAlreadyExists
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.records.new_record import NewRecord
 
@@ -236,3 +236,88 @@ def test_a_bad_setting_of_an_existing_topic_is_named_too(logs: Logs) -> None:
 
     with pytest.raises(InvalidConfig, match="retention_ms: unknown, did you mean"):
         logs.create_topic("t", config={"retention_ms": 5}, exist_ok=True)
+
+
+def as_json(logs: Logs) -> list[Callable[[Any], Any]]:
+    """Return every way to append a value as JSON to topic t."""
+
+    def in_transaction(given: Any) -> None:
+        with logs.transaction() as txn:
+            txn.append("t", json=given, key=b"k")
+
+    def by_writer(given: Any) -> None:
+        with logs.writer("t") as writer:
+            writer.append(json=given)
+
+    return [
+        lambda given: logs.append("t", json=given),
+        lambda given: logs.append_all("t", [{"json": given}]),
+        lambda given: asyncio.run(AsyncLogs(logs).append("t", json=given)),
+        in_transaction,
+        by_writer,
+    ]
+
+
+@pytest.mark.parametrize("bad", [{1, 2}, float("nan"), b"bytes", ["\ud800"]])
+def test_what_json_cannot_express_is_refused_by_every_way(logs: Logs, bad: object) -> None:
+    """By one error, and nothing is appended."""
+    logs.create_topic("t")
+
+    for append in as_json(logs):
+        with pytest.raises(InvalidArgument, match="the value cannot be written as JSON"):
+            append(bad)
+
+    assert list(logs.read("t")) == []
+
+
+def test_a_record_has_one_value(logs: Logs) -> None:
+    """Either ``value`` or ``json``, and None is a value."""
+    logs.create_topic("t")
+
+    for given in ({}, {"value": None, "json": None}, {"value": b"v", "json": 1}):
+        with pytest.raises(InvalidArgument, match="a record has"):
+            logs.append("t", **given)
+        with pytest.raises(InvalidArgument, match="a record has"):
+            logs.append_all("t", [given])
+        with logs.writer("t") as writer, pytest.raises(InvalidArgument, match="a record has"):
+            writer.append(**given)
+        with logs.transaction() as txn, pytest.raises(InvalidArgument, match="a record has"):
+            txn.append("t", **given)
+
+    assert list(logs.read("t")) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        *(({"a": [1, None]}, b'{"a":[1,null]}'), ("ü", '"ü"'.encode()), (0, b"0")),
+        *((False, b"false"), ([], b"[]"), (None, None)),
+    ],
+)
+def test_a_value_is_written_and_read_as_json(
+    logs: Logs, given: object, written: bytes | None
+) -> None:
+    """By every way; None is a tombstone, which reads as None."""
+    logs.create_topic("t")
+    ways = as_json(logs)
+
+    for append in ways:
+        append(given)
+
+    found = list(logs.read("t"))
+    assert [record.value for record in found] == [written] * len(ways)
+    assert [record.json() for record in found] == [given] * len(ways)
+
+
+def test_a_value_that_is_not_json_is_an_error_with_its_place(logs: Logs) -> None:
+    """The records after it can be read, and the bytes ``null`` are None."""
+    logs.create_topic("t", partitions=2)
+    for value in (b"null", b"oops", b"[1]"):
+        logs.append("t", value, partition=1)
+
+    first, bad, last = logs.read("t")
+
+    with pytest.raises(NotJson, match="the value at offset 1 of t-1 is not JSON: Exp") as caught:
+        bad.json()
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("t", 1, 1)
+    assert (first.json(), last.json()) == (None, [1])
