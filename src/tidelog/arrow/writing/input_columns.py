@@ -42,7 +42,7 @@ _ARROW: Final = ColumnRules(
         "timestamp": ("timestamp with a time zone",),
         "headers": (str(HEADERS_TYPE),),
     },
-    as_value="make it part of value, as JSON",
+    as_value="make it part of a struct in a column json",
     with_topic="give topic",
 )
 

@@ -10,6 +10,7 @@ import pyarrow.dataset as ds
 
 from tidelog.arrow.batch_form import DEFAULT_BATCH_BYTES
 from tidelog.arrow.writing.input_columns import arrow_columns
+from tidelog.arrow.writing.json_column import with_json_as_value
 from tidelog.arrow.writing.stage_rows import stage_rows
 from tidelog.arrow.writing.staged_commit import commit_write, ended, staged_write
 from tidelog.arrow.writing.write_options import DEFAULT_BUFFER_BYTES, WriteOptions
@@ -58,9 +59,11 @@ def write(
     Columns are ``value``, and if wanted ``key`` (both text or binary), ``headers``, ``timestamp``
     (with a time zone; null: now), ``partition`` (null: by key, or spread) and ``topic``, in any
     order and case of letters; ``offset`` and ``timestampType``, which a read returns, are ignored.
-    A null value is a tombstone. The rows are staged in files, and committed once all of them are
-    there; memory is bounded, whatever the size of the table. The data directory may be in use: a
-    running service, or a program that has called ``tidelog.open``, commits for this one.
+    A null value is a tombstone. A column ``json`` stands for ``value``: its values, of any type
+    that JSON can express, are written as JSON, in UTF-8 and without blanks. The rows are staged in
+    files, and committed once all of them are there; memory is bounded, whatever the size of the
+    table. The data directory may be in use: a running service, or a program that has called
+    ``tidelog.open``, commits for this one.
 
     Args:
         directory: the data directory, made if it does not exist; topics with partitions in others
@@ -109,7 +112,8 @@ def write(
     )
     if txn is not None:
         check_txn(txn)
-    with _reader(table) as rows:
+    with _reader(table) as given:
+        rows = with_json_as_value(given)
         columns = arrow_columns(rows.schema, has_topic=topic is not None)
         name = txn or uuid.uuid4().hex
         plan = make_plan(options, columns, name)

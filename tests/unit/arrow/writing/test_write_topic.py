@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import tidelog
 from tidelog import arrow
 from tidelog.arrow.schema import HEADER_TYPE, TIMESTAMP_TYPE
-from tidelog.arrow.writing import staged_commit, write_plan
+from tidelog.arrow.writing import json_column, staged_commit, write_plan
 from tidelog.errors import (
     DirectoryLocked,
     InvalidArgument,
@@ -301,3 +301,68 @@ def test_rows_come_once_and_in_order_whatever_the_sizes(
     for key in set(keys):
         of_key = [row["value"] for row in found if row["key"] == key]
         assert of_key == sorted(of_key)
+
+
+BAD_JSON = [
+    (pa.array([b"bytes"]), "row 0, column json: the value cannot be written as JSON: .*bytes"),
+    (pa.array([NOON], TIMESTAMP_TYPE), "row 0, column json: .*datetime"),
+    (pa.array([1.5, float("nan")]), "row 1, column json: .*"),
+    (pa.array([{"a": 1.5}, None, {"a": float("inf")}]), "row 2, column json: .*"),
+]
+
+
+@pytest.mark.parametrize(("column", "why"), BAD_JSON, ids=str)
+def test_what_json_cannot_express_is_an_error_with_its_row(
+    tmp_path: Path, column: pa.Array, why: str
+) -> None:
+    """Nothing of the table is written, whichever row it is."""
+    with pytest.raises(InvalidArgument, match=why):
+        arrow.write(tmp_path, "t", pa.table({"json": column}))
+
+    with pytest.raises(UnknownTopicOrPartition):
+        rows_of(tmp_path)
+
+
+def test_a_value_is_given_once(tmp_path: Path) -> None:
+    """A table has ``value`` or ``json``, and one of it."""
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["json", "JSON"])
+    both = pa.table({"json": [1], "value": ["v"]})
+
+    with pytest.raises(InvalidArgument, match="several columns are named json"):
+        arrow.write(tmp_path, "t", twice)
+    with pytest.raises(InvalidArgument, match="are the same field of a record; drop one"):
+        arrow.write(tmp_path, "t", both)
+
+
+MAP = pa.map_(pa.string(), pa.int64())
+
+
+@pytest.mark.parametrize("kind", [MAP, pa.list_(MAP), pa.struct([("a", pa.struct([("b", MAP)]))])])
+def test_a_map_is_refused_wherever_it_is(tmp_path: Path, kind: pa.DataType) -> None:
+    """PyArrow gives its entries as pairs, of which JSON would make lists."""
+    with pytest.raises(InvalidArgument, match="column json holds a map"):
+        arrow.write(tmp_path, "t", pa.table({"json": pa.array([], kind)}))
+
+
+@pytest.mark.parametrize("rows_at_once", [2, 10_000])
+def test_a_column_of_any_type_is_written_as_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
+) -> None:
+    """Null is a tombstone, a null within a value is not."""
+    monkeypatch.setattr(json_column, "_ROWS", rows_at_once)
+    columns = {
+        "structs": pa.array([{"a": [1, None], "b": "ü"}, None, {"a": None, "b": None}]),
+        "texts": pa.array(["a", None, ""]).dictionary_encode(),
+        "numbers": pa.array([1, None, -2]),
+    }
+    for topic, column in columns.items():
+        table = pa.table({"key": ["1", "2", "3"], "Json": column})
+        arrow.write(tmp_path, topic, table)
+
+    found = {topic: [row["value"] for row in rows_of(tmp_path, topic)] for topic in columns}
+    assert found == {
+        "structs": ['{"a":[1,null],"b":"ü"}'.encode(), None, b'{"a":null,"b":null}'],
+        "texts": [b'"a"', None, b'""'],
+        "numbers": [b"1", None, b"-2"],
+    }
+    assert [row["key"] for row in rows_of(tmp_path, "numbers")] == [b"1", b"2", b"3"]
