@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tidelog.cli.partition_choice import find_places
 from tidelog.cli.progress import ShownWork
 from tidelog.cli.server_properties import broker_properties
-from tidelog.cli.terminal import print_counts
+from tidelog.cli.terminal import print_total
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK, ClockAt
@@ -174,13 +174,22 @@ def print_shrunk_logs(args: Namespace, logs: Iterable[Mapping[str, Any]], verb: 
         print_shrunk(args, verb, log)
 
 
-def print_shrunk_counts(args: Namespace, logs: Sequence[Mapping[str, Any]], **others: int) -> None:
-    """Print the counts that end the JSON of logs, each a ``ShrunkLog``."""
-    print_counts(
+def print_shrunk_total(
+    args: Namespace, logs: Sequence[Mapping[str, Any]], verb: str, **others: int
+) -> None:
+    """Print what was or would be deleted in all; arguments as of ``print_shrunk``."""
+    deleted = [segment for log in logs for segment in log["deleted"]]
+    freed_bytes = sum(log["freedBytes"] for log in logs)
+    offsets = sum(segment["endOffset"] - segment["baseOffset"] for segment in deleted)
+    what = f"{counted(len(deleted), 'segment')} of {counted(len(logs), 'partition')}"
+    # Compaction, markers and transactions leave offsets without a record.
+    print_total(
         args,
+        f"{verb} {what}, {format_bytes(freed_bytes)}, at most {counted(offsets, 'record')}",
         partitions=len(logs),
-        deletedSegments=sum(len(log["deleted"]) for log in logs),
-        freedBytes=sum(log["freedBytes"] for log in logs),
+        deletedSegments=len(deleted),
+        deletedOffsets=offsets,
+        freedBytes=freed_bytes,
         **others,
     )
 

@@ -80,6 +80,15 @@ def print_counts(args: Namespace, **counts: int) -> None:
         print(json.dumps({"counts": counts}))
 
 
+def print_total(args: Namespace, text: str, **counts: int) -> None:
+    """Print the last line of an answer about logs: as ``print_counts`` or, if any, as text."""
+    print_counts(args, **counts)
+    if not args.json and counts["partitions"]:
+        for erase in before_messages:
+            erase()
+        print(f"total: {text}")
+
+
 def print_line(text: str) -> None:
     """Print a line to standard output; what is unprintable in it is escaped."""
     for erase in before_messages:

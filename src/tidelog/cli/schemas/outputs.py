@@ -206,6 +206,7 @@ _METRIC: Final = line(
 _SHRUNK_COUNTS: Final = {
     "partitions": PARTITIONS,
     "deletedSegments": "Segments that are deleted.",
+    "deletedOffsets": "Offsets in them: they have as many records at most.",
     "freedBytes": "Size of their `.log` files, in bytes.",
     "missing": MISSING,
 }
@@ -214,9 +215,16 @@ _RECOVERY_COUNTS: Final = counts(
     damaged=DAMAGED,
     refused="Partitions that could not be recovered; standard error has the reasons.",
     missing=MISSING,
+    checkedBytes="Bytes of records that were read and checked.",
+    lostBytes="Bytes that are cut off.",
+    lostRecords="Records in them that can be read.",
+    removedSegments="Segments that are removed whole.",
 )
 _COMPACTION_COUNTS: Final = {
     "partitions": PARTITIONS,
+    "recordsRead": "Records that the cleanings read.",
+    "droppedRecords": "Records of these that are dropped.",
+    "bytesRead": "Bytes that the cleanings read.",
     "freedBytes": "Bytes that are dropped.",
     "missing": MISSING,
 }

@@ -68,7 +68,7 @@ def run(args: Namespace) -> int:
 
 def _plan_retention(args: Namespace) -> int:
     """Print what ``tidelog retain`` would delete; the logs are only read."""
-    from tidelog.cli.operations import clock_of, print_shrunk_counts, print_shrunk_logs
+    from tidelog.cli.operations import clock_of, print_shrunk_logs, print_shrunk_total
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
     from tidelog.config.log_config import LogConfig
@@ -83,7 +83,7 @@ def _plan_retention(args: Namespace) -> int:
 
     logs = [as_json(log) for log in _plans(args, chosen, configs, clock)]
     print_shrunk_logs(args, logs, "would delete")
-    print_shrunk_counts(args, logs, missing=len(chosen.missing))
+    print_shrunk_total(args, logs, "would delete", missing=len(chosen.missing))
     return int(has_loss)
 
 

@@ -53,7 +53,7 @@ def run(args: Namespace) -> int:
 
     Returns 1 if a partition of the catalogue is missing.
     """
-    from tidelog.cli.operations import print_shrunk_counts
+    from tidelog.cli.operations import print_shrunk_total
     from tidelog.cli.partition_choice import chosen_to_change
 
     chosen = chosen_to_change(args, [args.topic], may_be_empty=False)
@@ -63,7 +63,8 @@ def run(args: Namespace) -> int:
         logs = _print_plan(args, chosen)
     elif chosen.places:
         logs = _deleted(args, chosen.places)
-    print_shrunk_counts(args, logs, missing=len(chosen.missing))
+    verb = "would delete" if args.dry_run else "deleted"
+    print_shrunk_total(args, logs, verb, missing=len(chosen.missing))
     return int(has_loss)
 
 

@@ -92,7 +92,7 @@ def run(args: Namespace, spark: SparkSession) -> int:
                 printer.print(one.as_json())
                 if one.facts.is_due and not args.json:
                     print(f"  {_how(one.why_local)}")
-    printer.print_counts(len(chosen.missing))
+    printer.print_total(len(chosen.missing))
     return int(has_loss)
 
 

@@ -44,7 +44,7 @@ def run(args: Namespace) -> int:
         path = os.path.dirname(places[0].path)
         request = (args.command, path, terms_of(args, places), lambda: _opened(args, places))
         perform_printing(perform, request, printer.print)
-    printer.print_counts(len(chosen.missing))
+    printer.print_total(len(chosen.missing))
     return int(has_loss)
 
 
@@ -83,18 +83,21 @@ def print_plan(args: Namespace) -> int:
     with showing("planning to clean") as show:
         for facts in _planned(args, chosen, show):
             printer.print(as_json(facts))
-    printer.print_counts(len(chosen.missing))
+    printer.print_total(len(chosen.missing))
     return int(has_loss)
 
 
 class CompactionPrinter:
-    """Prints what was done to each log, or would be; rows are ``CompactionFacts`` as JSON."""
+    """Prints what was done to each log, or would be; rows are ``CompactionFacts`` as JSON.
+
+    The total is of the logs that had something to clean, with the number of all.
+    """
 
     def __init__(self, args: Namespace, verb: str) -> None:
         self._args = args
         self._verb = verb
         self._printed = 0
-        self._freed_bytes = 0
+        self._sums = dict.fromkeys(("recordsRead", "recordsKept", "bytesRead", "bytesKept"), 0)
         self._not_compacted: set[str] = set()
 
     def print(self, row: Mapping[str, Any]) -> None:
@@ -102,7 +105,8 @@ class CompactionPrinter:
         from tidelog.cli.terminal import print_row
 
         self._printed += 1
-        self._freed_bytes += (row.get("bytesRead") or 0) - (row.get("bytesKept") or 0)
+        for name in self._sums:
+            self._sums[name] += row.get(name) or 0
         is_repeated = row["topic"] in self._not_compacted
         text = f"{row['topic']}: {_NOT_COMPACTED}"
         if row["isCompacted"]:
@@ -112,12 +116,27 @@ class CompactionPrinter:
         if self._args.json or not is_repeated:
             print_row(self._args, row, text)
 
-    def print_counts(self, missing: int) -> None:
-        """Print the counts that end the JSON, with the number of ``missing`` partitions."""
-        from tidelog.cli.terminal import print_counts
+    def print_total(self, missing: int) -> None:
+        """Print the sums; ``missing`` is the number of partitions that are."""
+        from tidelog.cli.terminal import print_total
+        from tidelog.explain.picture import format_bytes
+        from tidelog.explain.printable_text import counted
 
-        printed, freed = self._printed, self._freed_bytes
-        print_counts(self._args, partitions=printed, freedBytes=freed, missing=missing)
+        records_read, bytes_read = self._sums["recordsRead"], self._sums["bytesRead"]
+        dropped = records_read - self._sums["recordsKept"]
+        freed_bytes = bytes_read - self._sums["bytesKept"]
+        print_total(
+            self._args,
+            f"{self._verb} {dropped:,} of {counted(records_read, 'record')},"
+            f" {format_bytes(freed_bytes)} of {format_bytes(bytes_read)},"
+            f" of {counted(self._printed, 'partition')}",
+            partitions=self._printed,
+            recordsRead=records_read,
+            droppedRecords=dropped,
+            bytesRead=bytes_read,
+            freedBytes=freed_bytes,
+            missing=missing,
+        )
 
 
 def _planned(

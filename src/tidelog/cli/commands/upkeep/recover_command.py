@@ -196,7 +196,7 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
 def _print_all(chosen: ChosenPartitions, found: _Found, fs: FileSystem, args: Namespace) -> int:
     """Print what was found; return the exit code."""
     from tidelog.cli.operations import changes_in
-    from tidelog.cli.terminal import print_counts, print_message, print_row
+    from tidelog.cli.terminal import print_message, print_row
     from tidelog.explain.printable_text import printable
 
     for text in found.refused:
@@ -207,15 +207,44 @@ def _print_all(chosen: ChosenPartitions, found: _Found, fs: FileSystem, args: Na
         row = {**as_json(log), "files": list_as_json(changes)}
         lines = _lines(log, changes, "would be " if args.dry_run else "")
         print_row(args, row, "\n".join(map(printable, lines)))
-    damaged = sum(log.is_damaged for log in found.logs)
-    print_counts(
-        args,
-        partitions=len(found.logs),
-        damaged=damaged,
-        refused=len(found.refused),
-        missing=len(chosen.missing),
+    _print_total(chosen, found, args)
+    return max(found.code, int(any(log.is_damaged for log in found.logs)))
+
+
+def _print_total(chosen: ChosenPartitions, found: _Found, args: Namespace) -> None:
+    """Print the sums of all logs."""
+    from tidelog.cli.terminal import print_total
+    from tidelog.explain.picture import format_bytes
+    from tidelog.explain.printable_text import counted
+
+    logs, refused = found.logs, len(found.refused)
+    damaged = sum(log.is_damaged for log in logs)
+    checked_bytes = sum(log.checked_bytes for log in logs)
+    lost_bytes, lost_records = (
+        sum(log.lost_bytes for log in logs),
+        sum(log.lost_records for log in logs),
     )
-    return max(found.code, int(bool(damaged)))
+    removed = sum(loss.is_segment for log in logs for loss in log.losses)
+    would = "would be " if args.dry_run else ""
+    print_total(
+        args,
+        f"{counted(len(logs), 'partition')}, {damaged:,} damaged{_also(refused)};"
+        f" {format_bytes(checked_bytes)} checked, {format_bytes(lost_bytes)} with"
+        f" {counted(lost_records, 'readable record')} {would}cut,"
+        f" {counted(removed, 'segment')} {would}removed",
+        partitions=len(logs),
+        damaged=damaged,
+        refused=refused,
+        missing=len(chosen.missing),
+        checkedBytes=checked_bytes,
+        lostBytes=lost_bytes,
+        lostRecords=lost_records,
+        removedSegments=removed,
+    )
+
+
+def _also(refused: int) -> str:
+    return f", {refused:,} more not recovered" if refused else ""
 
 
 def _print_beside(chosen: ChosenPartitions, args: Namespace) -> int:

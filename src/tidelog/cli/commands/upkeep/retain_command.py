@@ -24,7 +24,7 @@ def run(args: Namespace) -> int:
 
     Returns 1 if a partition of the catalogue is missing.
     """
-    from tidelog.cli.operations import manager_of, print_shrunk, print_shrunk_counts
+    from tidelog.cli.operations import manager_of, print_shrunk, print_shrunk_total
     from tidelog.cli.partition_choice import chosen_to_change
     from tidelog.cli.serving.service_requests import perform, perform_printing, terms_of
     from tidelog.cli.terminal import print_message
@@ -41,5 +41,5 @@ def run(args: Namespace) -> int:
         done = perform_printing(perform, request, show, lambda result: result["logs"])
     for note in done["notes"]:
         print_message(args.command, note)
-    print_shrunk_counts(args, done["logs"], missing=len(chosen.missing))
+    print_shrunk_total(args, done["logs"], "deleted", missing=len(chosen.missing))
     return int(has_loss)

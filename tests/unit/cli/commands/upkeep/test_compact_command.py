@@ -191,3 +191,30 @@ def test_a_plan_ends_with_1_where_a_partition_is_missing(dirty: Cli) -> None:
 
     assert outcome.code == 1
     assert "u-0 is listed in tidelog.topics.json, but its directory is missing" in outcome.err
+
+
+def test_the_last_line_has_the_sums_of_all_logs(dirty: Cli) -> None:
+    """In text, and in JSON with the counts; those of a cleaning are those of its plan."""
+    assert dirty.on("create", "u", *SETTINGS).code == 0
+    assert dirty.on("create", "plain").code == 0
+    for value in ("1", "2", "3"):
+        line = json.dumps({"key": "a", "value": value})
+        assert dirty.on("append", "u", "--format", "json", stdin=line + "\n").code == 0
+
+    plan = dirty.on("plan", "compaction", "--json")
+    text = dirty.on("plan", "compaction").out
+    done = dirty.on("compact", "--json")
+
+    read = sum(row["bytesRead"] or 0 for row in plan.rows)
+    freed = read - sum(row["bytesKept"] or 0 for row in plan.rows)
+    assert plan.counts == done.counts
+    assert done.counts == {
+        "partitions": 3,
+        "recordsRead": 6,
+        "droppedRecords": 3,
+        "bytesRead": read,
+        "freedBytes": freed,
+        "missing": 0,
+    }
+    last = f"total: would drop 3 of 6 records, {freed} bytes of {read} bytes, of 3 partitions"
+    assert text.splitlines()[-1] == last

@@ -132,3 +132,31 @@ def test_beside_a_writer_only_records_are_checked(topic: Cli) -> None:
     assert "another process is writing" in sound.err
     [loss] = damaged.rows[0]["losses"]
     assert (damaged.code, loss["byte"], loss["records"]) == (1, len(data) // 3, 1)
+
+
+def test_the_last_line_has_the_sums_of_all_logs(torn: Cli) -> None:
+    """In text, and in JSON with the counts; those of a recovery are those of its plan."""
+    assert torn.on("create", "u").code == 0
+    torn.append("sound", topic="u")
+    size = torn.log_file().stat().st_size
+    checked = size + torn.log_file("u-0").stat().st_size
+
+    plan = torn.on("plan", "recovery", "--full", "--json")
+    text = torn.on("plan", "recovery", "--full").out
+    done = torn.on("recover", "--full", "--json")
+
+    assert plan.counts == done.counts
+    assert done.counts == {
+        "partitions": 2,
+        "damaged": 1,
+        "refused": 0,
+        "missing": 0,
+        "checkedBytes": checked,
+        "lostBytes": 2 * size // 3,
+        "lostRecords": 1,
+        "removedSegments": 0,
+    }
+    assert text.splitlines()[-1] == (
+        f"total: 2 partitions, 1 damaged; {checked} bytes checked, {2 * size // 3} bytes with"
+        " 1 readable record would be cut, 0 segments would be removed"
+    )

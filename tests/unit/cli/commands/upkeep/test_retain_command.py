@@ -302,3 +302,32 @@ def test_a_log_without_expired_records_waits_for_none(cli: Cli) -> None:
     for command in (("plan", "retention"), ("retain",)):
         assert cli.on(*command, "--json").rows[0]["late"] is None
         assert "waits for" not in cli.on(*command).out
+
+
+@pytest.mark.parametrize("operation", [("plan", "retention"), ("retain",)])
+def test_the_last_line_has_the_sums_of_all_logs(rolled: Cli, operation: tuple[str, ...]) -> None:
+    """In text, and in JSON with the counts; those of a retention are those of its plan."""
+    assert rolled.on("create", "u", *SMALL, *NEVER).code == 0
+    for value in ("a", "b", "c"):
+        rolled.append(value, topic="u")
+    plan = rolled.on("plan", "retention", "--json")
+    text = rolled.on("plan", "retention").out
+
+    done = rolled.on(*operation, "--json")
+
+    segments = [one for row in done.rows for one in row["deleted"]]
+    freed = sum(row["freedBytes"] for row in done.rows)
+    sums = {"deletedSegments": 3, "deletedOffsets": 3, "freedBytes": freed}
+    assert len(segments) == 3
+    assert done.counts == plan.counts == {"partitions": 2, **sums, "missing": 0}
+    last = f"total: would delete 3 segments of 2 partitions, {freed} bytes, at most 3 records"
+    assert text.splitlines()[-1] == last
+
+
+def test_without_partitions_there_is_no_sum(topic: Cli) -> None:
+    """As text nothing is printed where nothing is there."""
+    assert topic.on("delete", "t").code == 0
+
+    outcome = topic.on("plan", "retention")
+
+    assert outcome[:2] == (0, "")
