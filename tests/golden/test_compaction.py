@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from contextlib import contextmanager
 from random import Random
@@ -12,6 +13,7 @@ import pytest
 from tidelog.cleaner.cleanable_range import OffsetsToClean
 from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.throttle import CleanerIo
+from tidelog.cli.main import main
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.explain.segment_contents import contents_of
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from tests.conftest import Validated
     from tests.golden.conftest import Partition
 
     Row = dict[str, Any]
@@ -141,6 +144,38 @@ def test_the_first_cleaning_gives_kafkas_files(topic: Topic, tmp_path: Path) -> 
     assert listed(after.directory, below=1 << 62) == listed(directory, below=1 << 62)
     for name, content in after.contents(".timeindex", ".txnindex", ".snapshot").items():
         assert content == (directory / name).read_bytes(), name
+
+
+def test_a_plan_names_the_records_that_kafka_dropped(
+    topic: Topic, capsys: pytest.CaptureFixture[str], validated: Validated
+) -> None:
+    """No others; each that a later record supersedes names one that Kafka retained, of its key."""
+    before, after = topic.at["before"], topic.at["after"]
+    now_ms = topic.cleaned_at("before", "after")
+    settings = [
+        "cleanup.policy=compact",
+        f"delete.retention.ms={before.config.delete_retention_ms}",
+    ]
+    options = [word for setting in settings for word in ("-o", setting)]
+    where = [str(before.directory), "--now", str(now_ms), *options]
+    there, kept = (
+        {record.offset: record.key for _, records, _ in at for record in records}
+        for at in (listed(step.directory, below=1 << 62) for step in (before, after))
+    )
+
+    code = main(["plan", "compaction", "--records", "--json", *where])
+
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    _, *rows, _ = lines
+    assert code == 0
+    assert [row["offset"] for row in rows if row["cause"] != "empty batch"] == sorted(
+        there.keys() - kept.keys()
+    )
+    for row in rows:
+        if row["cause"] == "superseded":
+            assert there[row["offset"]] == kept[row["supersededBy"]]
+            assert row["offset"] < row["supersededBy"]
+    validated("plan compaction", lines)
 
 
 @pytest.mark.parametrize(("before", "after"), [("after", "later"), ("later", "last")])

@@ -44,7 +44,10 @@ LOOKS: dict[str, list[tuple[str, ...]]] = {
     "salvage": [("salvage", "--json")],
     "plan recovery": [("plan", "recovery", "--full", "--json")],
     "plan retention": [("plan", "retention", "-o", "retention.bytes=1000", "--json")],
-    "plan compaction": [("plan", "compaction", "-o", "cleanup.policy=compact", "--json")],
+    "plan compaction": [
+        ("plan", "compaction", "-o", "cleanup.policy=compact", "--json"),
+        ("plan", "compaction", "-o", "cleanup.policy=compact", "--records", "--json"),
+    ],
     "cleaner status": [("cleaner", "status", "-o", "cleanup.policy=compact", "--json")],
     "staged list": [("staged", "list", "--json")],
     "metrics": [("metrics", "--json")],

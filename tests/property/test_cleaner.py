@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from tests.machinery.cleaning import CleanerHome, batch_headers, last_values
 from tests.machinery.scale import scaled
 
 from tidelog.cleaner.cleanable_range import OffsetsToClean
+from tidelog.cleaner.stats import DropCause
 from tidelog.codec.compression import Codec
 from tidelog.env.scheduler import InlineScheduler, ThreadScheduler
 from tidelog.kernels.runtime import gate
@@ -20,6 +22,7 @@ from tidelog.readonly.snapshot_log import answer_at_once
 
 if TYPE_CHECKING:
     from tidelog.cleaner.cleaner import CleaningResult
+    from tidelog.cleaner.rewriting.filter_result import DroppedRecords, ExplainedDrop
     from tidelog.cleaner.stats import CleanerStats
     from tidelog.env.scheduler import Scheduler
     from tidelog.log.log import Log
@@ -189,8 +192,6 @@ def kept_bytes(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
 @given(steps=STEPS)
 def test_a_plan_names_the_records_that_a_cleaning_drops(steps: list[Any]) -> None:
     """The offsets that the plan reports are missing after the cleaning; it writes nothing."""
-    from tidelog.records.decoding.record_columns import iterate
-
     history = History()
     with history.log as log:
         for step in steps:
@@ -200,22 +201,24 @@ def test_a_plan_names_the_records_that_a_cleaning_drops(steps: list[Any]) -> Non
         end = min(log.segments.active.base_offset, log.last_stable_offset)
         end = max((b for b in log.segments.base_offsets if b <= end), default=0)
 
-        def offsets() -> set[int]:
-            return {
-                record.offset
-                for segment in log.segments
-                for piece in segment.file_records().pieces()
-                for record in iterate(piece.data, piece.batches_in_data, control=True)
-            }
+        before, named, files = keys_of(log), set(), history.home.files()
+        explained: list[ExplainedDrop] = []
 
-        before, named, files = offsets(), set(), history.home.files()
+        def explain(dropped: DroppedRecords) -> None:
+            named.update(dropped.offsets.tolist())
+            explained.extend(dropped.explained())
+
         planned = history.home.cleaner().plan(
             log,
             OffsetsToClean(0, end),
             history.home.clock.now_ms(),
-            lambda dropped: named.update(dropped.offsets.tolist()),
+            explain,
         )
-        assert (before, files) == (offsets(), history.home.files())
+        assert (before, files) == (keys_of(log), history.home.files())
+        assert named == {one.offset for one in explained if one.cause is not DropCause.EMPTY}
+        assert explained == sorted(explained, key=lambda one: one.offset)
+        assert planned.stats.dropped == Counter(one.cause for one in explained)
+        assert supersessions(explained) == expected_supersessions(explained, before, end)
 
         # A log that begins at its first segment needs no checkpoint to be read.
         is_whole = log.log_start_offset <= log.segments.first_base_offset
@@ -224,12 +227,47 @@ def test_a_plan_names_the_records_that_a_cleaning_drops(steps: list[Any]) -> Non
 
         assert from_files.end_offset == planned.end_offset
         assert counts(from_files.stats) == counts(planned.stats)
-        assert named == before - offsets()
+        assert named == before.keys() - keys_of(log).keys()
         assert planned.end_offset == cleaned.end_offset
         assert planned.stats.dropped == cleaned.stats.dropped
         assert sum(planned.stats.dropped.values()) >= len(named)
         assert planned.stats.bytes_written == cleaned.stats.bytes_written
     history.home.clock.advance(60_000)
+
+
+def keys_of(log: Log) -> dict[int, bytes | None]:
+    """Return the keys of all records in the files, markers included, by offset."""
+    from tidelog.records.decoding.record_columns import iterate
+
+    return {
+        record.offset: record.key
+        for segment in log.segments
+        for piece in segment.file_records().pieces()
+        for record in iterate(piece.data, piece.batches_in_data, control=True)
+    }
+
+
+def supersessions(explained: list[ExplainedDrop]) -> dict[int, tuple[bytes | None, int | None]]:
+    """Return key and last offset of the records that a later one supersedes."""
+    assert {one.superseded_by for one in explained if one.cause is not DropCause.SUPERSEDED} <= {
+        None
+    }
+    return {
+        one.offset: (one.key, one.superseded_by)
+        for one in explained
+        if one.cause is DropCause.SUPERSEDED
+    }
+
+
+def expected_supersessions(
+    explained: list[ExplainedDrop], before: dict[int, bytes | None], end: int
+) -> dict[int, tuple[bytes | None, int | None]]:
+    """Return the same, found out from all keys that are not of aborted transactions or markers."""
+    others = {DropCause.ABORTED, DropCause.MARKER}
+    left_out = {one.offset for one in explained if one.cause in others}
+    last = {key: at for at, key in sorted(before.items()) if at < end and at not in left_out}
+    found = [one.offset for one in explained if one.cause is DropCause.SUPERSEDED]
+    return {offset: (before[offset], last[before[offset]]) for offset in found}
 
 
 def plan_of_files(history: History, log: Log, end: int) -> CleaningResult:

@@ -70,6 +70,9 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "plan recovery": ("plan", "recovery", "--full"),
     "plan retention": ("plan", "retention"),
     "plan compaction": ("plan", "compaction", "-o", "cleanup.policy=compact"),
+    "plan compaction --records": (
+        *("plan", "compaction", "--records", "-o", "cleanup.policy=compact"),
+    ),
     "metrics": ("metrics",),
     "warm": ("warm",),
     "schema": ("schema", "list"),

@@ -13,7 +13,11 @@ import numpy as np
 from tidelog.cleaner.keys.key_table import KeyTable, check_status
 from tidelog.cleaner.rewriting.decompressed_batches import decompress_batches
 from tidelog.cleaner.rewriting.delete_horizon import new_horizon
-from tidelog.cleaner.rewriting.filter_result import report_dropped, update_stats
+from tidelog.cleaner.rewriting.filter_result import (
+    DroppedRecords,
+    observe_tombstones,
+    update_stats,
+)
 from tidelog.cleaner.rewriting.retain import check_record_retention, mark_superseded
 from tidelog.cleaner.rewriting.rewrite import (
     RewrittenBatches,
@@ -30,7 +34,6 @@ if TYPE_CHECKING:
 
     from tidelog.cleaner.keys.superseded import SupersededOffsets
     from tidelog.cleaner.rewriting.decompressed_batches import DecompressedBatches
-    from tidelog.cleaner.rewriting.filter_result import DroppedRecords
     from tidelog.cleaner.rewriting.header_summary import HeaderSummary
     from tidelog.cleaner.stats import CleanerStats
     from tidelog.records.array_rows import Bytes, Ints
@@ -116,7 +119,10 @@ class RecordFilter:
             rewritten = self._rewrite(decompressed)
             update_stats(decompressed, self._table, rewritten, self._stats)
             if self._on_dropped is not None:
-                report_dropped(decompressed, self._table, self._stats, self._on_dropped)
+                observe_tombstones(self._table, self._stats)
+                self._on_dropped(
+                    DroppedRecords(decompressed, self._table, self._map, rewritten.results)
+                )
 
     def take(self) -> RetainedBatches | None:
         """Return the buffered batches and switch buffers; None if there are none.

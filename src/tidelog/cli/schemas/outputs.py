@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.cleaner.stats import DropCause
 from tidelog.cli.schemas.dump_lines import DUMP_LINES
 from tidelog.cli.schemas.forms import (
     array,
@@ -26,6 +27,7 @@ from tidelog.cli.schemas.parts import (
     COMPACTION,
     DAMAGED,
     LOG_BYTES,
+    MARKS,
     MISSING,
     NEW_RECORD,
     PARTITION,
@@ -228,6 +230,19 @@ _COMPACTION_COUNTS: Final = {
     "freedBytes": "Bytes that are dropped.",
     "missing": MISSING,
 }
+_DROPPED: Final = line(
+    "One record that would be dropped, or one batch without records; with `--records`.",
+    {
+        **PLACE,
+        "offset": integer("Its offset; of a batch, the first one."),
+        "cause": string("Why it is dropped.", *(cause.value for cause in DropCause)),
+        "supersededBy": nullable(
+            integer("Last offset of its key in what would be cleaned; null: another cause.")
+        ),
+        "key": nullable(string("Its key; null also of a marker or a batch.")),
+    },
+    {"keyEncoding": MARKS["keyEncoding"]},
+)
 _CLEANER: Final = line(
     "The last line.",
     {
@@ -540,7 +555,12 @@ _OUTPUTS: Final = {
         usage="tidelog plan recovery --json, tidelog recover --dry-run --json",
     ),
     "plan retention": _output(SHRUNK_LOG, counts(**_SHRUNK_COUNTS)),
-    "plan compaction": _output(COMPACTION, counts(**_COMPACTION_COUNTS)),
+    "plan compaction": _output(
+        COMPACTION,
+        _DROPPED,
+        counts(**_COMPACTION_COUNTS),
+        text="A line a partition; with `--records`, lines of records that are dropped follow it.",
+    ),
     "run": _output(
         line(
             "The service.",

@@ -41,6 +41,12 @@ COMMAND: Final = Command(
             help="retention of a whole directory: also what tidelog.retention.disk.percent=N of a"
             " service would delete",
         ),
+        argument(
+            "--records",
+            action="store_true",
+            help="compaction: also each record that would be dropped, and why: the offset of the"
+            " record that supersedes it, or another cause",
+        ),
         *LOGS,
         FULL,
         NOW,
@@ -58,6 +64,8 @@ def run(args: Namespace) -> int:
     is_part = args.topics or args.partition is not None
     if args.disk_percent is not None and (args.operation != "retention" or is_part):
         raise InvalidArgument("--disk-percent is for plan retention of a whole data directory")
+    if args.records and args.operation != "compaction":
+        raise InvalidArgument("--records is for plan compaction")
     if args.operation == "recovery":
         args.dry_run = args.keep = True
         return recover_command.run(args)

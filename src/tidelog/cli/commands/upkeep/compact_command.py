@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tidelog.cleaner.compaction import CompactionFacts, CompactionProgress
+    from tidelog.cli.commands.upkeep.dropped_lines import DroppedLines
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.manager.log_manager import LogManager
 
@@ -72,6 +73,7 @@ def print_plan(args: Namespace) -> int:
 
     Returns 1 if a partition of the catalogue is missing.
     """
+    from tidelog.cli.commands.upkeep.dropped_lines import DroppedLines
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
     from tidelog.config.log_config import LogConfig
@@ -80,9 +82,12 @@ def print_plan(args: Namespace) -> int:
     chosen = chosen_by(args, server_properties=broker_properties(args))
     has_loss = chosen.report_missing(args.command)
     printer = CompactionPrinter(args, "would drop")
-    with showing("planning to clean") as show:
-        for facts in _planned(args, chosen, show):
+    dropped = DroppedLines(args) if args.records else None
+    with dropped or nullcontext(), showing("planning to clean") as show:
+        for facts in _planned(args, chosen, show, dropped):
             printer.print(as_json(facts))
+            if dropped is not None and facts.is_compacted:
+                dropped.print()
     printer.print_total(len(chosen.missing))
     return int(has_loss)
 
@@ -140,9 +145,15 @@ class CompactionPrinter:
 
 
 def _planned(
-    args: Namespace, chosen: ChosenPartitions, show: Callable[[CompactionProgress], None]
+    args: Namespace,
+    chosen: ChosenPartitions,
+    show: Callable[[CompactionProgress], None],
+    dropped: DroppedLines | None,
 ) -> Iterator[CompactionFacts]:
-    """Yield what would be done to each log; ``show`` is called as it is found out."""
+    """Yield what would be done to each log; ``show`` is called as it is found out.
+
+    ``dropped``, if given, has then the lines about the records of that log.
+    """
     from tidelog.cli.operations import clock_of
     from tidelog.explain.plans.recovery_beside import recovery_points
     from tidelog.explain.plans.txn_index_check import unmatched_txn_indexes
@@ -157,7 +168,10 @@ def _planned(
     def plan(place: Place) -> tuple[CompactionFacts, list[str]]:
         config = configs[place.topic]
         noted = lines(place)
-        facts = plan_compaction(lambda: chosen.open(place), config, noted, clock, compaction)
+        begin = {} if dropped is None else {"on_answer": partial(dropped.begin, place.key)}
+        facts = plan_compaction(
+            lambda: chosen.open(place), config, noted, clock, compaction, **begin
+        )
         if not facts.is_compacted:
             return facts, []
         with chosen.open(place) as log:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
+from argparse import Namespace
+from contextlib import redirect_stdout
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import tidelog
 from tidelog.cleaner.failed_cleanings_file import FILE_NAME
+from tidelog.cleaner.rewriting.filter_result import ExplainedDrop
+from tidelog.cleaner.stats import DropCause
+from tidelog.cli.commands.upkeep.dropped_lines import DroppedLines
 from tidelog.embedded.doors import open_briefly
 from tidelog.manager.metrics.metrics_file import MetricsFiles
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from tests.conftest import Validated
@@ -218,3 +226,80 @@ def test_the_last_line_has_the_sums_of_all_logs(dirty: Cli) -> None:
     }
     last = f"total: would drop 3 of 6 records, {freed} bytes of {read} bytes, of 3 partitions"
     assert text.splitlines()[-1] == last
+
+
+@pytest.mark.parametrize("operation", ["retention", "recovery"])
+def test_records_are_named_by_the_plan_of_a_compaction_only(dirty: Cli, operation: str) -> None:
+    """No other plan drops records one by one."""
+    outcome = dirty.on("plan", operation, "--records")
+
+    assert outcome.code == 2
+    assert "--records is for plan compaction" in outcome.err
+
+
+def test_a_plan_names_each_record_and_what_supersedes_it(dirty: Cli, validated: Validated) -> None:
+    """After the line of their partition, by offset; the total is the last line."""
+    assert dirty.on("create", "plain").code == 0
+
+    text = dirty.on("plan", "compaction", "--records").out.splitlines()
+    outcome = dirty.on("plan", "compaction", "--records", "--json")
+
+    freed, read = outcome.counts["freedBytes"], outcome.counts["bytesRead"]
+    assert text[2:] == [
+        "  offset 0: superseded by offset 2, key a",
+        "  offset 1: superseded by offset 3, key b",
+        f"total: would drop 2 of 4 records, {freed} bytes of {read} bytes, of 2 partitions",
+    ]
+    place = {"topic": "t", "partition": 0, "cause": "superseded"}
+    assert outcome.rows[2:] == [
+        {**place, "offset": 0, "supersededBy": 2, "key": "a"},
+        {**place, "offset": 1, "supersededBy": 3, "key": "b"},
+    ]
+    validated("plan compaction", outcome.lines)
+
+
+def test_an_expired_tombstone_is_superseded_by_nothing(dirty: Cli) -> None:
+    """Its cause is the time that has passed since it was first cleaned."""
+    dirty.on("compact", "--now", 10**13)
+    for _ in range(2):
+        line = json.dumps({"key": "wyk=", "value": "", "keyEncoding": "base64"})
+        dirty.on("append", "t", "--format", "json", stdin=line + "\n")
+    now = ("--now", 10**13 + 1000)
+
+    rows = dirty.on("plan", "compaction", "--records", "--json", *now).rows[1:]
+    cleaned = dirty.on("compact", "--json", *now).rows[0]
+
+    assert [(row["offset"], row["cause"], row["supersededBy"]) for row in rows] == [
+        (3, "tombstone expired", None)
+    ]
+    assert cleaned["dropped"] == {"tombstone expired": 1}
+
+
+def test_a_key_that_is_not_text_is_shown_in_base64(cli: Cli) -> None:
+    """As wherever keys are shown; and no sign of a key reaches the terminal unescaped."""
+    assert cli.on("create", "t", *SETTINGS).code == 0
+    for key in ({"key": "wyk=", "keyEncoding": "base64"}, {"key": "\x1b[2J"}) * 2:
+        line = json.dumps({**key, "value": "v"})
+        assert cli.on("append", "t", "--format", "json", stdin=line + "\n").code == 0
+
+    text = cli.on("plan", "compaction", "--records").out.splitlines()[1:-1]
+    rows = cli.on("plan", "compaction", "--records", "--json").rows[1:]
+
+    assert text == ["  offset 0: superseded by offset 2, key in base64 wyk="]
+    assert [(row["key"], row["keyEncoding"]) for row in rows] == [("wyk=", "base64")]
+
+
+def test_a_log_that_is_read_again_has_its_lines_once() -> None:
+    """What was found before is forgotten; that also holds for what is no longer in memory."""
+    key = TopicPartition("t", 0)
+    drops = [ExplainedDrop(at, DropCause.KEYLESS) for at in range(60_000)]
+    first: Any = SimpleNamespace(explained=lambda: drops)
+    second: Any = SimpleNamespace(explained=lambda: drops[7:8])
+    with DroppedLines(Namespace(json=False)) as lines:
+        lines.begin(key)(first)
+        lines.begin(key)(second)
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            lines.print()
+
+    assert printed.getvalue() == "  offset 7: no key\n"
