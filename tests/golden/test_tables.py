@@ -170,3 +170,37 @@ def test_what_is_unknown_is_an_error(tmp_path: Path) -> None:
         open_tables(
             SYSTEM_FILES, str(tmp_path), clock=ClockAt(0), overrides={"retention.ms": "soon"}
         )
+
+
+def test_the_keys_are_those_of_kafkas_records(partition: Partition) -> None:
+    """Few keys are counted exactly; of each the last record is not superseded."""
+    source = source_of(partition.directory.parent)
+    key = next(key for key in source.directory.partitions if str(key) == partition.name)
+    with source.open(key) as log:
+        records = list(log.records(log.log_start_offset, log.log_end_offset))
+    sizes: dict[bytes | None, list[int]] = {}
+    for record in records:
+        size = len(record.key or b"") + len(record.value or b"")
+        sizes.setdefault(record.key, []).append(size)
+    without = sizes.pop(None, [])
+
+    rows: dict[str, list[Row]] = {kind: [] for kind in ("all", "no key", "key")}
+    for row in rows_of("keys", source, key):
+        assert row["isExact"]
+        assert (row["records"], row["bytes"]) == (row["recordsAtMost"], row["bytesAtMost"])
+        rows[row["kind"]].append(row)
+
+    assert sum(row["records"] for row in rows["all"]) == len(records)
+    assert sum(row["records"] for row in rows["no key"]) == len(without)
+    superseded = sum(len(one) - 1 for one in sizes.values())
+    assert sum(row["supersededRecords"] for row in rows["all"]) == superseded
+    by_bytes = sorted((sum(one) for one in sizes.values()), reverse=True)[:20]
+    by_records = sorted((len(one) for one in sizes.values()), reverse=True)[:20]
+    ranked = [(row["rankByBytes"], row["bytes"]) for row in rows["key"] if row["rankByBytes"]]
+    assert sorted(ranked) == list(enumerate(by_bytes, start=1))
+    ranked = [(row["rankByRecords"], row["records"]) for row in rows["key"] if row["rankByRecords"]]
+    assert sorted(ranked) == list(enumerate(by_records, start=1))
+    for row in rows["key"]:
+        if row["keyEncoding"] == "utf8" and row["keySize"] == len(row["key"].encode()):
+            of_key = sizes[row["key"].encode()]
+            assert row["supersededBytes"] == sum(of_key[:-1])

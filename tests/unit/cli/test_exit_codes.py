@@ -54,6 +54,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "describe log-dirs": ("describe", "--log-dirs"),
     "picture": ("picture",),
     "table": ("table", "segments"),
+    "table keys": ("table", "keys"),
     "verify": ("verify",),
     "recover": ("recover", "--full"),
     "salvage": ("salvage",),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.errors import InvalidArgument
 from tidelog.explain.tables.directory_tables import CHECKPOINTS, GROUPS, TOPICS
 from tidelog.explain.tables.findings_table import FINDINGS
+from tidelog.explain.tables.keys_table import KEYS
 from tidelog.explain.tables.partition_tables import (
     BATCHES,
     EPOCHS,
@@ -37,6 +38,7 @@ SYSTEM_TABLES: Final[Mapping[str, SystemTable]] = {
         EPOCHS,
         CHECKPOINTS,
         GROUPS,
+        KEYS,
         FINDINGS,
         PLAN_RETENTION,
         PLAN_COMPACTION,

@@ -32,6 +32,7 @@ TABLES: Final = (
     "epochs",
     "checkpoints",
     "groups",
+    "keys",
     "findings",
     "plan_retention",
     "plan_compaction",

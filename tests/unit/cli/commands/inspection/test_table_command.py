@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.unit.cli.commands.records.test_staged_command import leave_pending
 
+from tidelog.embedded.doors import open_briefly
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.staging.directory import CommitPoint
 
@@ -107,3 +108,62 @@ def test_the_share_of_the_disk_is_planned_of_all_logs(
     assert of_one == [row for row in rows if row["topic"] == "t"]
     assert "share of the disk" in {row["rule"] for row in of_one}
     assert (wrong.code, "tidelog.retention.disk.percent" in wrong.err) == (2, True)
+
+
+def test_the_table_of_keys_is_of_records_with_and_without_keys(topic: Cli) -> None:
+    """A row for all records, one for those without a key, then one for each of the first keys."""
+    lines = [
+        {"key": "a", "value": "1"},
+        {"key": "wyk=", "keyEncoding": "base64", "value": None},
+        {"value": "xyz"},
+        {"key": "a", "value": "22"},
+    ]
+    given = "".join(json.dumps(line) + "\n" for line in lines)
+    assert topic.on("append", "t", "--format", "json", stdin=given).code == 0
+
+    rows = topic.on("table", "keys", "--json").rows
+
+    names = ("kind", "key", "keyEncoding", "records", "bytes", "supersededRecords")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("all", None, None, 4, 10, 1),
+        ("no key", None, None, 1, 3, 0),
+        ("key", "a", "utf8", 2, 5, 1),
+        ("key", "wyk=", "base64", 1, 2, 0),
+    ]
+    assert all(row["isExact"] for row in rows)
+
+
+def test_a_long_key_is_shown_up_to_a_whole_character(topic: Cli) -> None:
+    """Its size is that of all of it; bytes that are not text are in base64."""
+    keys = ("x" * 255 + "üü", "x" * 256)
+    given = "".join(json.dumps({"key": key, "value": ""}) + "\n" for key in keys)
+    assert topic.on("append", "t", "--format", "json", stdin=given).code == 0
+
+    rows = topic.on("table", "keys", "--json").rows[1:]
+
+    assert [(row["key"], row["keyEncoding"], row["keySize"]) for row in rows] == [
+        ("x" * 255, "utf8", 259),
+        ("x" * 256, "utf8", 256),
+    ]
+
+
+def test_keys_of_a_damaged_log_are_not_counted(torn: Cli) -> None:
+    """Nothing is known of the whole log then, so there are no rows, and the damage is named."""
+    outcome = torn.on("table", "keys", "--json")
+
+    assert (outcome.code, outcome.rows) == (1, [])
+    assert "byte" in outcome.err
+
+
+def test_keys_are_counted_beside_a_writer(topic: Cli) -> None:
+    """No lock is taken, and what the writer has appended by then is counted."""
+    with open_briefly(topic.data) as logs:
+        logs.append_all("t", [(b"k", b"v"), (b"k", None)])
+        logs.flush()
+
+        rows = topic.on("table", "keys", "--json").rows
+
+    assert [(row["key"], row["records"], row["lastOffset"]) for row in rows] == [
+        (None, 2, 1),
+        ("k", 2, 1),
+    ]
