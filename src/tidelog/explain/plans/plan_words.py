@@ -32,11 +32,13 @@ def late_text(late: Mapping[str, Any]) -> str:
 
 
 def outlook_text(kept: Mapping[str, Any]) -> str:
-    """Return until when a segment is kept, a ``SegmentOutlook`` as JSON; it begins with a space."""
+    """Return until when a segment is kept, a ``SegmentOutlook`` as JSON; to follow "kept"."""
     ends = []
     if kept["dueMs"] is not None:
         ends.append(f"until {format_time(kept['dueMs'])}")
     if kept["moreBytes"] is not None:
         ends.append(f"until the log is {format_bytes(kept['moreBytes'])} larger")
     text = " " + " or ".join(ends) if ends else ""
-    return f"{text}, held by {kept['heldBy']}" if kept["heldBy"] else text
+    if kept["heldBy"]:
+        return f"{text}, held by {kept['heldBy']}"
+    return text or ", limited by neither retention.ms nor retention.bytes"

@@ -195,6 +195,15 @@ def test_a_plan_is_a_table_with_dates(rolled: Cli) -> None:
     assert " UTC or until the log is " in lines[3]
 
 
+def test_a_plan_says_where_no_limit_is_set(rolled: Cli) -> None:
+    """Else it would not be known why records of any age are still there."""
+    words = "-o", "retention.ms=-1", "-o", "retention.bytes=-1"
+    lines = rolled.on("plan", "retention", *words).out.splitlines()
+
+    why = "kept, limited by neither retention.ms nor retention.bytes"
+    assert [line.partition("bytes  ")[2] for line in lines[1:5]] == [why] * 4
+
+
 def test_a_plan_is_made_beside_a_writer(rolled: Cli) -> None:
     """It takes no lock, loads nothing, and names what it names without one."""
     before = rolled.on("plan", "retention", "--json")
