@@ -242,7 +242,11 @@ def check_promises(
     if start is not None and start > end_offset:
         path = os.path.join(data_dir, LOG_START_OFFSET_FILE)
         what = f"the log starts at {start} and ends at {end_offset}: opening would empty it"
-        yield damage(path, None, what, "correct the line, or delete it, before the log is opened")
+        remedy = (
+            "before the log is opened, lower the offset in its line to that of the first segment;"
+            " delete no line, since line 2 of the file counts them"
+        )
+        yield damage(path, None, what, remedy)
     if cleaner is not None and not start_offset <= cleaner <= end_offset:
         path = os.path.join(data_dir, CLEANER_OFFSET_FILE)
         what = f"cleaned up to {cleaner}, outside the log [{start_offset}, {end_offset})"
