@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tidelog.cli.terminal import print_line, table
+from tidelog.cli.terminal import print_line, print_message, table
 from tidelog.codec.shown_rows import as_json
 from tidelog.embedded.group_commits import commit_positions, delete_group, directory_of_group
 from tidelog.env.paths import absolute_path
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
 from tidelog.explain.groups import ChangedPosition, group_positions
-from tidelog.explain.printable_text import printable
+from tidelog.explain.printable_text import format_time, printable
 from tidelog.readonly.absent_partitions import BY_NOTHING
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.segment.filenames import TopicPartition
@@ -92,8 +92,15 @@ def _target(log: ReadOnlyLog, args: Namespace) -> int:
         return offset
     if args.to == "earliest":
         return start
-    found = None if args.to == "latest" else log.offset_at(args.to, end)
-    return end if found is None else found.offset
+    if args.to == "latest":
+        return end
+    found = log.offset_at(args.to, end)
+    if found is not None:
+        return found.offset
+    time = format_time(args.to)
+    text = f"{log.topic}-{log.partition} has no record at or after {time}: its position is the end"
+    print_message(args.command, printable(text))
+    return end
 
 
 def _home(args: Namespace, group: str) -> str:

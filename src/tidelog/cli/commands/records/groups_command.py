@@ -79,6 +79,8 @@ def _list(args: Namespace) -> int:
     directory = open_directory_read_only(*args.directories, fs=SYSTEM_FILES, accept=accept)
     found = group_positions(directory, args.groups or None)
     missing = sorted(set(args.groups) - {one.group for one in found})
+    if args.groups[1:] and args.groups[0] == "reset" and "reset" in missing:
+        raise InvalidArgument("groups reset needs --to WHERE or --to-offset OFFSET")
     if missing:
         raise InvalidArgument(f"{directory.name} has no positions of group {', '.join(missing)}")
     if args.json:

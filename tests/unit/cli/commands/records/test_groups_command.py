@@ -95,6 +95,18 @@ def test_a_reset_is_planned_and_then_carried_out(topic: Cli) -> None:
     assert positions(topic) == {("g", "t", 0): 3, ("h", "t", 0): 3}
 
 
+def test_a_time_after_all_records_is_named(topic: Cli) -> None:
+    """The position is set all the same: what comes next is as late."""
+    topic.append("a")
+    commit(topic, "g", "t", 0)
+
+    outcome = topic.on("groups", "reset", "g", "--to", "2100-01-01", "--execute")
+
+    text = "t-0 has no record at or after 2100-01-01 00:00:00 UTC: its position is the end"
+    assert (outcome.code, text in outcome.err) == (0, True)
+    assert positions(topic) == {("g", "t", 0): 1}
+
+
 def test_groups_are_deleted_with_their_positions(topic: Cli) -> None:
     """After a look at what that is; their names may be those of the words of this command."""
     topic.append("a")
@@ -131,6 +143,7 @@ def test_what_cannot_be_set_is_wrong_usage(topic: Cli) -> None:
         (["reset", "h", "--to", "latest"], "no positions of group h"),
         (["reset", "g", "u", "--to", "latest"], "u"),
         (["reset", "g", "--to", "someday"], "someday"),
+        (["reset", "g"], "groups reset needs --to WHERE or --to-offset OFFSET"),
         (["delete", "g", "h"], "no positions of group h"),
         (["g", "--execute"], "belong to groups reset and delete"),
         (["g", "--to", "latest"], "belong to groups reset and delete"),
