@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.codec.protocol.apis import api_named
+from tidelog.codec.protocol.apis import api_named, apis
+from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidArgument
+from tidelog.testing.other_codes import OtherCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from tidelog.error_codes import ErrorCode
+    from tidelog.codec.protocol.apis import Api
 
 _CODE: Final = "errorCode"
 _USUAL: Final = (
@@ -26,7 +29,41 @@ _PARTS: Final = {
 """The requests that are answered partition by partition."""
 
 
-def error_answer(name: str, values: Mapping[str, Any], code: ErrorCode) -> dict[str, Any]:
+def code_named(given: int | str) -> ErrorCode | OtherCode:
+    """Return a code of Kafka's protocol by its name, in any case, or its number.
+
+    Raises InvalidArgument for another one.
+    """
+    known = {one.name: one for kind in (ErrorCode, OtherCode) for one in kind}
+    if isinstance(given, str):
+        found = known.get(given.upper())
+        near = _near(given.upper(), known)
+    else:
+        found = next((one for one in known.values() if one == given), None)
+        near = ""
+    if found is None:
+        raise InvalidArgument(f"{given!r} is not an error of Kafka's protocol{near}")
+    return found
+
+
+def offered_api(name: str) -> Api:
+    """Return a request by its name; raise InvalidArgument for one that is not offered."""
+    try:
+        return api_named(name)
+    except KeyError:
+        near = _near(name, [one.name for one in apis().values()])
+        raise InvalidArgument(f"{name!r} is not a request that is offered{near}") from None
+
+
+def _near(name: str, names: Iterable[str]) -> str:
+    by_small = {one.lower(): one for one in names}
+    near = get_close_matches(name.lower(), by_small, n=1)
+    return f"; did you mean {by_small[near[0]]}?" if near else ""
+
+
+def error_answer(
+    name: str, values: Mapping[str, Any], code: ErrorCode | OtherCode
+) -> dict[str, Any]:
     """Return the fields of a response in which all has failed.
 
     Raises InvalidArgument for a request that is not known, or that is not answered in such a way.
@@ -35,10 +72,7 @@ def error_answer(name: str, values: Mapping[str, Any], code: ErrorCode) -> dict[
         return {
             _PARTS[name][3]: [_topic(name, one, code) for one in values.get(_PARTS[name][0], ())]
         }
-    try:
-        api = api_named(name)
-    except KeyError:
-        raise InvalidArgument(f"{name!r} is not a request that is offered") from None
+    api = offered_api(name)
     if name == "AddPartitionsToTxn":
         return {"results": [_added(one, code) for one in values.get("topics", ())]}
     if name == "Metadata":
@@ -56,7 +90,7 @@ def error_answer(name: str, values: Mapping[str, Any], code: ErrorCode) -> dict[
     return answer
 
 
-def _topic(name: str, topic: Mapping[str, Any], code: ErrorCode) -> dict[str, Any]:
+def _topic(name: str, topic: Mapping[str, Any], code: int) -> dict[str, Any]:
     _, partitions, number, _, answers, answered = _PARTS[name]
     key = {field: topic[field] for field in ("name", "topic", "topicId") if field in topic}
     found = [{answered: one[number], _CODE: int(code)} for one in topic[partitions]]
@@ -65,7 +99,7 @@ def _topic(name: str, topic: Mapping[str, Any], code: ErrorCode) -> dict[str, An
     return {**key, answers: found}
 
 
-def _added(topic: Mapping[str, Any], code: ErrorCode) -> dict[str, Any]:
+def _added(topic: Mapping[str, Any], code: int) -> dict[str, Any]:
     results = [
         {"partitionIndex": number, "partitionErrorCode": int(code)}
         for number in topic["partitions"]

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.broker.client_request import Disconnect
 from tidelog.broker.dispatch import Pending
 from tidelog.broker.server import BrokerServer
-from tidelog.codec.protocol.apis import api_named, read_request_header
+from tidelog.codec.protocol.apis import read_request_header
 from tidelog.config.serve_config import ServeConfig
 from tidelog.config.sources import broker_config, from_keywords
 from tidelog.embedded.doors import start_logs
 from tidelog.env.event_loop import LoopTimers
 from tidelog.env.forks import OfOneProcess
 from tidelog.env.paths import absolute_path
-from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidArgument
-from tidelog.testing.error_answers import error_answer
+from tidelog.testing.error_answers import code_named, error_answer, offered_api
 
 if TYPE_CHECKING:
     import os
@@ -32,7 +31,9 @@ if TYPE_CHECKING:
     from tidelog.codec.varint import Bytes
     from tidelog.embedded.logs import Logs
     from tidelog.env.scheduler import Handle
+    from tidelog.error_codes import ErrorCode
     from tidelog.testing.manual_time import ManualClock
+    from tidelog.testing.other_codes import OtherCode
 
 _SETTINGS: Final = {"listeners": "PLAINTEXT://127.0.0.1:0"}
 
@@ -129,14 +130,14 @@ class KafkaBroker(OfOneProcess):
         """How many requests of each kind have come, such as ``Produce``."""
         return Counter(self._faults.seen)
 
-    def fail(self, request: str, code: ErrorCode | str, *, times: int = 1) -> None:
+    def fail(self, request: str, code: int | str, *, times: int = 1) -> None:
         """Answer the next requests of a kind with an error, without carrying them out.
+
+        ``code`` is any of Kafka's protocol, by its name or number: ``"NOT_ENOUGH_REPLICAS"``, 19.
 
         Raises InvalidArgument for a kind or code that is not known, or a response without codes.
         """
-        known = ErrorCode[code] if isinstance(code, str) and code in ErrorCode.__members__ else code
-        if not isinstance(known, ErrorCode):
-            raise InvalidArgument(f"{code!r} is not an error of Kafka's protocol")
+        known = code_named(code)
         error_answer(request, {}, known)  # raises where it cannot
         self._faults.add(request, times, lambda _answers, *asked: _failed(known, *asked))
 
@@ -210,10 +211,7 @@ class _Faults:
 
     def add(self, request: str, times: int, fault: Callable[..., Any]) -> None:
         """Plan a fault for the next requests of a kind."""
-        try:
-            api_named(request)
-        except KeyError:
-            raise InvalidArgument(f"{request!r} is not a request that is offered") from None
+        offered_api(request)
         with self._lock:
             self._planned.setdefault(request, deque()).extend([fault] * times)
 
@@ -234,7 +232,9 @@ class _Faults:
         return found
 
 
-def _failed(code: ErrorCode, header: RequestHeader, data: Bytes, _peer: Peer) -> list[Any]:
+def _failed(
+    code: ErrorCode | OtherCode, header: RequestHeader, data: Bytes, _peer: Peer
+) -> list[Any]:
     api = header.api
     assert api is not None
     values = api.read_request(header.version, data, header.body)
