@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
 import os
 import shutil
 import subprocess
@@ -82,6 +83,9 @@ def lay_out(source: Path) -> None:
         every = [*pages, *(("decisions/index",) if part == "evidence" else ())]
         index = index.replace(f"@{part}@", "\n".join(every))
     (source / "index.md").write_text(index, "utf-8")
+    scorer = Path(__file__).with_name("scorer.js").read_text("utf-8")
+    reference = json.dumps([*PARTS["look-up"], *PARTS["evidence"]])
+    (source / "scorer.js").write_text(scorer.replace("@reference@", reference), "utf-8")
     (source / "api.rst").write_text(api_page(), "utf-8")
     (source / "commands.md").write_text(commands_page(), "utf-8")
 
