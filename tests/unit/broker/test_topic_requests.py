@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
@@ -18,6 +19,9 @@ from tests.machinery.broker_home import (
 from tidelog.broker.dispatch import PendingOnThread
 from tidelog.broker.node import DEFAULT_NODE_ID
 from tidelog.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def test_ids_that_are_not_known_are_looked_for_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,6 +325,21 @@ EPOCHS = [{"partition": one, "leaderEpoch": 0} for one in NUMBERS]
 SETTINGS = {"resourceType": 2, "resourceName": "t", "configurationKeys": None}
 
 
+@pytest.fixture(scope="module")
+def large() -> Iterator[tuple[asyncio.Runner, BrokerHome]]:
+    """A broker with many partitions, and what runs its event loop."""
+
+    async def entered() -> BrokerHome:
+        home = await BrokerHome().__aenter__()
+        home.logs.create_topic("t", len(NUMBERS))
+        return home
+
+    with asyncio.Runner() as runner:
+        home = runner.run(entered())
+        yield runner, home
+        runner.run(home.__aexit__())
+
+
 @pytest.mark.parametrize(
     ("name", "version", "values", "where"),
     [
@@ -342,12 +361,15 @@ SETTINGS = {"resourceType": 2, "resourceName": "t", "configurationKeys": None}
     ],
 )
 def test_an_answer_about_much_is_not_made_on_the_loop(
-    name: str, version: int, values: dict[str, Any], where: tuple[Any, ...]
+    large: tuple[asyncio.Runner, BrokerHome],
+    name: str,
+    version: int,
+    values: dict[str, Any],
+    where: tuple[Any, ...],
 ) -> None:
     """All other clients would wait for it."""
 
     async def test(home: BrokerHome) -> None:
-        home.logs.create_partitions("t", len(NUMBERS))
         found = home.send(name, version, **values)
         assert isinstance(found, PendingOnThread)
         parts = await found.parts()
@@ -358,7 +380,8 @@ def test_an_answer_about_much_is_not_made_on_the_loop(
         assert len(rows) == len(NUMBERS)
         assert not any(row.get("errorCode") for row in rows)
 
-    with_broker(test)
+    runner, home = large
+    runner.run(test(home))
 
 
 def test_settings_are_shown_without_what_is_not_wanted() -> None:
