@@ -68,7 +68,7 @@ format: $(STAMP) ## let ruff lay out the code and fix what it can
 	@$(BIN)/ruff check --fix .
 
 test: lint ## lint and the tests that need neither Kafka nor patience; what .ci/run runs
-	@PYTEST_DEBUG_TEMPROOT=$(MEMORY) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	@$(if $(MEMORY),TMPDIR=$(MEMORY) PYTEST_DEBUG_TEMPROOT=$(MEMORY)) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 		-o tmp_path_retention_count=1 -m "$(FAST)"
 
 test-all: WORKERS = 3
