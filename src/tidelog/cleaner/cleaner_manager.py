@@ -16,6 +16,7 @@ from tidelog.cleaner.failed_cleanings import Failure, next_failure
 from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
 from tidelog.cleaner.pick import LogToClean, examine
 from tidelog.cleaner.states import IDLE, CleaningState, Event, Phase
+from tidelog.env.clock import NS_PER_MS
 from tidelog.errors import CleaningAborted, InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
@@ -249,7 +250,7 @@ class LogCleanerManager:
         Raises CleaningAborted if it is not free within ``MAX_WAIT_MS``, as while it is moved, or
         once ``is_stopped``.
         """
-        until_ns = self._clock.monotonic_ns() + MAX_WAIT_MS * 1_000_000
+        until_ns = self._clock.monotonic_ns() + MAX_WAIT_MS * NS_PER_MS
         while not self.maybe_begin(key, owner):
             if is_stopped() or self._clock.monotonic_ns() >= until_ns:
                 state = self.state(key).phase.value
@@ -408,7 +409,7 @@ class LogCleanerManager:
 
     def await_cleaned(self, key: Key, offset: int, max_wait_ms: int) -> bool:
         """Wait until a partition is cleaned up to ``offset``; return whether it is."""
-        until_ns = self._clock.monotonic_ns() + max_wait_ms * 1_000_000
+        until_ns = self._clock.monotonic_ns() + max_wait_ms * NS_PER_MS
         while not self._is_cleaned(key, offset):
             if self._clock.monotonic_ns() >= until_ns:
                 return False

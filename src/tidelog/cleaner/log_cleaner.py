@@ -15,6 +15,7 @@ from tidelog.cleaner.cleaner import Cleaner, CleanerSettings
 from tidelog.cleaner.cleaner_manager import LogCleanerManager
 from tidelog.cleaner.rewriting.background_writers import WriterSlots
 from tidelog.cleaner.throttle import CleanerIo, Throttler
+from tidelog.env.clock import NS_PER_MS
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import CleaningAborted, InvalidConfig
 
@@ -112,7 +113,7 @@ class LogCleaner(OfOneProcess):
         for handle in handles:
             handle.cancel()
         clock = self._machine.clock
-        until_ns = clock.monotonic_ns() + MAX_STOP_MS * 1_000_000
+        until_ns = clock.monotonic_ns() + MAX_STOP_MS * NS_PER_MS
         while self._running and clock.monotonic_ns() < until_ns:
             self._machine.sleep_ms(POLL_MS)
         threads, self._threads = self._threads, None

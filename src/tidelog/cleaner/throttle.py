@@ -8,6 +8,8 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.clock import NS_PER_MS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
 CHECK_INTERVAL_NS: Final = 300_000_000
 STOP_POLL_MS: Final = 10
 """The longest single sleep: a throttled cleaner that has to stop does so within this time."""
-_NS_PER_MS: Final = 1_000_000
 
 
 class Throttler:
@@ -64,8 +65,8 @@ class Throttler:
             elapsed_ns = now_ns - self._period_start_ns
             if elapsed_ns > CHECK_INTERVAL_NS and self._observed_bytes:
                 due_ns = self._observed_bytes / self.bytes_per_second * 1e9
-                wait_ms = max(round((due_ns - elapsed_ns) / _NS_PER_MS), 0)
-                self._period_start_ns = now_ns + wait_ms * _NS_PER_MS
+                wait_ms = max(round((due_ns - elapsed_ns) / NS_PER_MS), 0)
+                self._period_start_ns = now_ns + wait_ms * NS_PER_MS
                 self._observed_bytes = 0
         while wait_ms > 0:
             check_done()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from typing import IO, TYPE_CHECKING, Final
 
+from tidelog.env.clock import NS_PER_MS
 from tidelog.env.waiting import wait_readable
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ LINGER_MS: Final = 1_000
 MAX_LINE_BYTES: Final = (1 << 31) - 1
 """What no record may exceed."""
 _CHUNK_BYTES: Final = 64 << 10
-_NS_PER_MS: Final = 1_000_000
 
 
 class LineTooLong(Exception):
@@ -49,7 +49,7 @@ class LingeringLines:
         self._flush = flush
         self._clock = clock
         self._limit_bytes = limit_bytes
-        self._linger_ns = linger_ms * _NS_PER_MS
+        self._linger_ns = linger_ms * NS_PER_MS
         self._due_ns: int | None = None
 
     def __iter__(self) -> Iterator[bytes]:
@@ -85,7 +85,7 @@ class LingeringLines:
         while True:
             while self._due_ns is not None:
                 left_ns = self._due_ns - self._clock.monotonic_ns()
-                if wait_readable(number, max(left_ns // _NS_PER_MS, 0)):
+                if wait_readable(number, max(left_ns // NS_PER_MS, 0)):
                     break
                 self._flush_if_due()
             chunk = read(_CHUNK_BYTES)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tidelog.cli import terminal
 from tidelog.cli.shown import Shown
-from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.clock import NS_PER_MS, SYSTEM_CLOCK
 from tidelog.explain.printable_text import counted, printable
 from tidelog.log.loading.load_watch import LoadWatcher
 
@@ -36,7 +36,6 @@ RATE_MS: Final = 10_000
 _MIN_CELLS: Final = 8
 _MAX_CELLS: Final = 24
 _ERASE: Final = "\r\x1b[K"
-_NS_PER_MS: Final = 1_000_000
 
 
 class Unit(NamedTuple):
@@ -86,7 +85,7 @@ class ProgressLine:
 
     def now_ms(self) -> int:
         """Return milliseconds since an arbitrary moment."""
-        return self._clock.monotonic_ns() // _NS_PER_MS
+        return self._clock.monotonic_ns() // NS_PER_MS
 
     @contextmanager
     def task(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.clock import NS_PER_MS
 from tidelog.errors import TidelogError
 from tidelog.explain.groups import GroupPosition, group_positions
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.segment.filenames import TopicPartition
-
-_NS_PER_MS: Final = 1_000_000
 
 
 class GroupSurvey:
@@ -51,4 +50,4 @@ class GroupSurvey:
                     lags[one.key] = max(lags.get(one.key, 0), one.lag)
             self.positions, self.lags, self.failure = positions, lags, None
         self.ended_ms = self._clock.now_ms()
-        self.took_ms = (self._clock.monotonic_ns() - started) // _NS_PER_MS
+        self.took_ms = (self._clock.monotonic_ns() - started) // NS_PER_MS

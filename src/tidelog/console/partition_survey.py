@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.env.clock import NS_PER_MS
 from tidelog.errors import CorruptMessage, TidelogError, UnknownTopicOrPartition
 from tidelog.explain.listed_partition import ListedPartition, list_partition
 from tidelog.readonly.read_again import read_again
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_topic import MissingPartition
 
 
-_NS_PER_MS: Final = 1_000_000
 _MS_PER_S: Final = 1000
 _NEAR_BYTES: Final = 4096
 _LEAST_MS: Final = 1000
@@ -154,7 +154,7 @@ class PartitionSurvey:
             return
         started = now = self._clock.monotonic_ns()
         try:
-            while now - started < budget_ms * _NS_PER_MS:
+            while now - started < budget_ms * NS_PER_MS:
                 if next(self._steps, self) is self:
                     self._end(None)
                     break
@@ -162,7 +162,7 @@ class PartitionSurvey:
         except (TidelogError, OSError) as error:
             self._end(str(error))
         self._worked_ns += self._clock.monotonic_ns() - started
-        self.took_ms = self._worked_ns // _NS_PER_MS
+        self.took_ms = self._worked_ns // NS_PER_MS
 
     def run(self) -> None:
         """Do a whole pass now."""

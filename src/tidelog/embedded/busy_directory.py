@@ -16,8 +16,8 @@ from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
 from tidelog.embedded.commits import DEFAULT_TIMEOUT_MS, commit_when_possible
 from tidelog.embedded.transaction import Transaction
+from tidelog.env.clock import NS_PER_MS
 from tidelog.errors import CommitPending, KafkaStorageError
-from tidelog.mailbox.wait import NS_PER_MS
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.staging.commit_wait import POLL_MS
 from tidelog.staging.finished import read_finished

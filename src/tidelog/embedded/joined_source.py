@@ -10,6 +10,7 @@ from tidelog.broker.groups.joined_readers import READER_PROTOCOL, write_metadata
 from tidelog.codec.compression import Codec
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.door_client import DoorClient, RefusedRequest
+from tidelog.env.clock import NS_PER_MS
 from tidelog.env.waiting import ThreadBell
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidArgument, KafkaError, NotServed, OutcomeUnknown
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 _SESSION_MS: Final = 45_000
 """The protocol wants one; the reader has the group as long as its connection lives."""
 _RETRY_MS: Final = 20
-_NS_PER_MS: Final = 1_000_000
 
 
 class JoinedReads(Protocol):
@@ -112,7 +112,7 @@ class JoinedSource:
                         " of its own"
                     ) from error
                 # A process that has just started does not know its clients' groups yet.
-                waited_ms = (self.clock.monotonic_ns() - began_ns) // _NS_PER_MS
+                waited_ms = (self.clock.monotonic_ns() - began_ns) // NS_PER_MS
                 if not error.code.retriable or waited_ms > _SESSION_MS:
                     raise
             self._machine.sleep_ms(_RETRY_MS)

@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from tidelog.datadir.lock_file import writer_of
-from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.env.clock import NS_PER_MS, SYSTEM_CLOCK
 from tidelog.env.signals import program_of
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import DirectoryLocked, StartAborted
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_NS_PER_MS: Final = 1_000_000
 _POLL_MS: Final = 20
 _log = logging.getLogger(__name__)
 
@@ -48,7 +47,7 @@ class LockWait(NamedTuple):
                 or has the lock for ``wait_ms``.
             StartAborted: ``should_stop`` returned True.
         """
-        until_ns = self.clock.monotonic_ns() + self.wait_ms * _NS_PER_MS
+        until_ns = self.clock.monotonic_ns() + self.wait_ms * NS_PER_MS
         is_first = True
         while True:
             try:

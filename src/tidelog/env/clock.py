@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Final, NamedTuple, Protocol
 
+NS_PER_MS: Final = 1_000_000
+
 
 class Clock(Protocol):
     """The wall clock, and a clock that never goes back. Source: Kafka Time."""
@@ -21,7 +23,7 @@ class SystemClock:
 
     def now_ms(self) -> int:
         """Return milliseconds since the Unix epoch."""
-        return time.time_ns() // 1_000_000
+        return time.time_ns() // NS_PER_MS
 
     def monotonic_ns(self) -> int:
         """Return nanoseconds since an arbitrary moment."""

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from tidelog.env.clock import NS_PER_MS
 from tidelog.env.forks import call_after_fork
 from tidelog.errors import TidelogError
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LOGGER: Final = logging.getLogger(__name__)
-_NS_PER_MS: Final = 1_000_000
 _FEW: Final = 16
 """Queue length, cancelled tasks included, below which it does not pay to remove those."""
 
@@ -207,8 +207,8 @@ class ThreadScheduler:
         period_ms: int | None = None,
     ) -> Handle:
         """Run ``task`` on one of the threads; after ``shutdown`` it is logged and ignored."""
-        due_ns = time.monotonic_ns() + delay_ms * _NS_PER_MS
-        period_ns = None if period_ms is None else max(period_ms, 1) * _NS_PER_MS
+        due_ns = time.monotonic_ns() + delay_ms * NS_PER_MS
+        period_ns = None if period_ms is None else max(period_ms, 1) * NS_PER_MS
         entry = _Task(due_ns, next(self._numbers), name, task, period_ns)
         with self._wake:
             if self._stopped:
@@ -300,7 +300,7 @@ class InlineScheduler:
         period_ms: int | None = None,
     ) -> Handle:
         """Run ``task`` now if it has no delay and no period; errors are logged, not raised."""
-        entry = _Task(delay_ms * _NS_PER_MS, next(self._numbers), name, task, None)
+        entry = _Task(delay_ms * NS_PER_MS, next(self._numbers), name, task, None)
         if period_ms is None and delay_ms <= 0:
             entry.run()
         elif period_ms is None:

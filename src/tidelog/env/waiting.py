@@ -7,13 +7,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
+from tidelog.env.clock import NS_PER_MS
 from tidelog.env.forks import call_after_fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MS_PER_S: Final = 1000
-_NS_PER_MS: Final = 1_000_000
 
 
 class Bell(Protocol):
@@ -55,7 +55,7 @@ class IdleTime:
         """Return how long to wait now, in ms, up to ``at_most``; 0 or less: the time is over."""
         if self._idle_ms is None:
             return at_most
-        waited_ms = (self._now_ns() - self._since_ns) // _NS_PER_MS
+        waited_ms = (self._now_ns() - self._since_ns) // NS_PER_MS
         return min(at_most, self._idle_ms - waited_ms)
 
 

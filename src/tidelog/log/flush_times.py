@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import Final
 
-_NS_PER_MS: Final = 1_000_000
+from tidelog.env.clock import NS_PER_MS
 
 
 class FlushTimes:
@@ -25,4 +24,4 @@ class FlushTimes:
     @property
     def total_ms(self) -> float:
         """How long all of them took together."""
-        return self._spent_ns / _NS_PER_MS
+        return self._spent_ns / NS_PER_MS

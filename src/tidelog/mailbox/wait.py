@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
+from tidelog.env.clock import NS_PER_MS
 from tidelog.errors import DirectoryLocked
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 L = TypeVar("L", bound="Letter")
-
-NS_PER_MS: Final = 1_000_000
 
 
 class Desk(NamedTuple):

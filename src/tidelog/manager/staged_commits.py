@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.datadir.birth import settings_of_birth
 from tidelog.datadir.effective_config import effective_config
+from tidelog.env.clock import NS_PER_MS
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     CommitPending,
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from tidelog.staging.staged_run import StagedRun
 
 _log = logging.getLogger(__name__)
-_NS_PER_MS: Final = 1_000_000
 RETRY_MS: Final = 10_000
 """Time in ms after which a service tries for the first time again to apply a journal."""
 MAX_RETRY_MS: Final = 600_000
@@ -243,7 +243,7 @@ class StagedCommits(OfOneProcess):
             counters.skipped(is_stream=is_stream)
         else:
             size_bytes = sum(run.size_bytes for run in transaction.runs)
-            time_ms = (clock.monotonic_ns() - start_ns) // _NS_PER_MS
+            time_ms = (clock.monotonic_ns() - start_ns) // NS_PER_MS
             counters.committed(done.total, size_bytes, time_ms, is_stream=is_stream)
         return done
 
@@ -405,7 +405,7 @@ class StagedCommits(OfOneProcess):
         if now_ns >= self._due_ns.get(key, 0):  # tries for other commits in between do not count
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             delay_ms = min(RETRY_MS << min(failures - 1, MAX_DOUBLINGS), MAX_RETRY_MS)
-            self._due_ns[key] = now_ns + delay_ms * _NS_PER_MS
+            self._due_ns[key] = now_ns + delay_ms * NS_PER_MS
         reason = text_or_kind(error)
         self._note(log_dir.path, journal, reason)
         text = "transaction-pending directory=%s txn=%s reason=%s"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
+from tidelog.env.clock import NS_PER_MS
 from tidelog.env.task_gate import Pass, TaskGate
 from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import PASSING
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from tidelog.service.late_loading import LateLoader
 
 _log = logging.getLogger(__name__)
-_NS_PER_MS = 1_000_000
 _RESERVE_MS = 1000
 _REQUESTS_MS = 1000
 
@@ -169,7 +169,7 @@ class BackgroundTasks:
         if not self._gate.is_closed:
             total += self._retain_by_percent(now_ms)
             self.delete_old_files()
-        seconds = (clock.monotonic_ns() - began_ns) // _NS_PER_MS / 1000
+        seconds = (clock.monotonic_ns() - began_ns) // NS_PER_MS / 1000
         _log.debug("Log cleanup completed. %d files deleted in %s seconds", total, seconds)
         return total
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.clock import NS_PER_MS
 from tidelog.errors import StartAborted, TidelogError
 from tidelog.log.directory_guard import may_pass
 from tidelog.log.loading.load_watch import LoadWatcher
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_NS_PER_MS: Final = 1_000_000
-_RETRY_NS: Final = 1_000 * _NS_PER_MS
+_RETRY_NS: Final = 1_000 * NS_PER_MS
 """Time after which a log is tried for the first time."""
-_MAX_RETRY_NS: Final = 60_000 * _NS_PER_MS
-_LONG_NS: Final = 1_000 * _NS_PER_MS
+_MAX_RETRY_NS: Final = 60_000 * NS_PER_MS
+_LONG_NS: Final = 1_000 * NS_PER_MS
 """Time after which a pass of tries that fail ends."""
 _REST: Final = 5
 """A log that could not be loaded waits as many times as long as the try took."""

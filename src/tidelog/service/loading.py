@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.partition_directories import is_directory, is_kept_apart, survey
+from tidelog.env.clock import NS_PER_MS
 from tidelog.env.files import WRONG_KIND
 from tidelog.errors import KafkaStorageError, StartAborted, TidelogError
 from tidelog.log.directory_guard import PASSING, lacks_resources
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_NS_PER_MS: Final = 1_000_000
 
 _PARALLEL_LOG_BYTES: Final = 16 << 20
 """Bytes to check in an average log from which a second thread pays. Of logs of 3 MB two threads
@@ -157,7 +157,7 @@ class LogLoading:
         except BaseException:
             self.close_all()
             raise
-        spent_ms = (self._clock.monotonic_ns() - began) // _NS_PER_MS
+        spent_ms = (self._clock.monotonic_ns() - began) // NS_PER_MS
         count = len(self._loaded.current) + len(self._loaded.future)
         unclean = f" (unclean log dirs = {sorted(self._unclean)})" if self._unclean else ""
         _log.info("Loaded %d logs in %dms%s", count, spent_ms, unclean)
@@ -215,7 +215,7 @@ class LogLoading:
                 self.progress.checked(one.path, thread, 0)
                 done = self.progress.done(one.path, size_bytes)
                 if log is not None:
-                    spent_ms = (self._clock.monotonic_ns() - began) // _NS_PER_MS
+                    spent_ms = (self._clock.monotonic_ns() - began) // NS_PER_MS
                     _log_completed(log, spent_ms, *done, one.path)
             finally:
                 self.progress.segments_left(one.path, thread, 0)

@@ -9,6 +9,8 @@ from collections import deque
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.clock import NS_PER_MS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,7 +21,6 @@ MAX_WAIT_MS: Final = 1_000
 """The longest time between two looks at the limit, which may have changed."""
 RATE_MS: Final = 10_000
 """A rate is that of this time up to now."""
-_NS_PER_MS: Final = 1_000_000
 
 
 class CopyThrottle:
@@ -59,7 +60,7 @@ class CopyThrottle:
         with self._lock:
             self._forget_other_rate()
             left_ns = self._paid_ns - self._clock.monotonic_ns()
-            return min(max(-(-left_ns // _NS_PER_MS), 0), MAX_WAIT_MS)
+            return min(max(-(-left_ns // NS_PER_MS), 0), MAX_WAIT_MS)
 
     def _forget_other_rate(self) -> int:
         """Return the limit; one that has changed is free of the delay of the one before."""
@@ -111,4 +112,4 @@ class MoveRates:
             samples.popleft()
 
     def _now_ms(self) -> int:
-        return self._clock.monotonic_ns() // _NS_PER_MS
+        return self._clock.monotonic_ns() // NS_PER_MS

@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from tidelog.env.clock import NS_PER_MS
 from tidelog.env.scheduler import results_in_turn
 from tidelog.env.waiting import ThreadBell
 from tidelog.errors import InvalidArgument
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_NS_PER_MS: Final = 1_000_000
 _START_MS: Final = 1_700_000_000_000
 
 
@@ -43,7 +43,7 @@ class ManualClock:
 
     def monotonic_ns(self) -> int:
         """Return the nanoseconds advanced so far."""
-        return self._elapsed_ms * _NS_PER_MS
+        return self._elapsed_ms * NS_PER_MS
 
     def advance(self, ms: int) -> None:
         """Advance by ``ms``; tasks run when they become due, in order, on this thread.

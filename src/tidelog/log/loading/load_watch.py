@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.env.clock import NS_PER_MS
+
 if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import OpenFile
-
-_NS_PER_MS: Final = 1_000_000
 
 
 class RecoveryProgress(NamedTuple):
@@ -90,7 +90,7 @@ class ProgressMeter:
         if self._done_bytes:
             passed_ns = self._clock.monotonic_ns() - self._started_ns
             left_bytes = max(self._total_bytes - self._done_bytes, 0)
-            left_ms = passed_ns * left_bytes // self._done_bytes // _NS_PER_MS
+            left_ms = passed_ns * left_bytes // self._done_bytes // NS_PER_MS
         self._watcher.progressed(
             RecoveryProgress(self._directory, self._done_bytes, self._total_bytes, left_ms)
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.clock import NS_PER_MS
 from tidelog.spark.read.stream_offsets import StreamOffset
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     Offsets = Mapping[TopicPartition, int]
 
-_NS_PER_MS: Final = 1_000_000
 _UNLIMITED: Final = 1 << 62
 
 
@@ -44,7 +44,7 @@ class RateLimit:
             return False
         now_ns = self._clock.monotonic_ns()
         last_ns = self._last_batch_ns
-        delay_ns = self._limits.max_delay_ms * _NS_PER_MS
+        delay_ns = self._limits.max_delay_ms * NS_PER_MS
         if last_ns is not None and now_ns - last_ns < delay_ns:
             ends = available.offsets.items()
             if sum(end - begin.offsets.get(partition, 0) for partition, end in ends) < minimum:
