@@ -9,7 +9,7 @@ import logging
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.config.deletion_settings import DELETION_SETTINGS, NEVER_DELETED
+from tidelog.config.deletion_settings import DELETE, DELETION_SETTINGS, NEVER_DELETED
 from tidelog.datadir.birth import birth_values, settings_of_birth
 from tidelog.errors import InvalidConfig
 
@@ -25,9 +25,8 @@ NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 _MIN_LAG: Final = "min.compaction.lag.ms"
 _MAX_LAG: Final = "max.compaction.lag.ms"
-_POLICY: Final = "cleanup.policy"
-_DELETE: Final = "delete"
-_TIERED: Final = "remote.storage.enable"
+POLICY: Final = "cleanup.policy"
+TIERED: Final = "remote.storage.enable"
 _ABOUT_TIERS: Final = ("remote.", "local.retention.")
 _LOCAL_LIMITS: Final = ("local.retention.bytes", "local.retention.ms")
 
@@ -35,6 +34,11 @@ _LOCAL_LIMITS: Final = ("local.retention.bytes", "local.retention.ms")
 def is_about_tiers(name: str) -> bool:
     """Return whether a setting is one of tiered storage: here, of archives."""
     return name.startswith(_ABOUT_TIERS)
+
+
+def wants_archive(settings: Mapping[str, str], *, by_default: bool = False) -> bool:
+    """Return whether settings of a topic have it archived; their values need not be valid."""
+    return settings.get(TIERED, str(by_default)).strip().lower() == "true"
 
 
 def unknown_settings(*known: Container[str]) -> tuple[str, ...]:
@@ -46,8 +50,8 @@ def unknown_in_effect(
     own: Mapping[str, str], inherited: Mapping[str, KnownSetting]
 ) -> tuple[str, ...]:
     """Return the unknown settings that matter: a topic that is only compacted has no retention."""
-    policy = own.get(_POLICY) or (inherited[_POLICY].value if _POLICY in inherited else _DELETE)
-    return unknown_settings(own, inherited) if _DELETE in policy else ()
+    policy = own.get(POLICY) or (inherited[POLICY].value if POLICY in inherited else DELETE)
+    return unknown_settings(own, inherited) if DELETE in policy else ()
 
 
 class CopiedSettings(NamedTuple):
@@ -110,11 +114,11 @@ class TopicSettings:
         birth = birth_values(LogConfig.of_kafka()) if self.is_adopted else inherited
         known = {**(inherited if self.is_adopted else {}), **self.config}
         unknown = self.unknown_settings
-        if _POLICY in unknown:
+        if POLICY in unknown:
             unknown = DELETION_SETTINGS
         known |= {name: NEVER_DELETED[name] for name in unknown}
         left_out: tuple[str, ...] = ()
-        if known.get(_TIERED, "").strip().lower() == "true":
+        if wants_archive(known):
             left_out = tuple(sorted(name for name in known if is_about_tiers(name)))
         config = {name: value for name, value in known.items() if name not in left_out}
         return CopiedSettings(config, birth, left_out)
@@ -185,8 +189,8 @@ def _reconciled(defaults: LogConfig, given: Mapping[str, str]) -> dict[str, str]
     changed = {}
     if least.isdecimal() and most.isdecimal() and int(least) > int(most):
         changed[_MAX_LAG] = least
-    if given.get(_TIERED, str(defaults.remote_storage_enable)).strip().lower() == "true":
+    if wants_archive(given, by_default=defaults.remote_storage_enable):
         changed |= dict.fromkeys(_LOCAL_LIMITS, str(AS_TOTAL))
-        if "compact" in given.get(_POLICY, ",".join(defaults.cleanup_policy)):
-            changed[_TIERED] = "false"
+        if "compact" in given.get(POLICY, ",".join(defaults.cleanup_policy)):
+            changed[TIERED] = "false"
     return changed

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.config.log_config import LogConfig
 from tidelog.config.option import options_of
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC, Topic
+from tidelog.datadir.effective_config import POLICY, TIERED, wants_archive
 from tidelog.errors import (
     InvalidConfig,
     InvalidPartitions,
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
-_TIERED: Final = "remote.storage.enable"
-_POLICY: Final = "cleanup.policy"
 MOST_PARTITIONS: Final = 10_000
 """As Kafka's controller allows: ReplicationControlManager.MAX_PARTITIONS_PER_BATCH."""
 
@@ -144,12 +143,12 @@ def _check_internal(name: str, config: Mapping[str, str]) -> None:
     own = INTERNAL_SETTINGS.get(name)
     if own is None:
         return
-    if config.get(_TIERED, "").strip().lower() == "true":
-        raise InvalidConfig((f"{_TIERED}: a topic of Kafka's own is not archived",))
-    policy = config.get(_POLICY, own[_POLICY]).strip()
-    if policy != own[_POLICY]:
+    if wants_archive(config):
+        raise InvalidConfig((f"{TIERED}: a topic of Kafka's own is not archived",))
+    policy = config.get(POLICY, own[POLICY]).strip()
+    if policy != own[POLICY]:
         reason = f"{name} holds what groups or transactions are at, which {policy!r} would delete"
-        raise InvalidConfig((f"{_POLICY}: {reason}",))
+        raise InvalidConfig((f"{POLICY}: {reason}",))
 
 
 def _check_settings(
@@ -166,4 +165,4 @@ def _check_settings(
             " to copy no more, or remote.log.delete.on.disable=true, too, to delete what only the"
             " archive has"
         )
-        raise InvalidConfig((f"{_TIERED}: {reason}",))
+        raise InvalidConfig((f"{TIERED}: {reason}",))
