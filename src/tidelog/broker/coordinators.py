@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Refusal, refused
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _MANY_VERSION: Final = 4
+_PATIENCE_S: Final = 5
+"""How long a client waits until a coordinator is loaded. After that it is named all the same."""
 _NOBODY: Final[dict[str, Any]] = {"nodeId": -1, "host": "", "port": -1}
 
 
@@ -40,16 +44,21 @@ class Coordinators:
         self._shards = {_GROUP: groups.shards, _TRANSACTION: transactions.shards}
 
     def find(self, request: Request) -> Answer:
-        """Answer at once, unless the topic is to be created that the coordinator writes to."""
+        """Answer at once, unless the topic is to be created or read that the coordinator needs."""
         kind = request.values["keyType"]
         if kind not in {_GROUP, _TRANSACTION}:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"{kind} is not a kind of coordinator")
         topic = OFFSETS_TOPIC if kind == _GROUP else TRANSACTIONS_TOPIC
-        if topic not in self._manager.topics():
+        is_loaded = self._shards[kind].loaded.is_set()
+        if not is_loaded or topic not in self._manager.topics():
             return self._find_later(request)
         return self._answer(request)
 
     async def _find_later(self, request: Request) -> dict[str, Any]:
+        # A client that is sent to one that turns out to be unusable may not ask again.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._shards[request.values["keyType"]].loaded.wait()
         # Here, and not by the first write: a topic takes a few flushes of directories.
         if request.values["keyType"] == _GROUP:
             await in_thread(lambda: offsets_topic(self._manager))

@@ -49,7 +49,8 @@ class Shards:
         self._timers = timers
         self._take_up = take_up
         self._failed: dict[int, KafkaError] = {}
-        self._is_loaded = False
+        self.loaded: Final = asyncio.Event()
+        """Set once all partitions were read, or could not be."""
         self._is_closed = False
         self._delay_ms = _RETRY_MS
         self._retry: Handle | None = None
@@ -60,7 +61,7 @@ class Shards:
         topic = self._manager.topics().get(self._topic)
         for number in () if topic is None else sorted(topic.partitions):
             await self._load(number)
-        self._is_loaded = True
+        self.loaded.set()
         self._retry_later()
 
     def close(self) -> None:
@@ -109,7 +110,7 @@ class Shards:
 
     def check_loaded(self) -> None:
         """Refuse what is about all partitions before they were read."""
-        if not self._is_loaded:
+        if not self.loaded.is_set():
             raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def check(self, key: str, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:

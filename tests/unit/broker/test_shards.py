@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.machinery.broker_home import DATA, BrokerHome, begun, code, run
 
+from tidelog.broker.broker import Broker
 from tidelog.error_codes import ErrorCode
 from tidelog.manager.producer_ids import TRANSACTIONS_TOPIC
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
@@ -150,6 +151,20 @@ def test_nobody_is_named_as_its_coordinator(fail: Callable[[BrokerHome], None], 
         assert await coordinators(home, kind) == [0, ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
     with_stored(test, fail)
+
+
+def test_a_coordinator_is_named_once_it_is_known_whether_it_can_be_used() -> None:
+    """A client that was sent to one that cannot may not ask again."""
+
+    async def test(home: BrokerHome) -> None:
+        await home.broker.close()
+        home.broker = Broker(home.logs.manager, home.config, home.clock.scheduler())
+        asked = asyncio.create_task(coordinators(home, 0))
+        await asyncio.sleep(0)
+        await home.broker.start()
+        assert await asked == [0, ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+    with_stored(test, damage_second)
 
 
 def test_a_partition_that_is_well_again_is_taken_up() -> None:
