@@ -5,6 +5,7 @@ Kafka: ``OffsetMetadataManager``, which hears of each record.
 
 from __future__ import annotations
 
+from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -53,8 +54,8 @@ class KnownPositions:
         self._read_to = 0
         self._opened: dict[int, int] = {}
         """The transactions that were open: their first offsets, by producer."""
-        self._undecided: dict[int, set[tuple[str, TopicPartition]]] = {}
-        """Whose positions they set, by producer."""
+        self._undecided: dict[int, dict[str, set[TopicPartition]]] = {}
+        """Whose positions they set, by producer and group."""
 
     def catch_up(self, log: Log, through: Through = iter) -> None:
         """Read what the log has got since the last look, and what was decided since.
@@ -88,9 +89,9 @@ class KnownPositions:
             take_positions(self._groups, columns.select(owners < 0).records(), directory)
             for producer_id in set(owners[owners >= 0].tolist()):
                 records = columns.select(owners == producer_id).records()
-                keys = self._undecided.setdefault(producer_id, set())
+                groups = self._undecided.setdefault(producer_id, {})
                 for _, one in known_records(records, read_committed_position, directory):
-                    keys.add((one.group, one.key))
+                    groups.setdefault(one.group, set()).add(one.key)
 
     def of_group(self, group: str) -> dict[TopicPartition, Committed]:
         """Return the positions of a group."""
@@ -108,8 +109,8 @@ class KnownPositions:
     def undecided(self, group: str) -> frozenset[TopicPartition]:
         """Return the partitions of which an open transaction has set a group's position."""
         with self._lock:
-            sets = self._undecided.values()
-            return frozenset(key for keys in sets for name, key in keys if name == group)
+            found = (groups.get(group, ()) for groups in self._undecided.values())
+            return frozenset(chain.from_iterable(found))
 
 
 def take_positions(
