@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelog.broker.client_request import Refusal
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import KafkaError, StartAborted
+from tidelog.errors import (
+    KafkaError,
+    KafkaStorageError,
+    StartAborted,
+    UnknownTopicOrPartition,
+)
 from tidelog.readonly.group_positions import partition_of_group
 from tidelog.segment.filenames import TopicPartition
 
@@ -124,8 +129,9 @@ class Shards:
 
     def check_home(self, key: str, code: ErrorCode) -> None:
         """As ``check``; what is not read yet is well."""
-        topic = self._manager.topics().get(self._topic)
-        if topic is None:
+        try:
+            topic = self._manager.topic(self._topic)
+        except (UnknownTopicOrPartition, KafkaStorageError):  # it is created when it is needed
             return
         number = partition_of_group(key, len(topic.partitions))
         error = self._failed.get(number)
