@@ -81,7 +81,7 @@ class Acceptor:
             self._timer.cancel()
         self._loop.remove_reader(self._listener)
         self._listener.close()
-        await asyncio.gather(*self._tasks)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 def _shown(address: object) -> str:
