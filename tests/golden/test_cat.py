@@ -38,7 +38,7 @@ def test_cat_prints_the_records_that_kafka_gives(
 KEPT = ("partition", "timestamp", "key", "value", "headers")
 
 
-@pytest.mark.parametrize("encoding", ["base64", "utf8"])
+@pytest.mark.parametrize("encoding", ["base64", "utf8", "json"])
 def test_what_cat_prints_append_takes(
     partition: Partition,
     encoding: str,

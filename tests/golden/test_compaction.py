@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tests.conftest import Validated
     from tests.golden.conftest import Partition
 
+    from tidelog.cleaner.rewriting.filter_result import ExplainedDrop
+
     Row = dict[str, Any]
 
 TOPICS = ("compact-delete", "compact-empty", "compact-long", "compact-short", "compact-txn")
@@ -97,15 +99,18 @@ def open_copy(found: Partition, directory: Path, now_ms: int) -> Iterator[Log]:
         clock.advance(found.config.file_delete_delay_ms)
 
 
-def clean(log: Log, first_dirty: int, end: int, now_ms: int) -> int:
-    cleaner = Cleaner(
+def cleaner_at(now_ms: int) -> Cleaner:
+    return Cleaner(
         CleanerSettings(1 << 20, 0.9),
         clock=ManualClock(now_ms),
         scheduler=InlineScheduler(),
         rng=Random(2),
         io=CleanerIo(1 << 16, lambda: None),
     )
-    return cleaner.clean(log, OffsetsToClean(first_dirty, end), now_ms).end_offset
+
+
+def clean(log: Log, first_dirty: int, end: int, now_ms: int) -> int:
+    return cleaner_at(now_ms).clean(log, OffsetsToClean(first_dirty, end), now_ms).end_offset
 
 
 def listed(directory: Path, *, below: int) -> list[tuple[Row, list[Any], bytes]]:
@@ -176,6 +181,32 @@ def test_a_plan_names_the_records_that_kafka_dropped(
             assert there[row["offset"]] == kept[row["supersededBy"]]
             assert row["offset"] < row["supersededBy"]
     validated("plan compaction", lines)
+
+
+@pytest.mark.parametrize("name", ["old-v0-gzip", "old-v0-none", "old-v1-lz4", "old-v1-none"])
+def test_a_plan_explains_what_it_drops_of_old_formats(
+    named_partition: Callable[[str, str], Partition], tmp_path: Path, name: str
+) -> None:
+    """Of the records of a key all but the last, each with the offset of that, and no others."""
+    found: list[ExplainedDrop] = []
+    now_ms = 1
+    with open_copy(
+        named_partition("oldformat", f"{name}-0"), tmp_path / f"{name}-0", now_ms
+    ) as log:
+        log.roll()
+        end = log.segments.active.base_offset
+        offsets = OffsetsToClean(0, end)
+        cleaner_at(now_ms).plan(log, offsets, now_ms, lambda drop: found.extend(drop.explained()))
+        keys = {record.offset: record.key for record in log.records()}
+
+    last = {key: offset for offset, key in sorted(keys.items()) if key is not None}
+    expected = [
+        (offset, key, None if key is None else last[key])
+        for offset, key in sorted(keys.items())
+        if key is None or last[key] != offset
+    ]
+    assert [(one.offset, one.key, one.superseded_by) for one in found] == expected
+    assert expected
 
 
 @pytest.mark.parametrize(("before", "after"), [("after", "later"), ("later", "last")])

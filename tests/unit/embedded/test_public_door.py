@@ -37,9 +37,9 @@ HELD = [
 ]
 INTERNAL = {
     *("Buffer", "CommittedAt", "GroupMember", "Hold", "ReadOnlyTopicFollower", "RecordFields"),
-    *("Staged", "_StagedPartition"),
+    *("NotGiven", "Staged", "_StagedPartition"),
 }
-"""Types of arguments and results of methods that other parts of tidelog call."""
+"""Types of arguments and results of methods that other parts of tidelog call, or nobody gives."""
 WORD = re.compile(r"\b[A-Z]\w+")
 KNOWN = (builtins, collections.abc, typing, os, uuid, random)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -48,6 +48,7 @@ EXAMPLES = {
     "tidelog": [
         "AsyncLogs",
         "AsyncReadOnlyLogs",
+        "ConsumedRecord",
         "GroupReader",
         "Logs",
         "NewRecord",
