@@ -21,6 +21,8 @@ _TEXT, _INT, _LONG = ColumnType.TEXT, ColumnType.INT, ColumnType.LONG
 
 TOP: Final = 20
 """How many keys are listed by records, and how many by bytes."""
+_CHARACTER_BYTES: Final = 4
+"""Bytes that a character has at most."""
 
 
 def _keys(source: TableSource, key: TopicPartition) -> Iterator[Row]:
@@ -54,14 +56,11 @@ def _shown(found: KeyCount) -> tuple[str | None, str | None]:
     if found.key_size > len(found.key):
         # The last character may be cut in two.
         cut = found.key.decode(errors="ignore")
-        if len(found.key) - len(cut.encode()) < _MOST_OF_A_SIGN:
+        if len(found.key) - len(cut.encode()) < _CHARACTER_BYTES:
             return cut, str(Encoding.UTF8)
     text, encoding = bytes_as_text(found.key, Encoding.UTF8)
     return text, str(encoding)
 
-
-_MOST_OF_A_SIGN: Final = 4
-"""Bytes that a character has at most."""
 
 KEYS: Final = SystemTable(
     "keys",
