@@ -221,12 +221,17 @@ def test_a_lock_that_another_thread_held_stops_no_child(logs: tidelog.Logs, tmp_
             found = in_child(lambda: errors_of(uses))
             other = in_child(lambda: use_another(tmp_path / "other"))
             read = in_child(lambda: len(list(beside.read("t"))))
+            here, there = repr([logs, log, partition]), in_child(lambda: repr([logs, log, beside]))
         finally:
             is_over.set()
             thread.join()
     assert set(found.values()) == {"ForkedProcess", "InvalidArgument"}
     assert other == [b"of the child"]
     assert read == 6
+    # Reprs wait for no lock, neither in the child nor in the process that the locks belong to.
+    assert "log_end_offset=6" in here
+    pid = os.getpid()
+    assert there == f"[<Logs of process {pid}>, <Log of process {pid}>, {beside!r}]"
 
 
 def test_what_is_not_an_owner_gets_new_locks_in_a_child(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 from tidelog.arrow.filter_bounds import bounds_in, columns_in, partitions_in
 from tidelog.arrow.schema import SCHEMA_WITH_HEADERS, select
 from tidelog.arrow.topic_read import Times, narrowed
+from tidelog.codec.one_line import one_line
 from tidelog.errors import InvalidArgument, TidelogError
 
 if TYPE_CHECKING:
@@ -78,7 +79,9 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         self._note = note
 
     def __repr__(self) -> str:
-        return f"<TopicDataset {self._read.topic} in {', '.join(self._read.paths)}>"
+        return one_line(
+            self, lambda: f"{self._read.topic!r} in {', '.join(map(repr, self._read.paths))}"
+        )
 
     @property
     def schema(self) -> pa.Schema:

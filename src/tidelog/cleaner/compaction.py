@@ -14,6 +14,7 @@ from tidelog.cleaner.pick import examine
 from tidelog.cleaner.spread.spread_cleaner import SpreadCleaner
 from tidelog.cleaner.stats import DropCause
 from tidelog.cleaner.throttle import CleanerIo
+from tidelog.codec.one_line import one_line
 from tidelog.codec.shown_rows import AnyTime, PartitionNumber, Range, TopicName
 
 if TYPE_CHECKING:
@@ -104,6 +105,17 @@ class CompactionFacts:
     size_bytes: int
     stats: CleanerStats | None
     failure: Failure | None
+
+    def __repr__(self) -> str:
+        return one_line(self, self._told)
+
+    def _told(self) -> str:
+        failure = "" if self.failure is None else ", failed"
+        cleaned = "nothing cleaned" if self.stats is None else f"freed_bytes={self.freed_bytes}"
+        return (
+            f"{f'{self.topic}-{self.partition}'!r}: {cleaned}, end_offset={self.end_offset},"
+            f" size_bytes={self.size_bytes}{failure}"
+        )
 
     @property
     def is_whole(self) -> bool:

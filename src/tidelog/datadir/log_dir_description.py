@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from tidelog.codec.one_line import one_line, shortened
 from tidelog.codec.shown_rows import LogBytes, Named, PartitionNumber, TopicName
 
 if TYPE_CHECKING:
@@ -49,6 +50,16 @@ class LogDirDescription:
         int | None, "What this user may still write to it, in bytes; null: not known."
     ]
     replicas: Annotated[tuple[ReplicaInfo, ...], "Its logs, by topic and number."]
+
+    def __repr__(self) -> str:
+        return one_line(self, self._told)
+
+    def _told(self) -> str:
+        state = "online" if self.error is None else f"offline, {shortened(self.error)}"
+        return (
+            f"{self.path!r}: replicas={len(self.replicas)}, size_bytes={self.size_bytes},"
+            f" usable_bytes={self.usable_bytes}, {state}"
+        )
 
     @classmethod
     def of(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from tidelog.codec.one_line import one_line
 from tidelog.env.event_loop import in_thread
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ class Twin(Generic[H]):
 
     def __init__(self, held: H) -> None:
         self._held = held
+
+    def __repr__(self) -> str:
+        return one_line(self, lambda: f"of {self._held!r}")
 
 
 def twin(

@@ -90,6 +90,11 @@ class DoorClient(OfOneProcess):
         self._is_closed = False
         self._numbers = count(1)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, for good."""
+        return self._is_closed
+
     def close(self) -> None:
         """Close the connection, for good."""
         if not self.is_inherited:

@@ -9,6 +9,7 @@ import itertools
 import logging
 from typing import TYPE_CHECKING, Final
 
+from tidelog.codec.one_line import one_line, open_or_closed, shortened
 from tidelog.codec.text import check_group
 from tidelog.embedded.topic_reads import consumed
 from tidelog.env.forks import OfOneProcess
@@ -89,6 +90,14 @@ class GroupMember(OfOneProcess):
         except BaseException:
             self.close()
             raise
+
+    def __repr__(self) -> str:
+        return one_line(self, self._told)
+
+    def _told(self) -> str:
+        topics = shortened(list(self.topics))
+        life = open_or_closed(is_open=self._is_open)
+        return f"of group {self.group!r}: topics={topics}, partitions={len(self._next)}, {life}"
 
     def close(self) -> None:
         """Let another reader of the group read; what was not committed is read again."""

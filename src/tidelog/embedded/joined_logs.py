@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakSet
 
 from tidelog.codec.compression import Codec
+from tidelog.codec.one_line import open_or_closed
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.config.sources import from_mapping
 from tidelog.embedded.busy_directory import BusyDirectory
@@ -93,6 +94,9 @@ class JoinedLogs(ReadOnlyLogs):
         self._listed: dict[str, tuple[int, Topic]] = {}
         """Topics, and when they were looked up, in ns."""
         self._door.ask("ApiVersions", 0)  # raises where nobody listens
+
+    def _told(self) -> str:
+        return f"{super()._told()}: {open_or_closed(is_open=not self._door.is_closed)}"
 
     def __enter__(self) -> Self:
         return self

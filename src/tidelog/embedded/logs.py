@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, overload
 
 from tidelog.codec.compression import Codec
+from tidelog.codec.one_line import one_line
 from tidelog.config.sources import from_mapping
 from tidelog.embedded.group_reader import GroupReader
 from tidelog.embedded.group_source import OwnLogs
@@ -110,6 +111,12 @@ class Logs(OfOneProcess):
         self._gathering: set[TopicWriter] = set()
         """Writers that have gathered records."""
         self.groups: Final = manager.staged_commits.groups
+
+    def __repr__(self) -> str:
+        return one_line(self, self._told)
+
+    def _told(self) -> str:
+        return self.manager.told()
 
     def __enter__(self) -> Self:
         return self

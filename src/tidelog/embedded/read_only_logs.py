@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, overload
 
+from tidelog.codec.one_line import one_line
 from tidelog.embedded.topic_reads import (
     ReadOnlyTopicFollower,
     all_consumed,
@@ -70,6 +71,12 @@ class ReadOnlyLogs:
         self._wait_ms = wait_ms
         self._server_properties = server_properties
         self._look()
+
+    def __repr__(self) -> str:
+        return one_line(self, self._told)
+
+    def _told(self) -> str:
+        return ", ".join(map(repr, self.paths))
 
     def topics(self) -> Mapping[str, ReadOnlyTopic]:
         """Return every topic by name, with the partitions that are here, id and known settings."""

@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.json_value import unpack_json
+from tidelog.codec.one_line import record_line
 from tidelog.env.moments import time_ms
 from tidelog.errors import InvalidArgument, NotJson
 from tidelog.manager.whole_log import columns_from, records_from
@@ -55,6 +56,9 @@ class ConsumedRecord(NamedTuple):
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
     leader_epoch: int | None = None
     sequence: int = NO_SEQUENCE
+
+    def __repr__(self) -> str:
+        return record_line(self, self._fields)
 
     def json(self) -> Any:  # noqa: ANN401 - a user knows what the values of a topic are
         """Return the value, parsed as JSON; None for a tombstone, and for the bytes ``null``.

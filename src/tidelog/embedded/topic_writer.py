@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from tidelog.codec.compression import Codec
+from tidelog.codec.one_line import one_line
 from tidelog.embedded.gathered_records import gather, partitions_of_keys
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
@@ -137,6 +138,13 @@ class TopicWriter(OfOneProcess):
         self._turn = 0
         self._gathering = set() if gathering is None else gathering
         self.records = 0
+
+    def __repr__(self) -> str:
+        return one_line(self, self._told)
+
+    def _told(self) -> str:
+        gathered = sum(map(len, self._batches.values()))
+        return f"of topic {self._topic!r}: records={self.records}, gathered={gathered}"
 
     def __enter__(self) -> Self:
         return self

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from uuid import uuid4
 
 from tidelog.codec.compression import Codec
+from tidelog.codec.one_line import one_line, shortened
 from tidelog.config.sources import from_mapping
 from tidelog.datadir.birth import birth_values
 from tidelog.datadir.catalogue import Topic
@@ -144,6 +145,14 @@ class Transaction(OfOneProcess):
         self.is_repeat: Final = found is not None
         self.committed = None if found is None else replace(found, is_repeat=True)
         """What was committed under this id: by an earlier process, or by ``commit``."""
+
+    def __repr__(self) -> str:
+        return one_line(self, self._told)
+
+    def _told(self) -> str:
+        ended = "aborted" if self.committed is None else "committed"
+        state = "open" if self._is_open else ended
+        return f"{shortened(self.txn)} in {self._path!r}: topics={len(self._named)}, {state}"
 
     def __enter__(self) -> Self:
         return self

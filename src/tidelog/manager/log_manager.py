@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar
 
+from tidelog.codec.one_line import one_line, open_or_closed
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.partition_directories import random_id
@@ -136,6 +137,17 @@ class LogManager(OfOneProcess):
         except BaseException:
             self._log_dirs.release_all()
             raise
+
+    def __repr__(self) -> str:
+        return one_line(self, self.told)
+
+    def told(self) -> str:
+        """Return its directories, counts and state for a repr: from memory, without a lock."""
+        topics = self._topics.all().values()  # not ``topics``, which may finish a transaction
+        partitions = sum(len(topic.partitions) for topic in topics)
+        life = open_or_closed(is_open=not self._is_closed)
+        paths = ", ".join(map(repr, self._log_dirs.configured))
+        return f"{paths}: topics={len(topics)}, partitions={partitions}, {life}"
 
     def _make_storage(self, overrides: Mapping[str, str], recovery: RecoveryRules) -> None:
         """Make what knows topics, logs and settings."""

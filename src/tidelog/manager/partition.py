@@ -10,6 +10,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.compression import Codec
+from tidelog.codec.one_line import one_line
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
     CommitPending,
@@ -107,6 +108,14 @@ class Partition(OfOneProcess):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+    def __repr__(self) -> str:
+        return one_line(self, self._told)
+
+    def _told(self) -> str:
+        role = "leader" if self._is_leader else "follower"
+        life = "" if self._error is None else ", ended"
+        return f"{str(self)!r}: {role}{life}, {self._log!r}"
 
     @property
     def log(self) -> Log:

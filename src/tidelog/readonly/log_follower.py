@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from tidelog.codec.one_line import one_line
 from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE
 from tidelog.env.waiting import IdleTime
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
@@ -67,6 +68,9 @@ class LogFollower:
         self._end_of = end_of
         self._seen: tuple[int, ...] | None = None
         self._topic_id: UUID | None = None
+
+    def __repr__(self) -> str:
+        return one_line(self, lambda: f"{self.path!r}: next_offset={self.next_offset}")
 
     def moved_to(self, path: str) -> LogFollower:
         """Return what follows the same partition, from where this is, in another directory."""

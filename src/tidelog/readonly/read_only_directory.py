@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from tidelog.codec.one_line import one_line
 from tidelog.datadir.catalogue import METADATA_TOPIC
 from tidelog.datadir.offset_checkpoints import (
     CLEANER_OFFSET_FILE,
@@ -94,6 +95,15 @@ class ReadOnlyDirectory:
             part = DirectoryFiles(one, self._fs)
             self._by_real_path.setdefault(self._fs.real_path(one), part)
         self.parts: Final = tuple(self._by_real_path.values())
+
+    def __repr__(self) -> str:
+        return one_line(self, self._told)
+
+    def _told(self) -> str:
+        paths = ", ".join(map(repr, self.paths))
+        # Only what was looked up before: asking for the topics would read the directories.
+        known = vars(self).get("topic_names")
+        return paths if known is None else f"{paths}: topics={len(known)}"
 
     @property
     def fs(self) -> FileSystem:

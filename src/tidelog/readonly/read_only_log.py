@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs
+from tidelog.codec.one_line import one_line
 from tidelog.codec.shown_rows import HighWatermark, LastStable, LogEnd, LogStart
 from tidelog.env.moments import time_ms
 from tidelog.errors import (
@@ -170,6 +171,16 @@ class ReadOnlyLog:
         self._holes: set[tuple[int, int]] = set()
         self._end = find_end(self._files)
         self._lines, self._segments = self._files.lines, self._files.segments
+
+    def __repr__(self) -> str:
+        return one_line(self, self._told)
+
+    def _told(self) -> str:
+        return (
+            f"{self.directory!r}: log_start_offset={self.log_start_offset},"
+            f" high_watermark={self.high_watermark}, log_end_offset={self.log_end_offset},"
+            f" segments={len(self.segments)}"
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.codec.one_line import one_line, shortened
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
 from tidelog.datadir.effective_config import NO_SETTINGS, TopicSettings
@@ -73,6 +74,14 @@ class ReadOnlyTopic(TopicSettings):
         default=_nothing_known, compare=False, repr=False
     )
     birth: Mapping[str, str] | None = None
+
+    def __repr__(self) -> str:
+        return one_line(self, self._told)
+
+    def _told(self) -> str:
+        config = shortened(dict(self.config))
+        missing = f", missing={len(self.missing)}" if self.missing else ""
+        return f"{self.name!r}: partitions={len(self.partitions)}, config={config}{missing}"
 
     @classmethod
     def listed(

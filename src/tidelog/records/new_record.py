@@ -10,6 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tidelog.codec.json_value import pack_json
+from tidelog.codec.one_line import record_line
 from tidelog.env.moments import time_ms
 from tidelog.errors import InvalidArgument
 from tidelog.records.batch import INT64_MAX, NO_TIMESTAMP
@@ -62,6 +63,9 @@ class NewRecord(NamedTuple):
     headers: tuple[Header, ...] = ()
     timestamp: Moment | None = None
     partition: int | None = None
+
+    def __repr__(self) -> str:
+        return record_line(self, self._fields)
 
     @classmethod
     def of(cls, given: object) -> NewRecord:

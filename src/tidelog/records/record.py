@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from tidelog.codec.one_line import record_line
 from tidelog.codec.varint import read_varint, read_varlong, write_varint, write_varlong
 from tidelog.errors import InvalidRecord
 from tidelog.records.batch import INT32_MAX, NO_SEQUENCE, TimestampType
@@ -41,6 +42,9 @@ class Record(NamedTuple):
     headers: tuple[Header, ...] = ()
     leader_epoch: int | None = None
     sequence: int = NO_SEQUENCE
+
+    def __repr__(self) -> str:
+        return record_line(self, self._fields)
 
 
 class RecordSpan(NamedTuple):

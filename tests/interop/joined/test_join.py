@@ -54,6 +54,15 @@ def test_what_is_appended_is_read_at_once_by_both(broker: Served, joined: Joined
     assert record.timestamp == 1_700_000_000_000
 
 
+def test_a_repr_says_the_directory_and_the_state(joined: JoinedLogs) -> None:
+    """Also once it is closed."""
+    opened = repr(joined)
+    joined.close()
+
+    assert opened == f"<JoinedLogs '{joined.path}': open>"
+    assert repr(joined) == f"<JoinedLogs '{joined.path}': closed>"
+
+
 def test_many_records_are_appended_in_batches(broker: Served, joined: JoinedLogs) -> None:
     """In order in each partition, as by the holder itself."""
     joined.create_topic("t", partitions=3)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from tidelog.codec.one_line import one_line, open_or_closed
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import OffsetOutOfRange
@@ -56,7 +57,18 @@ class ReadableLog(OfOneProcess):
         self._state = state
 
     def __repr__(self) -> str:
-        return f"Log({self.directory!r}, {self._state.offsets})"
+        return one_line(self, self._told)
+
+    def _told(self) -> str:
+        state = self._state
+        offsets = state.offsets
+        life = "offline" if self.is_offline else open_or_closed(is_open=not state.is_closed)
+        return (
+            f"{self.directory!r}: log_start_offset={offsets.log_start_offset},"
+            f" high_watermark={offsets.high_watermark},"
+            f" last_stable_offset={offsets.last_stable_offset},"
+            f" log_end_offset={offsets.log_end_offset}, segments={len(self.segments)}, {life}"
+        )
 
     def __str__(self) -> str:
         """Describe the log as Kafka's log lines do. Source: Kafka UnifiedLog.toString."""

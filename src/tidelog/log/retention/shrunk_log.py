@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from tidelog.codec.one_line import one_line
 from tidelog.codec.shown_rows import LogEnd, PartitionNumber, TopicName, shown
 from tidelog.log.retention.retention_outlook import LateSegment, SegmentOutlook
 from tidelog.log.retention.retention_rules import DeletedSegment
@@ -29,6 +30,16 @@ class ShrunkLog:
         "A segment that keeps records past `retention.ms`, as its newest record is not; null:"
         " none.",
     ] = None
+
+    def __repr__(self) -> str:
+        return one_line(self, self._told)
+
+    def _told(self) -> str:
+        return (
+            f"{f'{self.topic}-{self.partition}'!r}: deleted={len(self.deleted)} segments,"
+            f" freed_bytes={self.freed_bytes}, log_start_offset={self.log_start_offset},"
+            f" log_end_offset={self.log_end_offset}"
+        )
 
     @property
     @shown(after="size_bytes")

@@ -14,6 +14,7 @@ import numpy as np
 
 from tidelog.codec.compression import DEFAULT_DECOMPRESSED_LIMIT, Codec
 from tidelog.codec.layout import byte_view
+from tidelog.codec.one_line import one_line
 from tidelog.errors import (
     CorruptMessage,
     InvalidRecord,
@@ -84,6 +85,13 @@ class RecordColumns:
         self.data = data
         self.batches = batches
         self._types = types
+
+    def __repr__(self) -> str:
+        return one_line(self, self._told)
+
+    def _told(self) -> str:
+        places = f", offsets {self.offset[0]:,} to {self.offset[-1]:,}" if len(self) else ""
+        return f"of {len(self):,} records in {len(self.batches):,} batches{places}"
 
     def __len__(self) -> int:
         count: int = self.array.shape[1]

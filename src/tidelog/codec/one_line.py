@@ -1,0 +1,63 @@
+"""Reprs of what a program holds: one line of bounded length, from memory alone.
+
+A debugger, a log line and a notebook ask for them at any time: of an object that is closed, whose
+``__init__`` has failed, or that a forked child has inherited. So a repr reads no file, waits for no
+lock, and raises nothing of these.
+"""
+
+from __future__ import annotations
+
+from reprlib import Repr
+from typing import TYPE_CHECKING, Final
+
+from tidelog.errors import ForkedProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SHOWN_BYTES: Final = 64
+_SHOWN_CHARACTERS: Final = 256
+_SHOWN_MEMBERS: Final = 6
+_SHOWN_DEPTH: Final = 4
+
+
+class _Bounded(Repr):
+    """Python's own way to shorten a repr, which also knows bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = _SHOWN_DEPTH
+        self.maxtuple = self.maxlist = self.maxdict = _SHOWN_MEMBERS
+        self.maxstring = self.maxother = _SHOWN_CHARACTERS
+
+    def repr_bytes(self, value: bytes, _level: int) -> str:
+        """Return the first bytes, and how many there are where that is not all."""
+        if len(value) <= _SHOWN_BYTES:
+            return repr(value)
+        return f"{value[:_SHOWN_BYTES]!r}... ({len(value):,} bytes)"
+
+
+shortened: Final = _Bounded().repr
+"""Returns the repr of a value, the middle or the end of what is long left out."""
+
+
+def one_line(one: object, told: Callable[[], str]) -> str:
+    """Return the repr of an object: its class, and what ``told`` reads from its attributes."""
+    kind = type(one).__name__
+    try:
+        return f"<{kind} {told()}>"
+    except ForkedProcess as error:
+        return f"<{kind} of process {error.pid}>"
+    except AttributeError:
+        return f"<{kind}, not made>"  # ``__init__`` has failed, or has not ended yet
+
+
+def record_line(record: tuple[object, ...], fields: tuple[str, ...]) -> str:
+    """Return the repr of a record, as that of a named tuple, with long values shortened."""
+    parts = (f"{name}={shortened(value)}" for name, value in zip(fields, record, strict=True))
+    return f"{type(record).__name__}({', '.join(parts)})"
+
+
+def open_or_closed(*, is_open: bool) -> str:
+    """Return the word for a state."""
+    return "open" if is_open else "closed"
