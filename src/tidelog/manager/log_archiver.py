@@ -13,6 +13,7 @@ from tidelog.archive.copier import Copier
 from tidelog.log.archived import ArchivedOffsets
 from tidelog.log.retention.retention_rules import SegmentFacts, expired
 from tidelog.manager.archiving import OpenLog
+from tidelog.manager.metrics.metric import in_percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,6 +68,19 @@ class LogArchiver:
             "RemoteLogMetadataCount": self._archived_segments,
         }
 
+    def shares(self) -> dict[str, int]:
+        """Return the whole log and its disk in percent of their limits, by Kafka's names.
+
+        0 without a limit. What the archive has is as of the last look. Kafka:
+        ``RLMExpirationTask.calculateSizeInPercent``.
+        """
+        log, whole = self.log, self._only_local_bytes() + self._archived_bytes
+        local_limit = log.config.local_limits().retention_bytes
+        return {
+            "RetentionSizeInPercent": in_percent(whole, log.config.retention_bytes),
+            "LocalRetentionSizeInPercent": in_percent(log.size_bytes, local_limit),
+        }
+
     @property
     def waiting_since(self) -> int | None:
         """First timestamp of the oldest closed segment that is not archived; None: all are."""
@@ -102,11 +116,16 @@ class LogArchiver:
     def _last_expired(self, now_ms: int) -> DeletedSegment | None:
         """Return the last archived segment that has expired by the limits of the whole log."""
         log, state = self.log, self._copier.state
-        local = sum(one.size_bytes for one in log.segments if one.base_offset >= state.end)
-        size_bytes = local + sum(entry.size_bytes for entry in state.entries)
+        archived_bytes = sum(entry.size_bytes for entry in state.entries)
+        size_bytes = self._only_local_bytes() + archived_bytes
         facts = map(_facts, state.entries)
         due = expired(facts, log.config, now_ms, size_bytes=size_bytes, end=state.end)
         return due[-1] if due else None
+
+    def _only_local_bytes(self) -> int:
+        """Return the size of the segments that are not archived, the active one included."""
+        end = self._copier.state.end
+        return sum(one.size_bytes for one in self.log.segments if one.base_offset >= end)
 
     def disable(self) -> ArchivePass:
         """Delete what only the archive has, and let the log be on the disk alone."""

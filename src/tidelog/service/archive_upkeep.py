@@ -22,7 +22,7 @@ from tidelog.errors import (
 from tidelog.manager.archiving import why_not_archived
 from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.log_archiver import LogArchiver
-from tidelog.manager.metrics.metric import Metric
+from tidelog.manager.metrics.metric import Metric, tags_of
 from tidelog.service.move_pace import CopyThrottle
 from tidelog.store.object_store import ObjectStore
 
@@ -124,6 +124,8 @@ class Archiving:
                 gauges[name, key.topic] = gauges.get((name, key.topic), 0) + value
             since = one.waiting_since
             waiting += [] if since is None else [since]
+            for name, value in one.shares().items():
+                yield Metric("kafka.log.remote", "RemoteLogManager", name, tags_of(key), value)
         with self._lock:
             counts = dict(self._counts)
         for values, kind in ((gauges, "gauge"), (counts, "counter")):

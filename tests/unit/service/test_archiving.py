@@ -407,6 +407,34 @@ def test_a_copy_stops_where_its_log_is_needed(
         assert state_of(store, manager).end == log.segments.active.base_offset
 
 
+def test_sizes_are_metrics_in_percent_of_both_limits(store: Timed) -> None:
+    """The whole log of retention.bytes, and the disk of local.retention.bytes, for each partition.
+
+    Kafka's names. What is on the disk and in the archive counts once; without a limit it is 0.
+    """
+    home = ManagerHome()
+    limits = {"retention.bytes": "40000", "local.retention.bytes": "4000"}
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED | limits)
+        manager.create_topic("endless", config=ARCHIVED | {"local.retention.bytes": "-1"})
+        append(manager, 40)
+        append(manager, 40, "endless")
+        log = manager.partition("t", 0).log
+        archive_and_delete(home, manager)
+        assert log.local_log_start_offset > log.log_start_offset
+        active = log.segments.active.size_bytes
+        whole = sum(entry.size_bytes for entry in state_of(store, manager).entries) + active
+        shown = {one.kafka_name: one.value for one in manager.metrics()}
+
+    named = "kafka.log.remote:type=RemoteLogManager,name={},topic={},partition=0"
+    assert shown[named.format("RetentionSizeInPercent", "t")] == whole * 100 // 40_000
+    local = shown[named.format("LocalRetentionSizeInPercent", "t")]
+    assert local == log.size_bytes * 100 // 4_000
+    assert 0 < local != whole * 100 // 4_000
+    assert shown[named.format("LocalRetentionSizeInPercent", "endless")] == 0
+    assert shown["kafka.log:type=Log,name=RetentionSizeInPercent,topic=t,partition=0"] == 0
+
+
 def test_metrics_say_how_far_the_archive_is(store: Timed) -> None:
     """Under Kafka's names by topic, and how old the oldest record is that waits."""
     home = ManagerHome()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.errors import TidelogError
 from tidelog.log.loading.cut_files import is_cut_name
 from tidelog.manager.directories.log_dirs import parent_of
-from tidelog.manager.metrics.metric import Metric, Tags
+from tidelog.manager.metrics.metric import Metric, in_percent, tags_of
 from tidelog.staging.finished import read_finished
 from tidelog.staging.manifest_names import waiting_hashes
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tidelog.manager.lifecycle.load_progress import LoadProgress
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.metrics.counters import Counters
+    from tidelog.manager.metrics.metric import Tags
     from tidelog.manager.topics.topics import Topics
     from tidelog.segment.filenames import TopicPartition
 
@@ -62,7 +63,7 @@ def collect(sources: MetricSources) -> list[Metric]:
         metrics += log_metrics(key, log)
         lag = log.high_watermark - log.last_stable_offset
         metrics.append(
-            Metric("kafka.cluster", "Partition", "LastStableOffsetLag", _tags_of(key), lag)
+            Metric("kafka.cluster", "Partition", "LastStableOffsetLag", tags_of(key), lag)
         )
     for key, log in sorted(registry.futures().items()):
         metrics += log_metrics(key, log, is_future=True)
@@ -73,14 +74,14 @@ def collect(sources: MetricSources) -> list[Metric]:
 
 def log_metrics(key: TopicPartition, log: Log, *, is_future: bool = False) -> Iterator[Metric]:
     """Yield the gauges of one log."""
-    tags = (*_tags_of(key), ("is-future", "true")) if is_future else _tags_of(key)
+    tags = (*tags_of(key), ("is-future", "true")) if is_future else tags_of(key)
     limit = 0 if log.config.is_archived else log.config.retention_bytes
     for name, value in (
         ("NumLogSegments", len(log.segments)),
         ("LogStartOffset", log.log_start_offset),
         ("LogEndOffset", log.log_end_offset),
         ("Size", log.size_bytes),
-        ("RetentionSizeInPercent", log.size_bytes * 100 // limit if limit > 0 else 0),
+        ("RetentionSizeInPercent", in_percent(log.size_bytes, limit)),
     ):
         yield Metric("kafka.log", "Log", name, tags, value)
 
@@ -212,7 +213,3 @@ def _cleaner_metrics(cleaner: LogCleaner, directories: Iterable[str]) -> Iterato
         yield Metric("kafka.log", "LogCleanerManager", "uncleanable-partitions-count", tags, count)
         size_bytes = found.uncleanable_bytes.get(path, 0)
         yield Metric("kafka.log", "LogCleanerManager", "uncleanable-bytes", tags, size_bytes)
-
-
-def _tags_of(key: TopicPartition) -> Tags:
-    return (("topic", key.topic), ("partition", str(key.partition)))

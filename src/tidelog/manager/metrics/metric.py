@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from tidelog.segment.filenames import TopicPartition
+
 Tags = tuple[tuple[str, str], ...]
 
 _TAG = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -53,6 +55,16 @@ class Metric(NamedTuple):
         value = int(self.value) if self.value == int(self.value) else self.value
         name = f"{self.family}_{self.part}" if self.part else self.family
         return f"{name}{{{tags}}} {value}" if tags else f"{name} {value}"
+
+
+def in_percent(size_bytes: int, limit_bytes: int) -> int:
+    """Return a size in whole percent of a limit; 0 where there is none."""
+    return size_bytes * 100 // limit_bytes if limit_bytes > 0 else 0
+
+
+def tags_of(key: TopicPartition) -> Tags:
+    """Return the tags of one partition."""
+    return (("topic", key.topic), ("partition", str(key.partition)))
 
 
 def as_prometheus(metrics: Iterable[Metric]) -> str:
