@@ -58,6 +58,12 @@ class LogOfFiles:
         """Where the first segment begins."""
         return min(int(path.stem) for path in (self.path / "t-0").glob("*.log"))
 
+    @property
+    def log_end_offset(self) -> int:
+        """Where the last segment ends."""
+        with tidelog.open_read_only(self.directory) as log:
+            return log.log_end_offset
+
     def closed_segments(self) -> Sequence[ClosedSegment]:
         """Return all segments but the last."""
         bases = sorted(int(path.stem) for path in (self.path / "t-0").glob("*.log"))

@@ -98,6 +98,10 @@ class ArchivedLog(Protocol):
     def local_start_offset(self) -> int:
         """The offset from which on the disk has the log; what lies before, the archive has."""
 
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+
     def closed_segments(self) -> Sequence[ClosedSegment]:
         """Return the segments that may be copied, in order."""
 
@@ -286,6 +290,8 @@ class Copier:
         known, state, uri = read_claim(self._fs, self._path), self.state, self._store.name
         if state.partitions is not None:
             raise ArchiveDiverged(f"{uri} is a snapshot, which never changes: name another archive")
+        if not self._truncates:
+            self._check_end()
         drawn = known.drawn_since(uri, state.incarnation)
         if state.version and drawn is None and not self._takes_over:
             raise ArchiveDiverged(
@@ -334,6 +340,22 @@ class Copier:
         first = next(iter(self._log.closed_segments()), None)
         return (archive_end if first is None else first.base_offset) > self._log.log_start_offset
 
+    def _check_end(self) -> None:
+        """Raise ArchiveDiverged if the log ends before its archive.
+
+        Whether it was truncated or began again, its next records would get offsets that the
+        archive has given to others.
+        """
+        state, end = self.state, self._log.log_end_offset
+        if end < state.end:
+            raise ArchiveDiverged(
+                f"the archive of {self._name} has offsets {max(end, state.start)} to"
+                f" {state.end - 1}, which the log has not: it ends at {end}, since it was lost,"
+                " truncated, or restored from an older copy. To get them back, move the log's"
+                " directory away and run tidelog restore; to remove them from the archive, run"
+                " tidelog archive --truncate"
+            )
+
     def _check_lineage(self) -> None:
         """Raise ArchiveDiverged unless both have the same segments where both have some."""
         local = self._log.closed_segments()
@@ -343,11 +365,12 @@ class Copier:
             for entry in self.state.entries_within(*segment):
                 if not self._is_equal(segment, entry):
                     raise self._diverged(entry)
-        last = max((one.end_offset for one in local), default=None)
-        if self.state.entries and last is not None and last < self.state.end:
+        last = local[-1].end_offset if local else self._log.local_start_offset
+        if self.state.entries and last < self.state.end:
             raise ArchiveDiverged(
                 f"the archive of {self._name} ends at offset {self.state.end}, and its closed"
-                f" segments here at {last}: the log was truncated, or restored from an older copy"
+                f" segments here at {last}: the log was lost, truncated, or restored from an older"
+                " copy"
             )
 
     def _common_end(self) -> int:

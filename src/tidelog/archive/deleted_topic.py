@@ -13,20 +13,22 @@ if TYPE_CHECKING:
     from random import Random
     from uuid import UUID
 
+    from tidelog.archive.chain_state import ChainState
     from tidelog.archive.copier import ClosedSegment
     from tidelog.env.files import FileSystem
     from tidelog.store.objects import Objects
 
 
 class _NoLog:
-    """A partition of a deleted topic as ``ArchivedLog``: it has no segments."""
+    """A partition of a deleted topic as ``ArchivedLog``: it has no segments, and lacks none."""
 
     log_start_offset = 0
     directory = ""
-    local_start_offset = 0
 
-    def __init__(self, topic: str, topic_id: UUID, partition: int, data_dir: str) -> None:
-        self.topic: Final = topic
+    def __init__(self, found: ChainState, topic_id: UUID, partition: int, data_dir: str) -> None:
+        self.topic: Final = found.topic
+        self.local_start_offset: Final = found.end
+        self.log_end_offset: Final = found.end
         self.topic_id: Final = topic_id
         self.partition: Final = partition
         self.data_dir: Final = data_dir
@@ -48,7 +50,7 @@ def end_archive(
     topic_id, partition = part
     found = Chain(store, topic_id, partition, rng).read()
     if found.version:
-        log = _NoLog(found.topic, topic_id, partition, data_dir)
+        log = _NoLog(found, topic_id, partition, data_dir)
         copier = Copier(fs, store, log, rng)
         copier.look()
         copier.end_archive()

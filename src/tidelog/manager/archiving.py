@@ -198,6 +198,11 @@ class OpenLog:
         """The first offset of the first segment on the disk."""
         return self._log.segments.base_offsets[0]
 
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._log.log_end_offset
+
     def closed_segments(self) -> Sequence[ClosedSegment]:
         """Return those below the last stable offset, and flush them.
 

@@ -204,7 +204,7 @@ def test_a_log_that_lost_records_does_not_continue(
     append(data, 60)
     copier(store, data).copy()
 
-    with pytest.raises(ArchiveDiverged, match="was truncated, or restored from an older copy"):
+    with pytest.raises(ArchiveDiverged, match="truncated, or restored from an older copy"):
         copier(store, tmp_path / "old", takes_over=True).copy()
     append(data, 60)
     segments = LogOfFiles(data).closed_segments()
@@ -216,6 +216,46 @@ def test_a_log_that_lost_records_does_not_continue(
     with pytest.raises(ArchiveDiverged, match="one is missing"):
         copier(store, data).copy()
     assert {name for name in store.objects if "/s/" in name} <= before.keys()
+
+
+@pytest.mark.parametrize("new", [0, 1, 5, 400])
+@pytest.mark.parametrize("is_copy", [False, True])
+def test_a_log_that_began_again_does_not_take_its_archive_over(
+    store: ObjectModel, data: Path, tmp_path: Path, *, is_copy: bool, new: int
+) -> None:
+    """Neither from itself nor from another directory, however far it has come since.
+
+    Its first segment may be active still: then no closed segment differs from the archive's.
+    """
+    copier(store, data).copy()
+    directory = tmp_path / "copy" if is_copy else data
+    if is_copy:
+        shutil.copytree(data, directory)
+    shutil.rmtree(directory / "t-0")
+    with tidelog.open(directory) as logs:
+        for number in range(new):
+            logs.append("t", f"new {number}".encode(), timestamp=1000)
+    before = dict(store.objects)
+
+    for takes_over in (True, is_copy):  # without a claim that a copy lacks, the other one is named
+        with pytest.raises(ArchiveDiverged, match="lost, truncated, or restored"):
+            copier(store, directory, takes_over=takes_over).copy()
+
+    assert store.objects == before
+
+
+def test_a_log_without_records_does_not_continue_an_archive_without_segments(
+    store: ObjectModel, data: Path
+) -> None:
+    """All that the archive had has expired: its next record still follows those."""
+    end = LogOfFiles(data).closed_segments()[-1].end_offset
+    copied(store, LogOfFiles(data, first=end), follows_start=True)
+    shutil.rmtree(data / "t-0")
+    with tidelog.open(data) as logs:
+        logs.append("t", b"new", timestamp=1000)
+
+    with pytest.raises(ArchiveDiverged, match="it ends at 1"):
+        copier(store, data).copy()
 
 
 def test_what_was_deleted_before_it_was_archived_is_skipped(store: ObjectModel, data: Path) -> None:
@@ -494,7 +534,7 @@ def test_an_archive_is_truncated_to_what_a_shorter_log_has(
     for path in sorted((data / "t-0").glob("*.log"))[closed + 1 :]:
         path.unlink()
     if closed:
-        with pytest.raises(ArchiveDiverged, match="was truncated, or restored"):
+        with pytest.raises(ArchiveDiverged, match="truncated, or restored"):
             copied(store, LogOfFiles(data))
     one = copied(store, LogOfFiles(data), truncates=True)
 
