@@ -35,7 +35,7 @@ from tidelog.errors import CorruptArchive, InvalidArgument
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadata
 from tidelog.manager.directories.log_dir import check_nothing_at, make_directories
 from tidelog.readonly.read_files import storage_errors
-from tidelog.segment.filenames import log_directory_name, log_file
+from tidelog.segment.filenames import log_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -107,11 +107,11 @@ def restore(
     with storage_errors(target):
         check_nothing_at(fs, target)
         beside = _begun(fs, target + BESIDE, store.name, rng)
-        write = _Restoration(fs, store, on_bytes).partition
+        write = Restoration(fs, store, on_bytes).partition
         tasks = [
-            partial(write, topic, number, beside)
+            partial(write, one, topic.topic_id, os.path.join(beside, one.directory))
             for topic in topics
-            for number in sorted(topic.partitions)
+            for _, one in sorted(topic.partitions.items())
         ]
         done = scheduler.run_all("tidelog-restore", tasks, AT_ONCE)
         _describe(fs, beside, topics)
@@ -138,23 +138,24 @@ def _begun(fs: FileSystem, path: str, uri: str, rng: Random) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Restoration:
-    """Writes the logs; see ``restore``."""
+class Restoration:
+    """Writes the files of logs; see ``restore``."""
 
     fs: FileSystem
     store: Objects
     on_bytes: Callable[[int], None]
 
-    def partition(self, topic: RestoredTopic, number: int, data_dir: str) -> RestoredPartition:
-        """Write the files of a partition, durably."""
-        fs, one = self.fs, topic.partitions[number]
-        directory = os.path.join(data_dir, log_directory_name(topic.name, number))
+    def partition(
+        self, one: ArchivedPartition, topic_id: UUID, directory: str
+    ) -> RestoredPartition:
+        """Write the files of a partition to a directory, durably, as those of a topic."""
+        fs = self.fs
         make_directories(fs, directory)
         entries = {log_file(directory, entry.base_offset): entry for entry in one.state.entries}
         for name, place in files_of(one).items():
             path = os.path.join(directory, name)
             if isinstance(place, bytes):
-                data = pack_partition_metadata(topic.topic_id)
+                data = pack_partition_metadata(topic_id)
                 replace_file(fs, path, data if name == PARTITION_METADATA_FILE else place)
             elif path in entries:
                 self._log(path, place, entries[path])
@@ -164,7 +165,7 @@ class _Restoration:
         fs.sync_directory(directory)
         sizes = [entry.size_bytes for entry in entries.values()]
         offsets = one.state.start, one.state.end
-        return RestoredPartition(topic.name, number, *offsets, len(sizes), sum(sizes))
+        return RestoredPartition(one.state.topic, one.number, *offsets, len(sizes), sum(sizes))
 
     def _log(self, path: str, place: Place, entry: Entry) -> None:
         """Write a ``.log`` file; leave one that has the right bytes already."""

@@ -26,7 +26,7 @@ WITHOUT_DIRECTORY = {"dump", "restore", "warm", "schema", "completion"}
 SEVERAL_DIRECTORIES = {"join", "run", "serve"}
 WHOLE_TOPICS = {
     *("create", "delete", "alter"),
-    *("mirror", "spark mirror", "restore", "rescue"),  # a mirror has the partitions of its source
+    *("mirror", "spark mirror", "rescue"),  # a mirror has the partitions of its source
     *("spark compact", "spark verify", "spark repartition"),  # jobs over whole topics
 }
 DIFFERENT = {
@@ -162,7 +162,8 @@ def test_a_partition_is_taken_wherever_topics_are_chosen() -> None:
     for command in COMMANDS:
         if command.name in by_number:
             first, later = sample(command)
-            words = (*command.name.split(), *first, "-d", "x", *later)
+            place = () if command.name in WITHOUT_DIRECTORY else ("-d", "x")
+            words = (*command.name.split(), *first, *place, *later)
             assert parsed(*words, "-p", "all").partition is None
             assert parsed(*words, "-p", "1").partition == 1
 

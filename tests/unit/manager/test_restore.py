@@ -8,26 +8,41 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.machinery.archives import files_with
+from tests.machinery.manager_home import ManagerHome
 from tests.machinery.object_model import ObjectModel
 
 import tidelog
+from tidelog.archive import open_archives
 from tidelog.archive.open_archives import archive_at
 from tidelog.cli.main import main
+from tidelog.embedded.logs import Logs
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import CorruptArchive, InvalidArgument, KafkaStorageError
+from tidelog.errors import (
+    CorruptArchive,
+    DirectoryLocked,
+    InvalidArgument,
+    KafkaStorageError,
+    UnknownTopicOrPartition,
+)
 from tidelog.manager.archiving import ArchiveTerms, archive_log
+from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.restore import BESIDE, RestoredPartition, RestoredTopic, restore
+from tidelog.manager.restore_lost import LostPartitions, restore_lost
 from tidelog.segment.filenames import TopicPartition
+from tidelog.service import archive_upkeep
 from tidelog.testing.crash_files import CrashFileSystem
 from tidelog.testing.faults import PowerCut
 from tidelog.testing.manual_time import ManualClock, ManualScheduler
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tests.conftest import Enumerated
 
     from tidelog.env.files import FileSystem
+    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
 URI = "s3://lake/restored"
 TARGET = "/disk/back"
@@ -191,3 +206,142 @@ def test_the_command_makes_new_topics_or_continues_the_archive(
     assert main(["archive", str(tmp_path / "same"), "--to", lake]) == 3
     assert main(["archive", str(tmp_path / "same"), "--to", lake, "--continue"]) == 0
     assert os.listdir(tmp_path / "same" / "t-0")
+
+
+LOST = {**SETTINGS, "remote.storage.enable": "true", "local.retention.ms": "1000"}
+
+
+def lost_home(store: ObjectModel, monkeypatch: pytest.MonkeyPatch, **config: str) -> ManagerHome:
+    """Return a machine with two archived partitions; retention has deleted what it may."""
+    monkeypatch.setattr(archive_upkeep, "ObjectStore", lambda _uri: store)
+    store.name = URI
+    files_with(store, URI)
+    home = ManagerHome()
+    with home.open(tidelog_archive_uri=URI) as manager:
+        manager.create_topic("t", 2, config=LOST | config)
+        for number in range(60):
+            now_ms = home.clock.now_ms()
+            value = b"%d" % number * 30
+            manager.partition("t", number % 2).append_records([(now_ms, None, value, ())])
+            home.clock.advance(20)
+        upkeep(manager)
+    return home
+
+
+def upkeep(manager: LogService) -> None:
+    assert manager.tasks.archiving is not None
+    manager.tasks.archiving.run()
+    manager.tasks.cleanup_logs()
+
+
+def lose(home: ManagerHome, name: str) -> None:
+    remove_directory(home.fs, f"/data/{name}")
+    home.fs.sync_directory("/data")
+
+
+def put_back(home: ManagerHome, topics: Sequence[str] = (), number: int | None = None) -> Any:
+    open_archives._archives[URI]._states.clear()
+    wanted = LostPartitions(topics, number)
+    return restore_lost(archive_at(URI), "/data", wanted, home.machine())
+
+
+def values(manager: LogManager, number: int = 0) -> list[tuple[int, bytes | None]]:
+    return [(one.offset, one.value) for one in Logs(manager).read("t", number)]
+
+
+@pytest.mark.parametrize("local_ms", ["0", "600", "-1"])
+def test_a_lost_partition_comes_back_to_its_directory(
+    store: ObjectModel, monkeypatch: pytest.MonkeyPatch, local_ms: str
+) -> None:
+    """It continues its archive, with the segments that the disk is to keep, and the next offset.
+
+    Nothing else in the directory changes, but its lines in the checkpoints.
+    """
+    home = lost_home(store, monkeypatch, **{"local.retention.ms": local_ms})
+    with home.open(tidelog_archive_uri=URI) as manager:
+        before = values(manager)
+    lose(home, "t-0")
+    names = set(home.fs.list("/data"))
+
+    (done,) = put_back(home, ["t"], 0)
+
+    assert set(home.fs.list("/data")) == names | {"t-0"}
+    entries = archive_at(URI).all()["t-0"].state.entries
+    assert (done.log_start_offset, done.log_end_offset) == (0, entries[-1].end_offset)
+    kept = {"0": 1, "600": done.segments, "-1": len(entries)}[local_ms]
+    assert done.segments == kept
+    assert 1 <= done.segments <= len(entries) - (local_ms != "-1")
+    with home.open(tidelog_archive_uri=URI) as manager:
+        found = values(manager)
+        assert found == before[: done.log_end_offset]
+        now_ms = home.clock.now_ms()
+        for _ in range(20):
+            manager.partition("t", 0).append_records([(now_ms, None, b"new" * 30, ())])
+        version = archive_at(URI).all()["t-0"].state.version
+        upkeep(manager)
+        assert archive_at(URI).all()["t-0"].state.version > version + 1
+        assert [offset for offset, _ in values(manager)] == list(range(len(found) + 20))
+    assert home.fs.list("/data/t-1")
+
+
+def test_what_is_there_or_not_archived_is_not_restored(
+    store: ObjectModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is anything changed: a partition that is there, one that never was, a busy directory."""
+    home = lost_home(store, monkeypatch)
+    with pytest.raises(InvalidArgument, match="no partition is missing there that s3://lake"):
+        put_back(home)
+    with pytest.raises(InvalidArgument, match="/data/t-1 is there: move it away"):
+        put_back(home, ["t"], 1)
+    for topics, number in ((["t"], 7), (["u"], None), (["u"], 0)):
+        with pytest.raises(UnknownTopicOrPartition, match="the catalogue of /data does not have"):
+            put_back(home, topics, number)
+    with home.open() as manager:
+        manager.create_topic("u")
+        with pytest.raises(DirectoryLocked):
+            put_back(home, ["t"])
+    lose(home, "u-0")
+    lose(home, "t-0")
+    with pytest.raises(UnknownTopicOrPartition, match="does not have u-0 of this directory"):
+        put_back(home, ["u"])
+    assert [one.partition for one in put_back(home)] == [0]
+
+
+def test_an_archive_that_has_lost_segments_restores_none(
+    store: ObjectModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that was put back from an older copy: the log would begin again in the middle."""
+    home = lost_home(store, monkeypatch)
+    newest = max(name for name in store.objects if "/0/m/" in name)
+    del store.objects[newest]
+    lose(home, "t-0")
+    with pytest.raises(CorruptArchive, match="put back from an older copy"):
+        put_back(home)
+    assert "t-0" not in home.fs.list("/data")
+
+
+def test_a_lost_partition_comes_back_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch, enumerated: Enumerated
+) -> None:
+    """With a power cut at each operation; what a cut leaves behind the next opening deletes."""
+    cuts = 0
+    while True:
+        home = lost_home(ObjectModel(Random(3)), monkeypatch)
+        lose(home, "t-0")
+        home.fs.crash_after(cuts)
+        try:
+            put_back(home)
+        except PowerCut:
+            home.fs.power_cut()
+        else:
+            break
+        is_back = "t-0" in home.fs.list("/data")
+        if not is_back:
+            put_back(home)
+        with home.open(tidelog_archive_uri=URI) as manager:
+            assert len(values(manager)) > 20
+            home.clock.advance(120_000)
+        assert set(home.fs.list("/data")) >= {"t-0", "t-1"}
+        assert not any(name.endswith("-delete") for name in home.fs.list("/data"))
+        cuts += 1
+    enumerated("power cuts", cuts, at_least=20)

@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import JSON, TOPICS, Command, argument, target_option
+from tidelog.cli.options import (
+    JSON,
+    TOPICS,
+    Command,
+    argument,
+    partition_option,
+    target_option,
+)
 from tidelog.codec.shown_rows import as_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from tidelog.cli.progress import ShownWork
+    from tidelog.env.machine import Machine
     from tidelog.manager.restore import RestoredPartition, RestoredTopic
 
 COMMAND: Final = Command(
     "restore",
-    "make a data directory of an archive, with the files that were archived",
+    "make a data directory of an archive, or put lost partitions of one back",
     (
         argument("uri", metavar="URI", help="where the archive is, as s3://BUCKET/PREFIX"),
         TOPICS,
-        target_option("the data directory to make; there must be nothing", required=True),
+        partition_option("only this partition, which the data directory DIR has lost"),
+        target_option(
+            "the data directory to make; one that is there, and that nothing has open, gets the"
+            " partitions back whose directories are missing",
+            required=True,
+        ),
         argument(
             "--keep-ids",
             action="store_true",
@@ -35,7 +49,7 @@ COMMAND: Final = Command(
 
 
 def run(args: Namespace) -> int:
-    """Restore the topics, and print what of each partition."""
+    """Restore the topics, or lost partitions, and print what of each partition."""
     from tidelog.cli.terminal import print_counts, print_line
     from tidelog.explain.picture import format_bytes
     from tidelog.explain.printable_text import counted
@@ -54,20 +68,44 @@ def run(args: Namespace) -> int:
 
 
 def _restore(args: Namespace) -> list[RestoredPartition]:
-    from random import SystemRandom
-
-    from tidelog.archive.open_archives import archive_at
-    from tidelog.cli.progress import ShownWork
     from tidelog.env.paths import is_uri
-    from tidelog.env.scheduler import start_threads
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.errors import InvalidArgument
-    from tidelog.manager.restore import AT_ONCE, restore
+    from tidelog.manager.restore_lost import is_data_directory
 
     if not is_uri(args.uri):
         raise InvalidArgument(
             f"{args.uri} is not the URI of an archive: tidelog mirror copies a data directory"
         )
+    target = os.path.abspath(args.target)
+    if is_data_directory(SYSTEM_FILES, target):
+        return _put_back(args, target)
+    if args.partition is not None:
+        raise InvalidArgument(f"-p is for a data directory that has lost a partition: {target}")
+    return _make(args, target)
+
+
+def _put_back(args: Namespace, target: str) -> list[RestoredPartition]:
+    """Restore what a directory has lost; errors as ``restore_lost``."""
+    from tidelog.archive.open_archives import archive_at
+    from tidelog.errors import InvalidArgument
+    from tidelog.manager.restore_lost import LostPartitions, restore_lost
+
+    if args.keep_ids:
+        raise InvalidArgument(f"--keep-ids is for a new directory: {target} has topics with ids")
+    archive = archive_at(args.uri.rstrip("/"))
+    wanted = LostPartitions(tuple(args.topics), args.partition)
+    with _restoring(args.uri) as (machine, shown):
+        return restore_lost(
+            archive, target, wanted, machine, on_total=shown.begin, on_bytes=shown.add
+        )
+
+
+def _make(args: Namespace, target: str) -> list[RestoredPartition]:
+    """Make a directory; errors as ``restore``."""
+    from tidelog.archive.open_archives import archive_at
+    from tidelog.manager.restore import restore
+
     topics = _topics(args)
     total = sum(
         entry.size_bytes
@@ -75,25 +113,55 @@ def _restore(args: Namespace) -> list[RestoredPartition]:
         for one in topic.partitions.values()
         for entry in one.state.entries
     )
-    restored = 0
+    with _restoring(args.uri) as (machine, shown):
+        shown.begin(total)
+        return restore(
+            archive_at(args.uri.rstrip("/")).store,
+            topics,
+            target,
+            fs=machine.fs,
+            rng=machine.rng,
+            scheduler=machine.scheduler,
+            on_bytes=shown.add,
+        )
+
+
+class _Shown:
+    """Shows how many bytes of how many are restored; any thread may call it."""
+
+    def __init__(self, work: ShownWork, uri: str) -> None:
+        self._work = work
+        self._what = f"restoring {uri}"
+        self._total = self._done = 0
+
+    def begin(self, total: int) -> None:
+        """Take note of how many there are."""
+        self._total = total
+
+    def add(self, count: int) -> None:
+        """Take note of some more."""
+        self._done += count
+        self._work.show(self._what, self._done, self._total)
+
+
+@contextmanager
+def _restoring(uri: str) -> Iterator[tuple[Machine, _Shown]]:
+    """Yield what restores, and what shows it."""
+    from random import SystemRandom
+
+    from tidelog.cli.progress import ShownWork
+    from tidelog.env.clock import SYSTEM_CLOCK
+    from tidelog.env.machine import Machine
+    from tidelog.env.scheduler import start_threads
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.env.waiting import sleep_ms
+    from tidelog.manager.restore import AT_ONCE
+
     threads = start_threads(AT_ONCE, "tidelog-restore")
+    machine = Machine(SYSTEM_FILES, SYSTEM_CLOCK, threads, SystemRandom(), sleep_ms)
     with closing(ShownWork()) as work:
-
-        def on_bytes(count: int) -> None:
-            nonlocal restored
-            restored += count
-            work.show(f"restoring {args.uri}", restored, total)
-
         try:
-            return restore(
-                archive_at(args.uri.rstrip("/")).store,
-                topics,
-                os.path.abspath(args.target),
-                fs=SYSTEM_FILES,
-                rng=SystemRandom(),
-                scheduler=threads,
-                on_bytes=on_bytes,
-            )
+            yield machine, _Shown(work, uri)
         finally:
             threads.shutdown()
 
