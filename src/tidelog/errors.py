@@ -496,6 +496,30 @@ class DamagedLog(KafkaStorageError):
         )
 
 
+class ArchivedLogLost(KafkaStorageError):
+    """The directory of a partition is gone whose log continues an archive; nothing was created.
+
+    The archive has offsets below ``end``, which a log that began again would give to others.
+    """
+
+    def __init__(self, path: str, uri: str, start: int, end: int) -> None:
+        super().__init__(path, uri, start, end)
+        self.path = path
+        self.uri = uri
+        self.start = start
+        self.end = end
+
+    def _text(self) -> str:
+        data_dir, _, name = self.path.rpartition("/")
+        topic, _, number = name.rpartition("-")
+        return (
+            f"{self.path} is gone, and the archive {self.uri} has offsets {self.start} to"
+            f" {self.end - 1} of its log, which takes no appends until it is back: stop what uses"
+            f" {data_dir}, then run `tidelog restore {self.uri} {topic} -p {number} --to"
+            f" {data_dir}`"
+        )
+
+
 class CommitPending(KafkaStorageError):
     """A committed transaction is not applied yet; its partitions take no appends until it is."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.machinery.archives import files_with
-from tests.machinery.manager_home import ManagerHome
+from tests.machinery.manager_home import Loading, ManagerHome
 from tests.machinery.object_model import ObjectModel
 
 from tidelog.archive import open_archives
@@ -18,7 +18,13 @@ from tidelog.archive.copier import REMOVED_MS, Copier
 from tidelog.archive.deltas import Claim
 from tidelog.archive.segment_object import SegmentObject
 from tidelog.embedded.logs import Logs
-from tidelog.errors import CleaningAborted, CorruptArchive, OffsetOutOfRange
+from tidelog.errors import (
+    ArchivedLogLost,
+    CleaningAborted,
+    CorruptArchive,
+    KafkaStorageError,
+    OffsetOutOfRange,
+)
 from tidelog.explain.plans.disk_share_plan import plan_disk_share
 from tidelog.explain.plans.retention_plan import plan_retention
 from tidelog.log.retention.retention_rules import Rule
@@ -27,6 +33,7 @@ from tidelog.manager.log_archiver import SWEEP_MS
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.segment.filenames import TopicPartition
 from tidelog.service import archive_upkeep
+from tidelog.service.log_service import LogService
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +42,8 @@ if TYPE_CHECKING:
 
     from tidelog.archive.chain_state import ChainState
     from tidelog.log.retention.shrunk_log import ShrunkLog
+    from tidelog.manager.log_manager import LogManager
     from tidelog.readonly.read_only_log import ReadOnlyLog
-    from tidelog.service.log_service import LogService
 
 URI = "s3://lake/logs"
 ARCHIVED = {"remote.storage.enable": "true", "local.retention.ms": "1000", "retention.ms": "-1"}
@@ -83,7 +90,7 @@ def offsets_read(home: ManagerHome, topic: str = "t") -> list[int]:
         return found
 
 
-def state_of(store: ObjectModel, manager: LogService, topic: str = "t") -> ChainState:
+def state_of(store: ObjectModel, manager: LogManager, topic: str = "t") -> ChainState:
     return Chain(store, manager.topic(topic).topic_id, 0, manager.machine.rng).read()
 
 
@@ -634,6 +641,48 @@ def test_a_log_that_begins_in_one_archive_does_not_continue_in_another(
         assert "log=u-0" not in caplog.text
         assert {name.split("/")[0] for name in other.objects} == {str(manager.topic("u").topic_id)}
         assert offsets_read(home) == owned(manager) == list(range(40))
+
+
+def lose(home: ManagerHome, name: str) -> None:
+    """Delete the directory of a partition."""
+    for each in home.fs.list(f"/data/{name}"):
+        home.fs.delete(f"/data/{name}/{each}")
+    home.fs.delete_directory(f"/data/{name}")
+
+
+@pytest.mark.parametrize("loading", list(Loading))
+def test_an_archived_log_whose_directory_is_lost_does_not_begin_again(
+    store: Timed, loading: Loading, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would give away offsets that the archive has; the error says how to get it back.
+
+    Other partitions are served, and one of which nothing is archived begins again.
+    """
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", 3, config=ARCHIVED)
+        for number in range(2):
+            append(manager, 20, number=number)
+        append(manager, 1, number=2)
+        archive_and_delete(home, manager)
+        version = state_of(store, manager).version
+    lose(home, "t-0")
+    lose(home, "t-2")
+    with home.open_as(loading, tidelog_archive_uri=URI) as manager:
+        manager.partition("t", 1).append_records([(0, None, b"v", ())])
+        manager.partition("t", 2).append_records([(0, None, b"v", ())])
+        with pytest.raises(KafkaStorageError) as found:
+            manager.partition("t", 0)
+        lost = found.value if loading is Loading.FIRST_USE else found.value.__cause__
+        assert isinstance(lost, ArchivedLogLost)
+        assert f"tidelog restore {URI} t -p 0 --to /data" in str(lost)
+        assert (lost.start, lost.end) == (0, state_of(store, manager).end)
+        if isinstance(manager, LogService):
+            archive(manager)
+            assert "log-not-created topic=t partition=0" in caplog.text
+            assert state_of(store, manager).version == version
+        manager.delete_topic("t")  # what is lost is nothing that keeps it
+    assert not home.fs.exists("/data/t-0")
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])

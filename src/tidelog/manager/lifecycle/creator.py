@@ -23,7 +23,7 @@ from tidelog.errors import (
 from tidelog.log.directory_guard import PASSING, is_interrupt
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.lifecycle.known_copies import KnownCopies
-from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_log
+from tidelog.manager.lifecycle.lost_offsets import check_not_archived, warn_of_lost_log
 from tidelog.segment.filenames import (
     TopicPartition,
     log_directory_name,
@@ -227,6 +227,9 @@ class LogCreator:
             if not is_future and not self._topics.has(key):
                 self.check_free(key.topic, [key.partition])
             candidates = self._candidates(key, target_directory_id, is_future=is_future)
+            if not (is_new or is_future) and topic_id is not None:
+                for each in list(self._log_dirs):
+                    self._check_not_archived(each, key, topic_id)
             log_dir, log = self._create_in_first(key, candidates, topic_id, is_future=is_future)
             if is_future:
                 registry.add_future(key, log)
@@ -254,15 +257,19 @@ class LogCreator:
         missing = self._missing(topic, numbers, on_failure)
         if not is_new:
             missing = self._not_elsewhere(missing, on_failure)
-        for path, keys in missing.items():
+        for path, found in missing.items():
             log_dir = self._log_dirs.get(path)
-            if log_dir is None or not keys:
+            if log_dir is None:
                 continue
+            args = log_dir, found, topic.topic_id, on_failure
+            keys = found if is_new else self._not_archived(*args)
             for key in keys:
                 # Lines of a new partition are those of an earlier one of its name.
                 is_known = is_new or key in self._registry.lost
                 if not is_known and warn_of_lost_log(log_dir.checkpoints, key, path):
                     self._registry.lost.add(key)
+            if not keys:
+                continue
             names = [log_directory_name(*key) for key in keys]
             try:
                 self._make(log_dir, keys, names, topic.topic_id)
@@ -292,6 +299,28 @@ class LogCreator:
             if not is_there:
                 missing.setdefault(log_dir.path, []).append(key)
         return missing
+
+    def _not_archived(
+        self,
+        log_dir: LogDir,
+        keys: Sequence[TopicPartition],
+        topic_id: UUID,
+        on_failure: OnFailure,
+    ) -> list[TopicPartition]:
+        """Leave out partitions whose lost logs an archive has; see ``check_not_archived``."""
+        left = []
+        for key in keys:
+            try:
+                self._check_not_archived(log_dir, key, topic_id)
+            except KafkaStorageError as error:
+                on_failure([key], error)
+            else:
+                left.append(key)
+        return left
+
+    def _check_not_archived(self, log_dir: LogDir, key: TopicPartition, topic_id: UUID) -> None:
+        with self._log_dirs.failing(log_dir.path, f"reading the claim of the archive of {key}"):
+            check_not_archived(self._machine.fs, log_dir.path, key, topic_id)
 
     def _not_elsewhere(
         self, missing: dict[str, list[TopicPartition]], on_failure: OnFailure

@@ -10,10 +10,15 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
+from tidelog.archive.claim_file import claim_file, read_claim
+from tidelog.errors import ArchivedLogLost
 from tidelog.segment.filenames import log_directory_name
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from tidelog.datadir.offset_checkpoints import DirectoryCheckpoints
+    from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
 
 _log = logging.getLogger(__name__)
@@ -41,3 +46,15 @@ def warn_of_lost_log(checkpoints: DirectoryCheckpoints, key: tuple[str, int], pa
     directory = os.path.join(path, log_directory_name(*key))
     _log.warning("log-lost directory=%s high_watermark=%d", directory, seen)
     return True
+
+
+def check_not_archived(fs: FileSystem, path: str, key: tuple[str, int], topic_id: UUID) -> None:
+    """Raise ArchivedLogLost if a missing log continues an archive, as the file beside it says.
+
+    To be called before the log is created. ``path`` is the data directory. Raises as
+    ``read_claim``.
+    """
+    archive = read_claim(fs, claim_file(path, topic_id, key[1])).archive
+    if archive is not None and archive.end:
+        directory = os.path.join(path, log_directory_name(*key))
+        raise ArchivedLogLost(directory, archive.uri, archive.start, archive.end)
