@@ -673,21 +673,30 @@ class MirrorDiverged(TidelogError):
     """A mirror is not the beginning of its source; nothing was copied.
 
     ``offset`` is the log end of the mirror of this partition. The source was truncated, or somebody
-    wrote to the mirror. To mirror the topic again, delete it in the mirror.
+    wrote to the mirror. ``source_end``: that of the source, if it ends before the mirror, which may
+    be all that has the records in between; None: it does not.
     """
 
-    def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
-        super().__init__(topic, partition, offset, reason)
+    def __init__(
+        self, topic: str, partition: int, offset: int, reason: str, source_end: int | None = None
+    ) -> None:
+        super().__init__(topic, partition, offset, reason, source_end)
         self.topic = topic
         self.partition = partition
         self.offset = offset
         self.reason = reason
+        self.source_end = source_end
 
     def __str__(self) -> str:
+        advice = "to mirror it again, delete the topic in the mirror"
+        if self.source_end is not None:
+            advice = (
+                f"offsets {self.source_end} to {self.offset - 1} are in the mirror alone: keep it,"
+                " and name another directory for a new mirror"
+            )
         return (
             f"the mirror of {self.topic}-{self.partition}, which ends at {self.offset}, is not the"
-            f" beginning of its source: {self.reason}; to mirror it again, delete the"
-            " topic in the mirror"
+            f" beginning of its source: {self.reason}; {advice}"
         )
 
 

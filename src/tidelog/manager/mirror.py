@@ -308,7 +308,8 @@ class Mirror:
         """
         end, key = target.log_end_offset, (log.topic, log.partition)
         if end > log.log_end_offset:
-            raise MirrorDiverged(*key, end, f"the source ends at {log.log_end_offset}")
+            last = log.log_end_offset
+            raise MirrorDiverged(*key, end, f"the source ends at {last}", last)
         if end <= max(log.log_start_offset, target.log_start_offset):
             return
         ours = _last_batch(target)
