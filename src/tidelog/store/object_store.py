@@ -58,6 +58,9 @@ MAX_GAP_BYTES: Final = 1 << 20
 _ROLES_HOST: Final = "169.254.169.254"
 """Asked for credentials where the environment has none; only machines of a cloud have it."""
 
+_NO_CREDENTIALS: Final = ("Missing AccessKeyId", "Missing SecretAccessKey")
+"""What the library says of an environment with one half of them."""
+
 _used_by: dict[str, int] = {}
 
 
@@ -355,6 +358,8 @@ class ObjectStore:
                 retry_config=retry,
             )
         except BaseError as error:
+            if any(what in str(error) for what in _NO_CREDENTIALS):
+                raise self._no_credentials() from None
             raise StoreError(f"{self.uri}: {_reason(error)}") from None
 
     def _credentials(self) -> dict[str, str]:
@@ -388,11 +393,14 @@ class ObjectStore:
             raise StoreError(f"{place}: {_reason(error)}") from None
         except (exceptions.BaseError, OSError) as error:
             if _ROLES_HOST in str(error):
-                advice = credentials_advice(self.uri.kind)
-                raise StoreError(f"{place}: no credentials were found: {advice}") from None
+                raise self._no_credentials() from None
             if "404 Not Found" in str(error):
                 raise self._no_container() from None
             raise StoreUnavailable(f"{place}: {_reason(error)}") from None
+
+    def _no_credentials(self) -> StoreError:
+        advice = credentials_advice(self.uri.kind)
+        return StoreError(f"{self.uri}: no credentials were found: {advice}")
 
     def _no_container(self) -> StoreError:
         what = "bucket" if self.uri.kind == S3 else "container"

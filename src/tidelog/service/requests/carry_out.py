@@ -6,6 +6,7 @@ Both do the same and return the same values, which are what the command prints.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -106,7 +107,7 @@ def _delete(home: Home, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
             errors.append(error)
             break
         home.report(row)
-    _raise_any(errors)
+    _raise_any(errors, of="topics")
     return deleted
 
 
@@ -258,12 +259,19 @@ def _each(
     return rows
 
 
-def _raise_any(errors: Sequence[TidelogError], notes: Sequence[str] = ()) -> None:
-    """Raise all errors as one, with ``notes`` on what else there is to know; nothing if none."""
+def _raise_any(
+    errors: Sequence[TidelogError], notes: Sequence[str] = (), of: str = "partitions"
+) -> None:
+    """Raise all errors as one, with ``notes`` on what else there is to know; nothing if none.
+
+    What several have in common is said once; ``of`` is what there are several of.
+    """
     if len(errors) == 1 and not notes:
         raise errors[0]
     if errors:
-        raise KafkaStorageError("; ".join([*map(str, errors), *notes])) from errors[0]
+        texts = Counter(map(str, errors))  # a store that refuses one log refuses all
+        said = [f"{text} ({count} {of})" if count > 1 else text for text, count in texts.items()]
+        raise KafkaStorageError("; ".join([*said, *notes])) from errors[0]
 
 
 def _list_moves(home: Home, _arguments: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -325,3 +325,23 @@ def test_a_directory_that_was_put_back_takes_its_archive_with_it(cli: Cli, tmp_p
     rows = cli.on("cat", "t", "-p", "all").rows
     assert [row["value"] for row in rows][-1] == "value 279"
     assert len(rows) == 140
+
+
+@pytest.mark.parametrize("name", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
+def test_what_all_partitions_lack_is_reported_once(
+    cli: Cli, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With how many there are; one half of the credentials is none."""
+    for each in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(each, raising=False)
+    monkeypatch.setenv(name, "half")
+    with tidelog.open(cli.data) as logs:
+        logs.create_topic("t", 20)
+
+    outcome = cli.on("archive", "--to", "s3://lake/x")
+
+    error = outcome.err
+    assert outcome.code == 3
+    assert error.count("s3://lake/x") == 1
+    assert "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in error
+    assert error.endswith("role (20 partitions)\n")
