@@ -6,6 +6,7 @@ Spark: ``KafkaWriter.validateQuery``.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 READ_ONLY: Final = ("offset", "timestamptype")
 """Columns that a read returns and a write ignores: the log assigns them."""
+
+_UNNAMED_INDEX: Final = re.compile(r"__index_level_\d+__")
 
 
 class ColumnRules(NamedTuple):
@@ -94,10 +97,20 @@ def row_columns(
 def arrow_columns(schema: pa.Schema, *, has_topic: bool) -> dict[str, int]:
     """Return the index of each column of a record in ``schema``; errors as ``row_columns``.
 
-    Text and bytes may have any type that ``plain`` accepts, and any column be all null.
+    Text and bytes may have any type that ``plain`` accepts, and any column be all null. The column
+    that pandas makes of an index without a name is ignored: every filtered frame has one.
     """
-    columns = ((field.name, _word(field)) for field in schema)
-    return row_columns(columns, _ARROW, has_topic=has_topic)
+    unnamed = _unnamed_index(schema)
+    kept = [index for index, name in enumerate(schema.names) if name not in unnamed]
+    columns = ((schema.field(index).name, _word(schema.field(index))) for index in kept)
+    found = row_columns(columns, _ARROW, has_topic=has_topic)
+    return {name: kept[index] for name, index in found.items()}
+
+
+def _unnamed_index(schema: pa.Schema) -> set[str]:
+    """Return the columns that are levels of a pandas index which the frame has no name for."""
+    indexes = (schema.pandas_metadata or {}).get("index_columns", ())
+    return {name for name in indexes if isinstance(name, str) and _UNNAMED_INDEX.fullmatch(name)}
 
 
 def _word(field: pa.Field) -> str:

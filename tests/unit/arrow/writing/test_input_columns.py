@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 import pytest
 
@@ -41,6 +43,30 @@ def test_what_was_read_can_be_written() -> None:
     found = arrow_columns(SCHEMA_WITH_HEADERS, has_topic=True)
 
     assert set(found) == {"key", "value", "partition", "timestamp", "headers"}
+
+
+def _as_pandas(names: list[str], indexes: list[object]) -> pa.Schema:
+    """Return a schema as that of a frame, whose metadata lists the columns of its index."""
+    told = json.dumps({"index_columns": indexes})
+    return pa.schema([(name, pa.string()) for name in names], metadata={"pandas": told})
+
+
+def test_an_index_without_a_name_is_ignored() -> None:
+    """A frame of pandas has such a column once it is filtered or sorted."""
+    unnamed = ["__index_level_0__", "value", "__index_level_1__", "key"]
+    schema = _as_pandas(unnamed, ["__index_level_0__", "__index_level_1__"])
+
+    assert arrow_columns(schema, has_topic=True) == {"value": 1, "key": 3}
+    assert arrow_columns(_as_pandas(["value"], [{"kind": "range"}]), has_topic=True) == {"value": 0}
+
+
+def test_an_index_with_a_name_is_a_column() -> None:
+    """One that is a field of a record is written, any other is refused, as it is data."""
+    assert arrow_columns(_as_pandas(["value", "key"], ["key"]), has_topic=True)["key"] == 1
+    with pytest.raises(InvalidArgument, match="column sensor is not a field of a record"):
+        arrow_columns(_as_pandas(["value", "sensor"], ["sensor"]), has_topic=True)
+    with pytest.raises(InvalidArgument, match="column __index_level_0__ is not a field"):
+        arrow_columns(_as_pandas(["value", "__index_level_0__"], []), has_topic=True)
 
 
 def test_a_column_of_nulls_may_be_any() -> None:
