@@ -17,3 +17,7 @@ class BatchForm:
     codec: Codec = Codec.NONE
     level: int | None = None
     batch_bytes: int = DEFAULT_BATCH_BYTES
+
+    def __post_init__(self) -> None:
+        # Programs give words, too, which would fail only once a batch is compressed.
+        object.__setattr__(self, "codec", Codec.named(self.codec))

@@ -55,12 +55,15 @@ class Codec(IntEnum):
         return cls(number)
 
     @classmethod
-    def named(cls, kafka_name: str) -> Codec:
-        """Return the codec with this ``compression.type`` name; else InvalidArgument."""
-        codec = _CODEC_BY_NAME.get(kafka_name)
-        if codec is None:
-            raise InvalidArgument(f"unknown compression name {kafka_name!r}")
-        return codec
+    def named(cls, codec: Codec | str) -> Codec:
+        """Return a codec, or the one with this ``compression.type`` name; else InvalidArgument."""
+        if isinstance(codec, cls):
+            return codec
+        found = _CODEC_BY_NAME.get(codec) if isinstance(codec, str) else None
+        if found is None:
+            known = ", ".join(_CODEC_BY_NAME)
+            raise InvalidArgument(f"there is no codec {codec!r}: use one of {known}")
+        return found
 
 
 def codec_name(number: int) -> str:

@@ -161,7 +161,7 @@ class AsyncLogs(_AsyncReads[Logs]):
 
     @asynccontextmanager
     async def transaction(
-        self, txn: str | None = None, path: str | None = None, *, codec: Codec = Codec.NONE
+        self, txn: str | None = None, path: str | None = None, *, codec: Codec | str = Codec.NONE
     ) -> AsyncIterator[AsyncTransaction]:
         """Begin a transaction: records for several topics, all of them once or none.
 
@@ -184,7 +184,7 @@ class AsyncLogs(_AsyncReads[Logs]):
         topic: str,
         records: Iterable[GivenRecord] | AsyncIterable[GivenRecord],
         *,
-        codec: Codec = Codec.NONE,
+        codec: Codec | str = Codec.NONE,
     ) -> int:
         """Append records in batches and make them durable; return how many.
 

@@ -10,6 +10,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from tidelog.codec.compression import Codec
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.datadir.catalogue import Topic, read_catalogue
 from tidelog.datadir.effective_config import NO_SETTINGS
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from typing import Self
     from uuid import UUID
 
-    from tidelog.codec.compression import Codec
     from tidelog.config.log_config import LogConfig
     from tidelog.env.machine import Machine
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
@@ -63,7 +63,7 @@ class BusyDirectory:
         self._overrides = overrides
         self._timeout_ms = timeout_ms
 
-    def transaction(self, txn: str | None, *, codec: Codec) -> Transaction:
+    def transaction(self, txn: str | None, *, codec: Codec | str) -> Transaction:
         """Return a transaction; as ``Logs.transaction``."""
         return Transaction(self, self._path, txn, codec=codec)
 
@@ -157,10 +157,10 @@ class BusyWriter:
     KafkaStorageError, and so does the next ``flush``, which commits nothing.
     """
 
-    def __init__(self, directory: BusyDirectory, topic: str, *, codec: Codec) -> None:
+    def __init__(self, directory: BusyDirectory, topic: str, *, codec: Codec | str) -> None:
         self._directory = directory
         self._topic = topic
-        self._codec = codec
+        self._codec = Codec.named(codec)
         self._txn: Transaction | None = None
         self.records = 0
 

@@ -204,7 +204,7 @@ class JoinedLogs(ReadOnlyLogs):
         return known[1]
 
     def append_all(
-        self, topic: str, records: Iterable[GivenRecord], *, codec: Codec = Codec.NONE
+        self, topic: str, records: Iterable[GivenRecord], *, codec: Codec | str = Codec.NONE
     ) -> int:
         """Append records in batches; as ``Logs.append_all``.
 
@@ -216,11 +216,13 @@ class JoinedLogs(ReadOnlyLogs):
         writer.flush()
         return writer.records
 
-    def writer(self, topic: str, *, codec: Codec = Codec.NONE) -> TopicWriter:
+    def writer(self, topic: str, *, codec: Codec | str = Codec.NONE) -> TopicWriter:
         """Return a writer that spreads records over a topic's partitions; as ``Logs.writer``."""
         return TopicWriter(_Target(self), topic, clock=self._clock, codec=codec)
 
-    def transaction(self, txn: str | None = None, *, codec: Codec = Codec.NONE) -> Transaction:
+    def transaction(
+        self, txn: str | None = None, *, codec: Codec | str = Codec.NONE
+    ) -> Transaction:
         """Return a transaction, which the process commits; as ``Logs.transaction``."""
         return BusyDirectory(self.path, self._machine).transaction(txn, codec=codec)
 

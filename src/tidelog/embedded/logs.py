@@ -283,7 +283,7 @@ class Logs(OfOneProcess):
         return Appended(chosen, info.last_offset)
 
     def append_all(
-        self, topic: str, records: Iterable[GivenRecord], *, codec: Codec = Codec.NONE
+        self, topic: str, records: Iterable[GivenRecord], *, codec: Codec | str = Codec.NONE
     ) -> int:
         """Append records in batches and make them durable; return how many.
 
@@ -296,7 +296,7 @@ class Logs(OfOneProcess):
         writer.flush()
         return writer.records
 
-    def writer(self, topic: str, *, codec: Codec = Codec.NONE) -> TopicWriter:
+    def writer(self, topic: str, *, codec: Codec | str = Codec.NONE) -> TopicWriter:
         """Return a writer that spreads records over a topic's partitions, as producers do.
 
         >>> with tidelog.open("data") as logs:
@@ -311,7 +311,7 @@ class Logs(OfOneProcess):
         return TopicWriter(self, topic, clock=clock, codec=codec, gathering=self._gathering)
 
     def transaction(
-        self, txn: str | None = None, path: str | None = None, *, codec: Codec = Codec.NONE
+        self, txn: str | None = None, path: str | None = None, *, codec: Codec | str = Codec.NONE
     ) -> Transaction:
         """Return a transaction: records for several topics, all of them once or none.
 

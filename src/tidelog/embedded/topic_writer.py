@@ -119,16 +119,16 @@ class TopicWriter(OfOneProcess):
         topic: str,
         *,
         clock: Clock,
-        codec: Codec = Codec.NONE,
+        codec: Codec | str = Codec.NONE,
         gathering: set[TopicWriter] | None = None,
     ) -> None:
         """``gathering`` is a set in which the writer is while it has gathered records."""
+        self._codec = Codec.named(codec)
         config = directory.config_of(topic)
         self._directory = directory
         self._topic = topic
         self._numbers = sorted(directory.topic(topic).partitions)
         self._clock = clock
-        self._codec = codec
         self._policy = LeaderPolicy.of(config)
         batch_bytes = min(BATCH_BYTES, config.max_batch_bytes)
         self._room = batch_bytes - BATCH_HEADER.size

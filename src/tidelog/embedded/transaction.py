@@ -118,8 +118,14 @@ class Transaction(OfOneProcess):
     """
 
     def __init__(
-        self, manager: TransactionHome, path: str, txn: str | None, *, codec: Codec = Codec.NONE
+        self,
+        manager: TransactionHome,
+        path: str,
+        txn: str | None,
+        *,
+        codec: Codec | str = Codec.NONE,
     ) -> None:
+        self._codec = Codec.named(codec)
         if txn is not None:
             check_txn(txn)
             # Before a repeat looks at topics: the first try may have created some of its own.
@@ -129,7 +135,6 @@ class Transaction(OfOneProcess):
         self._is_named = txn is not None
         self._manager = manager
         self._path = path
-        self._codec = codec
         self._writers: dict[str, TopicWriter] = {}
         self._new: dict[str, NewTopic] = {}
         self._topics: dict[str, Topic] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.codec.compression import Codec
 from tidelog.errors import (
     InvalidArgument,
     KafkaError,
@@ -294,6 +295,7 @@ class Log(ReadableLog):
         ``BatchSpec``. Errors as ``append_as_leader``; InvalidArgument if no batch can be built.
         """
         if fields:
+            fields["codec"] = Codec.named(fields.get("codec", Codec.NONE))
             return self.append_as_leader(build_batch(records, **fields), leader_epoch)
         return self.append_as_leader(OwnRecords(records), leader_epoch)
 

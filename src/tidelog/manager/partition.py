@@ -302,7 +302,7 @@ class Partition(OfOneProcess):
         self,
         records: Iterable[RecordFields],
         *,
-        codec: Codec = Codec.NONE,
+        codec: Codec | str = Codec.NONE,
         level: int | None = None,
     ) -> AppendInfo:
         """Append records as one batch; errors as ``append``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -242,6 +242,7 @@ def test_codecs_have_kafkas_numbers_and_names() -> None:
 
     assert names == [Codec.of_attributes(0x78 | number).kafka_name for number in range(5)]
     assert list(Codec) == [Codec.named(name) for name in names]
+    assert list(Codec) == [Codec.named(codec) for codec in Codec]
 
 
 @pytest.mark.parametrize("number", [5, 6, 7])
@@ -251,8 +252,8 @@ def test_an_unknown_number_is_an_unsupported_compression_type(number: int) -> No
         Codec.of_attributes(number)
 
 
-@pytest.mark.parametrize("name", ["", "GZIP", "producer", "uncompressed"])
-def test_an_unknown_name_is_rejected(name: str) -> None:
+@pytest.mark.parametrize("name", ["", "GZIP", "producer", "uncompressed", None, 4])
+def test_an_unknown_name_is_rejected(name: Any) -> None:
     """Names are lower case; ``producer`` and ``uncompressed`` are settings, not codecs."""
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(InvalidArgument, match="use one of none, gzip, snappy, lz4, zstd"):
         Codec.named(name)

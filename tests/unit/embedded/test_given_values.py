@@ -10,6 +10,7 @@ import pytest
 from tests.machinery.directory_home import DataHome
 
 import tidelog
+from tidelog.codec.compression import Codec
 from tidelog.embedded.async_logs import AsyncLogs
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.errors import InvalidArgument, InvalidConfig, NotJson, TopicAlreadyExists
@@ -321,3 +322,30 @@ def test_a_value_that_is_not_json_is_an_error_with_its_place(logs: Logs) -> None
         bad.json()
     assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("t", 1, 1)
     assert (first.json(), last.json()) == (None, [1])
+
+
+@pytest.mark.parametrize("codec", [Codec.ZSTD, "zstd"])
+def test_a_codec_may_be_a_word(home: DataHome, codec: Codec | str) -> None:
+    """Whatever takes a codec takes Kafka's name for it."""
+    with home.open() as directory:
+        directory.create_topic("t")
+        directory.writer("t", codec=codec).append_all([b"a"])
+        directory.partition("t", 0).append_records([(1, None, b"b", ())], codec=codec)
+        directory.partition("t", 0).log.append_records([(1, None, b"c", ())], codec=codec)
+
+    with home.read_only("t-0") as log:
+        codecs = [n & 7 for piece in log.pieces() for n in piece.batches.attributes.tolist()]
+    assert codecs == [Codec.ZSTD] * 3
+
+
+def test_an_unknown_codec_is_refused_before_anything_is_appended(home: DataHome) -> None:
+    """The error lists the choices; not a record is gathered, not a transaction begun."""
+    with home.open() as directory:
+        directory.create_topic("t")
+        for refused in (directory.writer, directory.transaction):
+            with pytest.raises(InvalidArgument, match="no codec 'rar': use one of none, gzip"):
+                refused("t", codec="rar")
+        with pytest.raises(InvalidArgument, match="no codec 'rar'"):
+            directory.partition("t", 0).log.append_records([], codec="rar")
+
+    assert home.values("t-0") == []

@@ -34,11 +34,11 @@ class OwnRecords:
     def __init__(
         self,
         records: Iterable[RecordFields],
-        codec: Codec = Codec.NONE,
+        codec: Codec | str = Codec.NONE,
         level: int | None = None,
     ) -> None:
         self._records: Final = records if isinstance(records, list) else list(records)
-        self._codec: Final = codec
+        self._codec: Final = Codec.named(codec)
         self._level: Final = level
         self.accepted: Accepted | None = None
         """The batch; None: there are no records, or it was not built yet."""
