@@ -9,19 +9,20 @@ import io
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-SAMPLE_ROWS: Final = 10_000
-"""Rows from which ``json_schema`` infers, from the first on."""
 _TEXTS: Final = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
 _NUMBER: Final = "i"
 _VALUE: Final = "v"
 _REASON: Final = "reason"
 _BLOCK_BYTES: Final = 1 << 20
+_ZONE: Final = r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$"
+"""How a time in ISO 8601 ends that says which zone it is in; a date ends in ``-05`` as well."""
 
 
 class ParsedJson(NamedTuple):
@@ -36,23 +37,24 @@ class ParsedJson(NamedTuple):
 
 
 def json_schema(rows: pa.Table | pa.RecordBatch, column: str = "value") -> pa.Schema:
-    """Return the columns that the JSON objects in the first 10,000 rows have.
+    """Return the columns that the JSON objects in all rows have together.
 
     Types are those that PyArrow infers: int64, double, bool, string, timestamps of texts in ISO
-    8601, lists and structs. A member that is a number in one row and a text in another has the type
-    of the first of them; values that are not JSON objects are left out.
+    8601, lists and structs. Timestamps are in UTC if all of these texts name their zone, and have
+    no zone if none does; a mix stays text. A member that is a number in one row and a text in
+    another has the type of the first of them; values that are not JSON objects are left out.
 
     Raises InvalidArgument if there is no such column, or no object with a member.
     """
-    values = _values(rows.slice(0, SAMPLE_ROWS), column)
-    schema = _inferred([value for value in values if value is not None])
-    if not schema:
-        raise InvalidArgument(f"no value of column {column} is a JSON object with members")
-    return schema
+    return _schema_of(_values(rows, column), column)
 
 
 def parse_json(
-    rows: pa.Table | pa.RecordBatch, schema: pa.Schema | None = None, column: str = "value"
+    rows: pa.Table | pa.RecordBatch,
+    schema: pa.Schema | None = None,
+    column: str = "value",
+    *,
+    prefix: str = "",
 ) -> ParsedJson:
     """Parse a column of JSON objects.
 
@@ -70,31 +72,48 @@ def parse_json(
         rows: a table, or a record batch, as of ``read`` or ``follow``.
         schema: names and types of members; None: as ``json_schema`` infers them from ``rows``.
         column: the column to parse, of binary or text.
+        prefix: put before the name of each member, for members named as columns of ``rows`` are.
 
-    Raises InvalidArgument if there is no such column, if the schema has no column, or has one that
-    ``rows`` has as well, or if ``rows`` has a column ``reason``.
+    Raises InvalidArgument if ``rows`` is neither, if there is no such column, if the schema has no
+    column, or has some that ``rows`` has as well, or if ``rows`` has a column ``reason``.
     """
+    values = _values(rows, column)
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
-    values = _values(table, column)
     if _REASON in table.schema.names:
         raise InvalidArgument(f"the rows have a column {_REASON}, which bad rows get: rename it")
-    members = json_schema(table, column) if schema is None else schema
+    members = _schema_of(values, column) if schema is None else schema
+    if not members:
+        raise InvalidArgument("the schema of the values has no column")
     rest = table.drop_columns([column])
-    twice = sorted(set(members.names) & set(rest.schema.names))
-    if not members or twice:
-        what = f"names {twice[0]}, which the rows have as well" if twice else "has no column"
-        raise InvalidArgument(f"the schema of the values {what}")
+    named = _named_columns(members, prefix, rest.schema)
     good, parts, bad, reasons = _parsed(values, members)
     parsed = pa.concat_tables([_nullable(members).empty_table(), *parts])
     taken = rest.take(pa.array(good, pa.int64()))
     found = pa.Table.from_arrays(
-        [*taken.columns, *parsed.columns], schema=pa.schema([*rest.schema, *parsed.schema])
+        [*taken.columns, *parsed.columns], schema=pa.schema([*rest.schema, *named])
     )
     others = table.take(pa.array(bad, pa.int64()))
     return ParsedJson(found, others.append_column(_REASON, pa.array(reasons, pa.string())))
 
 
+def _named_columns(members: pa.Schema, prefix: str, others: pa.Schema) -> pa.Schema:
+    """Return the columns of members; raise InvalidArgument if ``others`` have their names."""
+    named = [field.with_name(prefix + field.name) for field in _nullable(members)]
+    twice = [field.name for field in named if field.name in others.names]
+    if twice:
+        raise InvalidArgument(
+            f"the values have members named as columns of the rows: {', '.join(twice)}; give"
+            " a prefix=, such as 'value_', or drop these columns from the rows"
+        )
+    return pa.schema(named)
+
+
 def _values(rows: pa.Table | pa.RecordBatch, column: str) -> list[bytes | None]:
+    if not isinstance(rows, pa.Table | pa.RecordBatch):
+        raise InvalidArgument(
+            f"{type(rows).__name__} is neither a table nor a record batch: call read_all() of a"
+            " reader, or parse each record batch of it, with a schema"
+        )
     if column not in rows.schema.names:
         known = ", ".join(rows.schema.names)
         raise InvalidArgument(f"there is no column {column}; there are {known}")
@@ -103,6 +122,54 @@ def _values(rows: pa.Table | pa.RecordBatch, column: str) -> list[bytes | None]:
         raise InvalidArgument(f"column {column} is of type {kind}, not binary or text")
     values: list[bytes | None] = rows[column].cast(pa.binary()).to_pylist()
     return values
+
+
+def _schema_of(values: Sequence[bytes | None], column: str) -> pa.Schema:
+    schema = _inferred([value for value in values if value is not None])
+    if not schema:
+        raise InvalidArgument(f"no value of column {column} is a JSON object with members")
+    texts = {field.name: _as_text(field.type) for field in schema}
+    timed = [field.name for field in schema if field.type != texts[field.name]]
+    if not timed:
+        return schema
+    # PyArrow makes the same type of times with and without a zone: the difference is in the texts.
+    parts = _parsed(values, pa.schema({name: texts[name] for name in timed}))[1]
+    for name in timed:
+        index, kind = schema.get_field_index(name), schema.field(name).type
+        zoned = _with_zone(kind, [part[name].combine_chunks() for part in parts])
+        schema = schema.set(index, pa.field(name, zoned))
+    return schema
+
+
+def _as_text(kind: pa.DataType) -> pa.DataType:
+    """Return a type with text for each timestamp in it."""
+    if pa.types.is_timestamp(kind):
+        return pa.string()
+    if pa.types.is_list(kind):
+        return pa.list_(_as_text(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_as_text(field.type)) for field in kind])
+    return kind
+
+
+def _with_zone(kind: pa.DataType, texts: list[pa.Array]) -> pa.DataType:
+    """Return a type with UTC for the timestamps in it whose texts name a zone."""
+    if pa.types.is_timestamp(kind):
+        ends = [pc.match_substring_regex(array.drop_null(), _ZONE) for array in texts]
+        found = set().union(*(array.unique().to_pylist() for array in ends))
+        if found == {True, False}:
+            return pa.string()
+        return pa.timestamp(kind.unit, "UTC") if True in found else kind
+    if pa.types.is_list(kind):
+        return pa.list_(_with_zone(kind.value_type, [array.flatten() for array in texts]))
+    if pa.types.is_struct(kind):
+        children = [array.flatten() for array in texts]
+        fields = [
+            field.with_type(_with_zone(field.type, [array[index] for array in children]))
+            for index, field in enumerate(kind)
+        ]
+        return pa.struct(fields)
+    return kind
 
 
 def _inferred(values: Sequence[bytes]) -> pa.Schema:
@@ -118,15 +185,22 @@ def _inferred(values: Sequence[bytes]) -> pa.Schema:
     first, second = _inferred(values[:middle]), _inferred(values[middle:])
     fields = {field.name: field for field in second} | {field.name: field for field in first}
     for field in second:
-        try:
-            both = pa.unify_schemas(
-                [pa.schema([fields[field.name]]), pa.schema([field])], promote_options="permissive"
-            )
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            continue  # the type that came first stays
-        fields[field.name] = both.field(0)
+        fields[field.name] = _wider(fields[field.name], field)
     names = [*first.names, *(name for name in second.names if name not in set(first.names))]
     return pa.schema([fields[name] for name in names])
+
+
+def _wider(first: pa.Field, second: pa.Field) -> pa.Field:
+    """Return a field that has values of both; of types that exclude each other the first."""
+    if {str(first.type), str(second.type)} == {"string", "timestamp[s]"}:
+        return first.with_type(pa.string())
+    try:
+        both = pa.unify_schemas(
+            [pa.schema([first]), pa.schema([second])], promote_options="permissive"
+        )
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return first
+    return both.field(0)
 
 
 def _parsed(

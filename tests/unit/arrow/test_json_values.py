@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -151,13 +152,76 @@ def test_a_schema_is_inferred_from_what_parses() -> None:
         ({"column": "nothing"}, "no column nothing; there are offset, value"),
         ({"column": "offset"}, "of type int64"),
         ({"schema": pa.schema({})}, "has no column"),
-        ({"schema": pa.schema({"offset": pa.int64()})}, "names offset"),
     ],
 )
 def test_what_cannot_be_done_is_said(how: dict[str, Any], reason: str) -> None:
     """With the columns that there are."""
     with pytest.raises(InvalidArgument, match=reason):
         parse_json(table(b"{}"), **{"schema": SCHEMA} | how)
+
+
+def test_members_named_as_columns_get_a_prefix() -> None:
+    """Without one the error names all of them, and what to do."""
+    rows = table(b'{"offset": 5, "key": "k", "a": 1}').append_column("key", pa.array([b"K"]))
+
+    with pytest.raises(InvalidArgument, match="of the rows: offset, key; give a prefix="):
+        parse_json(rows)
+
+    assert parse_json(rows, prefix="v_").rows.to_pylist() == [
+        {"offset": 0, "key": b"K", "v_offset": 5, "v_key": "k", "v_a": 1}
+    ]
+
+
+def test_readers_are_refused() -> None:
+    """A schema is inferred from all rows, and those of a reader come once."""
+    with pytest.raises(InvalidArgument, match=r"RecordBatchReader is neither .* call read_all\(\)"):
+        parse_json(table(b"{}").to_reader())
+
+
+def test_all_rows_are_inferred_from() -> None:
+    """Members that come late are columns, and what was whole numbers is double."""
+    first = [b'{"n": 1}'] * 10_001
+    rows = table(*first, b'{"n": 1.5, "late": "x"}')
+
+    parsed = parse_json(rows)
+
+    assert parsed.bad.num_rows == 0
+    assert parsed.rows.slice(10_000).to_pylist() == [
+        {"offset": 10_000, "n": 1.0, "late": None},
+        {"offset": 10_001, "n": 1.5, "late": "x"},
+    ]
+
+
+TIMES = {
+    "in UTC": ["2026-11-05T00:00:00Z", "2026-11-05T00:00Z"],
+    "with an offset": ["2026-11-05T02:00:00+02:00", "2026-11-04 22:00:00-0200"],
+    "without a zone": ["2026-11-05T00:00:00", "2026-11-05"],
+    "mixed": ["2026-11-05T00:00:00Z", "2026-11-05"],
+    "one no time": ["2026-11-05T00:00:00Z", "soon"],
+}
+ZONES = {"in UTC": "UTC", "with an offset": "UTC", "without a zone": None}
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("kind", TIMES)
+def test_times_keep_their_zone(kind: str, apart: bool) -> None:
+    """As UTC; a mix of times with and without one stays text. Also within lists and objects."""
+    texts = TIMES[kind]
+    values = [json.dumps({"t": t, "o": {"l": [{"t": t}, None]}}).encode() for t in texts]
+    between = [b"oops", None, b"{}"] if apart else []
+
+    rows = parse_json(table(values[0], *between, values[1])).rows
+
+    expected = pa.timestamp("s", ZONES[kind]) if kind in ZONES else pa.string()
+    assert rows.schema.field("t").type == expected
+    if not apart or kind != "one no time":
+        assert rows.schema.field("o").type.field("l").type.value_type.field("t").type == expected
+    midnight = datetime(2026, 11, 5, tzinfo=UTC)
+    if expected != pa.string():
+        times = [one and one.replace(tzinfo=UTC) for one in rows["t"].to_pylist()]
+        assert [one for one in times if one] == [midnight, midnight]
+    else:
+        assert [one for one in rows["t"].to_pylist() if one] == texts
 
 
 def test_rows_with_a_column_of_reasons_are_refused() -> None:
