@@ -12,7 +12,6 @@ from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import InvalidArgument
 from tidelog.readonly.log_follower import POLL_MS, FollowedTopic, LogFollower, followed
-from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
     from tidelog.env.paths import Paths
+    from tidelog.readonly.read_only_log import ReadUpTo
 
 
 def follow(
@@ -33,7 +33,7 @@ def follow(
     start_offsets: int | Mapping[int, int] | None = None,
     from_end: bool = False,
     isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-    read_up_to: ReadUpTo | str = ReadUpTo.HIGH_WATERMARK,
+    read_up_to: ReadUpTo | str | None = None,
     idle_ms: int | None = None,
     allow_partial: bool = False,
 ) -> Iterator[pa.RecordBatch]:
@@ -61,7 +61,7 @@ def follow(
         from_end: begin at the ends as of now instead, in partitions that ``start_offsets`` leaves
             out.
         isolation: as ``Logs.read``.
-        read_up_to: ``highWatermark`` or ``logEnd``.
+        read_up_to: ``highWatermark`` or ``logEnd``; None: as ``read``.
         idle_ms: end when nothing came for that many milliseconds; None: never.
         allow_partial: read a topic without the partitions in other directories.
 

@@ -53,7 +53,8 @@ def read(
             (inclusive) and ``end_offsets`` (exclusive) by partition, an ``int`` for the only one;
             ``key``, text or bytes, of the records wanted; ``last``, how many of those in each
             partition, counted from its end; ``isolation``, as ``Logs.read``; ``read_up_to``,
-            ``highWatermark`` or ``logEnd``; ``allow_partial``, to read a topic without the
+            ``highWatermark`` or ``logEnd``, None: ``highWatermark``, with a warning if more is
+            there and no process writes; ``allow_partial``, to read a topic without the
             partitions in other directories; ``on_damage``, called with each ``DamagedRange`` that
             is then skipped, where damage is else an error.
 

@@ -5,9 +5,11 @@ Spark: the options of its Kafka source, under the names of ``tidelog``'s Python 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.datadir.lock_file import has_writer
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.moments import time_ms
 from tidelog.env.paths import absolute_places
@@ -21,7 +23,7 @@ from tidelog.records.batch import INT64_MAX
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import TypedDict
 
     from tidelog.env.files import FileSystem
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
         key: bytes | str | None
         last: int | None
         isolation: Isolation | str
-        read_up_to: ReadUpTo | str
+        read_up_to: ReadUpTo | str | None
         allow_partial: bool
         on_damage: OnDamage | None
 
@@ -70,12 +72,22 @@ class LogRange(NamedTuple):
     end_offset: int
 
 
+def warn_of_unread(unread: str) -> None:
+    """Warn of records that are not read, ``unread``, once a program."""
+    warnings.warn(
+        f"{unread}; read_up_to='logEnd' reads them, read_up_to='highWatermark' leaves them out"
+        " without this warning",
+        stacklevel=2,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class TopicRead:
     """A read of one topic, checked as far as it can be without a look at the files.
 
     ``partitions`` None: all. ``starts`` and ``ends`` are offsets by partition. ``last``: only that
-    many records of each partition, counted from its end; None: all.
+    many records of each partition, counted from its end; None: all. ``on_unread`` is called with
+    what is above a high watermark that nobody raises, as no process writes; None: nothing is.
     """
 
     paths: tuple[str, ...]
@@ -90,6 +102,7 @@ class TopicRead:
     key: bytes | None = None
     last: int | None = None
     on_damage: OnDamage | None = None
+    on_unread: Callable[[str], object] | None = None
     fs: FileSystem = SYSTEM_FILES
 
     @classmethod
@@ -106,12 +119,18 @@ class TopicRead:
         key: bytes | str | None = None,
         last: int | None = None,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-        read_up_to: ReadUpTo | str = ReadUpTo.HIGH_WATERMARK,
+        read_up_to: ReadUpTo | str | None = None,
         allow_partial: bool = False,
         on_damage: OnDamage | None = None,
+        on_unread: Callable[[str], object] = warn_of_unread,
     ) -> TopicRead:
-        """Return a read; arguments as ``tidelog.arrow.read``, InvalidArgument for a bad one."""
+        """Return a read; arguments as ``tidelog.arrow.read``, InvalidArgument for a bad one.
+
+        ``on_unread`` is not called where ``read_up_to`` is given.
+        """
         committed, up_to = reach(isolation)
+        is_asked = read_up_to is not None
+        read_up_to = ReadUpTo.HIGH_WATERMARK if read_up_to is None else read_up_to
         if last is not None:
             _check_int("last", last)
         return cls(
@@ -130,6 +149,7 @@ class TopicRead:
             key=_key(key),
             last=last,
             on_damage=on_damage,
+            on_unread=None if is_asked else on_unread,
         )
 
     def opened(self) -> ReadOnlyDirectory:
@@ -152,10 +172,29 @@ class TopicRead:
         numbers = self.numbers_in(directory)
         starts = _by_partition("start_offsets", self.starts, numbers)
         ends = _by_partition("end_offsets", self.ends, numbers)
-        return [
+        ranges = [
             self._range(directory, number, starts.get(number), ends.get(number))
             for number in numbers
         ]
+        if self.on_unread is not None and self.up_to is ReadUpTo.HIGH_WATERMARK:
+            logs = [one.log for one in ranges if one.log.partition not in ends]
+            self._report_unread([one for one in logs if one.high_watermark < one.log_end_offset])
+        return ranges
+
+    def _report_unread(self, logs: list[ReadOnlyLog]) -> None:
+        """Report the offsets above the high watermarks of ``logs``, if no process writes there.
+
+        One that writes raises the watermark before long, and such offsets are there all the time.
+        """
+        if self.on_unread is None or not logs or any(map(has_writer, self.paths)):
+            return
+        count = sum(one.log_end_offset - one.high_watermark for one in logs)
+        first = logs[0]
+        more = f" and {len(logs) - 1} more partitions" if len(logs) > 1 else ""
+        self.on_unread(
+            f"{count:,} offsets above the high watermark, from {first.high_watermark:,} on of"
+            f" {self.topic}-{first.partition}{more}, are not read"
+        )
 
     def numbers_in(self, directory: ReadOnlyDirectory) -> list[int]:
         """Return the partitions that are read, in order."""

@@ -73,6 +73,11 @@ class ReadUpTo(StrEnum):
     HIGH_WATERMARK = "highWatermark"
     LOG_END = "logEnd"
 
+    @classmethod
+    def _missing_(cls, value: object) -> ReadUpTo | None:
+        """Accept Python's spelling of a word, as of ``isolation="log_end"``."""
+        return next((one for one in cls if one.name.lower() == value), None)
+
 
 def reach(isolation: Isolation | str) -> tuple[bool, ReadUpTo]:
     """Return whether only committed records are read, and how far a reader of this level goes.

@@ -21,6 +21,11 @@ class Isolation(StrEnum):
     """Up to the log end, for the owner of the log."""
 
     @classmethod
+    def _missing_(cls, value: object) -> Isolation | None:
+        """Accept the spelling of ``--up-to`` and ``read_up_to``."""
+        return cls.LOG_END if value == "logEnd" else None
+
+    @classmethod
     def of(cls, word: str) -> Isolation:
         """Return the isolation that a word names; raise InvalidArgument for any other word."""
         try:

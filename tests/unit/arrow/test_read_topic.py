@@ -220,6 +220,51 @@ def test_threads_change_nothing(tmp_path: Path, codec: str) -> None:
     assert sum(len(batch) for batch in read(tmp_path, "t")) == 600
 
 
+@pytest.fixture
+def stale(tmp_path: Path) -> Path:
+    """Return a directory whose checkpoint names a high watermark of 3, below the end of 10."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t")
+        logs.append_all("t", (b"%d" % n for n in range(10)))
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\nt 0 3\n")
+    return tmp_path
+
+
+def test_records_above_a_stale_high_watermark_are_warned_of(stale: Path) -> None:
+    """Readers do not see what a broker that crashed had not acknowledged, unless they ask."""
+    with pytest.warns(UserWarning, match=r"7 offsets .* from 3 on of t-0, .*read_up_to='logEnd'"):
+        assert read_table(stale, "t", on_damage=print).num_rows == 3
+    with pytest.warns(UserWarning, match="7 offsets above the high watermark"):
+        dataset(stale, "t")
+
+
+@pytest.mark.parametrize(
+    ("how", "found"),
+    [
+        ({"read_up_to": "highWatermark"}, 3),
+        ({"read_up_to": "high_watermark"}, 3),
+        ({"read_up_to": "logEnd"}, 10),
+        ({"read_up_to": "log_end"}, 10),
+        ({"isolation": "log_end"}, 10),
+        ({"isolation": "logEnd"}, 10),
+        ({"end_offsets": 2}, 2),
+        ({"end_offsets": {0: 2}}, 2),
+    ],
+)
+def test_who_says_where_to_end_is_not_warned(stale: Path, how: dict[str, Any], found: int) -> None:
+    """Words may be written as Python writes them, or as Kafka's settings are."""
+    assert read_table(stale, "t", **how).num_rows == found
+
+
+def test_a_high_watermark_that_a_writer_will_raise_is_no_warning(stale: Path) -> None:
+    """A broker writes its checkpoint every few seconds, and there is always more meanwhile."""
+    checkpoint = stale / "replication-offset-checkpoint"
+    with tidelog.open(stale):
+        checkpoint.write_text("0\n1\nt 0 3\n")
+
+        assert read_table(stale, "t").num_rows == 3
+
+
 KEYS = (None, b"", b"k", b"other", "é".encode())
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.cli.extras import needs_extra
+from tidelog.cli.terminal import print_message
 from tidelog.errors import InvalidArgument
 
 with needs_extra("sql"):
@@ -27,6 +28,7 @@ from tidelog.env.paths import new_temporary_path
 from tidelog.explain.tables.system_table import open_tables
 from tidelog.explain.tables.system_tables import SYSTEM_TABLES
 from tidelog.readonly.absent_partitions import BY_FLAG
+from tidelog.readonly.read_only_log import ReadUpTo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -138,6 +140,7 @@ class _Tables:
         self._visible = visible
         self._topics = directory.topic_names
         self._errors: list[BaseException] = []
+        self._reported: set[str] = set()
 
     def register(self, connection: duckdb.DuckDBPyConnection, query: str) -> None:
         """Let a query use the topics and tables whose names occur in its text.
@@ -164,8 +167,24 @@ class _Tables:
             connection.execute(view)
 
     def _topic(self, name: str) -> TopicDataset:
-        read = TopicRead.of(self._directory.paths, name, **self._visible._asdict())
+        visible = self._visible
+        read = TopicRead.of(
+            self._directory.paths,
+            name,
+            isolation=visible.isolation,
+            read_up_to=None
+            if visible.read_up_to == ReadUpTo.HIGH_WATERMARK
+            else visible.read_up_to,
+            allow_partial=visible.allow_partial,
+            on_unread=lambda unread: self._report(f"{unread}: use --up-to logEnd"),
+        )
         return TopicDataset(read, stream_of(read), note=self._errors.append)
+
+    def _report(self, text: str) -> None:
+        """Print a line on stderr, once: a query may look at a topic again and again."""
+        if text not in self._reported:
+            self._reported.add(text)
+            print_message("sql", text)
 
     def _table(self, table: SystemTable) -> Rescanned:
         columns = [

@@ -167,6 +167,20 @@ def test_a_query_sees_what_cat_sees(cli: Cli, isolation: str, count: int) -> Non
     assert (len(printed), found) == (count, [{"n": count}])
 
 
+def test_records_above_a_stale_high_watermark_are_reported(readings: Cli) -> None:
+    """Once a query, with the option that reads them."""
+    (readings.data / "replication-offset-checkpoint").write_text("0\n2\nt 0 1\nt 1 3\n")
+    query = "SELECT (SELECT count(*) FROM t) + (SELECT count(*) FROM t) AS n"
+
+    found = readings.on("sql", query, "--format", "json")
+
+    assert found.out == '{"n": 8}\n'
+    (line,) = found.err.splitlines()
+    assert "2 offsets above the high watermark, from 1 on of t-0, are not read" in line
+    assert "use --up-to logEnd" in line
+    assert rows(readings, query, "--up-to", "logEnd") == [{"n": 12}]
+
+
 def test_damage_is_an_error_of_the_query(torn: Cli) -> None:
     """Typed, with its place; a file that was begun is kept as incomplete."""
     whole = torn.on("cat", "t")
