@@ -85,6 +85,7 @@ class GroupMember(OfOneProcess):
         self._jumps = 0
         self._is_open = True
         try:
+            self._check_partitions()
             source.join(self)
             self._find_partitions()
         except BaseException:
@@ -250,6 +251,17 @@ class GroupMember(OfOneProcess):
         self._before[key] = CommittedAt(offset, record_offset)
         del self._within[key]
         return True
+
+    def _check_partitions(self) -> None:
+        """Raise UnknownTopicOrPartition for a partition that a topic lacks: it would stay idle."""
+        for name in self.topics if self.partitions else ():
+            numbers = self._source.topic(name).partitions
+            absent = (self.partitions or frozenset()) - set(numbers)
+            if absent:
+                raise UnknownTopicOrPartition(
+                    f"topic {name} has no partition {min(absent)}; it has {len(numbers)},"
+                    f" {min(numbers)} to {max(numbers)}"
+                )
 
     def _find_partitions(self) -> None:
         """Take up partitions that are not read yet, at their committed positions."""

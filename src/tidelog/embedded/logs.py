@@ -548,7 +548,7 @@ class Logs(OfOneProcess):
             isolation: an ``Isolation`` or its word.
 
         Raises:
-            UnknownTopicOrPartition: there is no such topic.
+            UnknownTopicOrPartition: there is no such topic, or it lacks one of ``partitions``.
             InvalidArgument: another reader of the group reads the same, or an argument is invalid.
         """
         source = OwnLogs(self.manager, self.groups)

@@ -335,6 +335,10 @@ def test_arguments_are_checked(tmp_path: Path) -> None:
             logs.reader("t", group="g", partitions="0")  # type: ignore[arg-type]  # wrong
         with pytest.raises(InvalidArgument, match="not the name of a topic"):
             logs.reader(["t"], group="g")  # type: ignore[arg-type]  # wrong
+        with pytest.raises(
+            tidelog.errors.UnknownTopicOrPartition, match="t has no partition 7; it has"
+        ):
+            logs.reader("t", group="g", partitions=[0, 7])
         logs.reader("t", group="g").close()
 
 
