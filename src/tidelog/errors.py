@@ -175,11 +175,14 @@ class _LocatedError(KafkaError):
         self.reason = reason
         self.position = position
         self.path = path
+        self.remedy = ""
+        """What the caller can do, which is known where the bytes were asked for."""
 
     def _text(self) -> str:
         file = f" of {self.path}" if self.path is not None else ""
         place = f" at byte {self.position}{file}" if self.position is not None else file
-        return f"{self.reason}{place}"
+        remedy = f": {self.remedy}" if self.remedy else ""
+        return f"{self.reason}{place}{remedy}"
 
 
 class CorruptMessage(_LocatedError):

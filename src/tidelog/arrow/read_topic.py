@@ -12,6 +12,7 @@ from tidelog.arrow.topic_dataset import TopicDataset
 from tidelog.arrow.topic_read import TopicRead
 from tidelog.env.scheduler import ThreadScheduler
 from tidelog.errors import InvalidArgument
+from tidelog.readonly.missing.damaged_range import skipped_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -122,7 +123,8 @@ def stream_of(
         raise InvalidArgument(f"threads must be a number from 1 on, not {threads!r}")
     names = named_columns(columns)
     stream = TableStream(
-        names, found.times, found.committed, ThreadScheduler(0), threads, found.key
+        *(names, found.times, found.committed, ThreadScheduler(0), threads, found.key),
+        remedy=skipped_by(found.skipping) if found.on_damage is None else "",
     )
     _ = stream.schema  # raises InvalidArgument for an unknown name
     return stream

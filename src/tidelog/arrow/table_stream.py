@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from tidelog.arrow.decode import ArrowDecoder
 from tidelog.arrow.schema import select
-from tidelog.errors import TidelogError
+from tidelog.errors import CorruptMessage, TidelogError
 from tidelog.readonly.batch_walk import PIECE_BYTES
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class TableStream:
     """Reads the columns ``names`` of records with certain ``times`` and ``key``, None: any.
 
     ``scheduler`` runs the decoding ahead on ``threads`` threads; with one, the thread that reads
-    decodes as well, when a table is asked for.
+    decodes as well, when a table is asked for. ``remedy`` is what users can do about damage.
     """
 
     names: Sequence[str]
@@ -93,6 +93,7 @@ class TableStream:
     scheduler: Scheduler
     threads: int = DEFAULT_THREADS
     key: bytes | None = None
+    remedy: str = ""
 
     @property
     def schema(self) -> pa.Schema:
@@ -141,10 +142,9 @@ class TableStream:
         log, start, end = part
         since_ms = self.times.since_ms
         size = READ_BYTES if self.threads > 1 else PIECE_BYTES
+        pieces = log.decodable_pieces(start, end, committed=self.committed, piece_bytes=size)
         with log:
-            for piece in log.decodable_pieces(
-                start, end, committed=self.committed, piece_bytes=size
-            ):
+            for piece in self._with_remedy(pieces):
                 if self.times.is_all:
                     yield piece
                     continue
@@ -152,6 +152,13 @@ class TableStream:
                 late = piece.batches.max_timestamp >= since_ms
                 if late.any():
                     yield piece._replace(batches=piece.batches.select(late))
+
+    def _with_remedy(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+        try:
+            yield from pieces
+        except CorruptMessage as error:
+            error.remedy = self.remedy
+            raise
 
     def _ahead(
         self, decoders: list[ArrowDecoder], growth: _Growth, piece: Piece, part: LogRange

@@ -88,6 +88,7 @@ class TopicRead:
     ``partitions`` None: all. ``starts`` and ``ends`` are offsets by partition. ``last``: only that
     many records of each partition, counted from its end; None: all. ``on_unread`` is called with
     what is above a high watermark that nobody raises, as no process writes; None: nothing is.
+    ``skipping`` is the option by which users skip damage.
     """
 
     paths: tuple[str, ...]
@@ -103,6 +104,7 @@ class TopicRead:
     last: int | None = None
     on_damage: OnDamage | None = None
     on_unread: Callable[[str], object] | None = None
+    skipping: str = "on_damage=print"
     fs: FileSystem = SYSTEM_FILES
 
     @classmethod
@@ -123,6 +125,7 @@ class TopicRead:
         allow_partial: bool = False,
         on_damage: OnDamage | None = None,
         on_unread: Callable[[str], object] = warn_of_unread,
+        skipping: str = "on_damage=print",
     ) -> TopicRead:
         """Return a read; arguments as ``tidelog.arrow.read``, InvalidArgument for a bad one.
 
@@ -150,6 +153,7 @@ class TopicRead:
             last=last,
             on_damage=on_damage,
             on_unread=None if is_asked else on_unread,
+            skipping=skipping,
         )
 
     def opened(self) -> ReadOnlyDirectory:

@@ -373,8 +373,10 @@ def test_damage_is_skipped_and_reported_if_it_is_asked_for(tmp_path: Path, threa
     topic = dataset(tmp_path, "t", on_damage=found.append)
     assert topic.count_rows(filter=ds.field("partition") == 0) == 4
     assert len(found) == 3
-    with pytest.raises(CorruptMessage):
+    with pytest.raises(CorruptMessage, match=r"on_damage=print skips it.*`tidelog rescue`"):
         read_table(tmp_path, "t", threads=threads)
+    with pytest.raises(CorruptMessage, match="on_damage=print skips it"):
+        dataset(tmp_path, "t").to_table()
 
 
 @pytest.mark.parametrize("narrow", [{"last": -1}, {"last": True}, {"last": "1"}, {"key": 5}])

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidelog.explain.tables.system_table import SystemTable
+    from tidelog.readonly.missing.damaged_range import OnDamage
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
 SCHEMA: Final = "tidelog"
@@ -53,6 +54,7 @@ class Visible(NamedTuple):
     isolation: str
     read_up_to: str
     allow_partial: bool
+    on_damage: OnDamage | None = None
 
 
 class Answer(NamedTuple):
@@ -176,6 +178,8 @@ class _Tables:
             if visible.read_up_to == ReadUpTo.HIGH_WATERMARK
             else visible.read_up_to,
             allow_partial=visible.allow_partial,
+            on_damage=visible.on_damage,
+            skipping="--skip-damage",
             on_unread=lambda unread: self._report(f"{unread}: use --up-to logEnd"),
         )
         return TopicDataset(read, stream_of(read), note=self._errors.append)

@@ -33,5 +33,13 @@ OnDamage = Callable[[DamagedRange], None]
 """Called with each damaged range that a read skips, before the records after it."""
 
 
+def skipped_by(option: str) -> str:
+    """Return what a user can do who stands at damage, and has ``option`` to read past it."""
+    return (
+        f"{option} skips it, and says what is lost; `tidelog rescue` copies all that can be read"
+        " into a new directory"
+    )
+
+
 def ignore_damage(_: DamagedRange) -> None:
     """Do nothing, as where the range is reported by another read."""

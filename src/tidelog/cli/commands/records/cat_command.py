@@ -20,7 +20,7 @@ from tidelog.cli.options import (
     range_options,
     time_option,
 )
-from tidelog.errors import InvalidArgument
+from tidelog.errors import CorruptMessage, InvalidArgument
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -177,12 +177,24 @@ def _print_place(chosen: ChosenPartitions, place: Place, printing: _Printing) ->
     skipped: list[DamagedRange] = []
     on_damage = _reporting(skipped) if args.skip_damage else None
     with chosen.open(place, on_damage, below_start=args.below_start) as log:
-        end = _print(place, log, printing)
+        end = _print_past_damage(place, log, printing)
         holes = chosen.directory.unexplained_holes(log, log.holes)
         has_loss = chosen.report_holes(args.command, place, holes) or bool(skipped)
         if _is_rescue(args):
             has_loss |= report_unread(chosen, place, log, log.log_start_offset, end)
     return has_loss
+
+
+def _print_past_damage(place: Place, log: ReadOnlyLog, printing: _Printing) -> int:
+    """Print records as ``_print``; damage that ends the command says how to go past it."""
+    from tidelog.readonly.missing.damaged_range import skipped_by
+
+    try:
+        return _print(place, log, printing)
+    except CorruptMessage as error:
+        if not printing.args.skip_damage:
+            error.remedy = skipped_by("--skip-damage")
+        raise
 
 
 def _is_rescue(args: Namespace) -> bool:

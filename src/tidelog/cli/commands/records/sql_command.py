@@ -10,6 +10,8 @@ from tidelog.cli.options import DIRECTORIES, OUTPUT, VISIBILITY, Command, argume
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from tidelog.readonly.missing.damaged_range import DamagedRange, OnDamage
+
 _TABLES: Final = """\
 QUERY: one SELECT of DuckDB's SQL, or - to read it from standard input. A topic is a table
 with the columns key, value, topic, partition, "offset", timestamp, "timestampType" and
@@ -33,6 +35,12 @@ COMMAND: Final = Command(
         argument("query", metavar="QUERY"),
         *VISIBILITY,
         argument(
+            "--skip-damage",
+            action="store_true",
+            help="continue after damage, and print to standard error what is skipped; exit with 1"
+            " if there is any",
+        ),
+        argument(
             "--format",
             choices=("text", "json", "csv", "arrow", "parquet"),
             default="text",
@@ -45,7 +53,7 @@ COMMAND: Final = Command(
 
 
 def run(args: Namespace) -> int:
-    """Print the rows that the query gives."""
+    """Print the rows that the query gives; return 1 if ``--skip-damage`` has skipped something."""
     from tidelog.cli.cat.record_forms import check_terminal
     from tidelog.cli.output_file import opened_output
     from tidelog.cli.sql.answer_forms import open_form
@@ -58,7 +66,9 @@ def run(args: Namespace) -> int:
     query = sys.stdin.read() if args.query == "-" else args.query
     accept = None if args.allow_partial else BY_FLAG
     directory = open_directory_read_only(*args.directories, fs=SYSTEM_FILES, accept=accept)
-    visible = Visible(args.isolation, args.up_to, args.allow_partial)
+    skipped: set[DamagedRange] = set()
+    on_damage = _reporting(skipped) if args.skip_damage else None
+    visible = Visible(args.isolation, args.up_to, args.allow_partial, on_damage)
     with answered(directory, query, visible) as answer:
         form = open_form(args.format, answer.schema)
         sys.stdout.flush()
@@ -67,4 +77,16 @@ def run(args: Namespace) -> int:
             write(form.head())
             for batch in answer.batches:
                 write(form.rows(batch))
-    return 0
+    return int(bool(skipped))
+
+
+def _reporting(skipped: set[DamagedRange]) -> OnDamage:
+    """Return what prints each damaged range on stderr once, though a query may read it again."""
+    from tidelog.cli.terminal import print_message
+
+    def report(found: DamagedRange) -> None:
+        if found not in skipped:
+            skipped.add(found)
+            print_message("sql", f"skipped {found}")
+
+    return report

@@ -249,7 +249,11 @@ def test_damage_is_reported_after_the_records_before_it(topic: Cli) -> None:
 
     assert outcome.code == 1
     assert [row["value"] for row in outcome.rows] == ["a"]
-    assert outcome.err == (f"tidelog cat: the CRC of a batch is wrong at byte {size} of {path}\n")
+    assert outcome.err == (
+        f"tidelog cat: the CRC of a batch is wrong at byte {size} of {path}: --skip-damage skips"
+        " it, and says what is lost; `tidelog rescue` copies all that can be read into a new"
+        " directory\n"
+    )
 
 
 def test_reading_changes_no_file(topic: Cli) -> None:

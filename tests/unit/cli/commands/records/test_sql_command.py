@@ -13,6 +13,7 @@ import tidelog
 from tidelog.exit_codes import ExitCode
 from tidelog.records.builder import build_batch
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.testing import damage_batch
 
 if TYPE_CHECKING:
     from tests.machinery.outcome import Outcome
@@ -188,6 +189,22 @@ def test_damage_is_an_error_of_the_query(torn: Cli) -> None:
 
     assert (found.code, found.out) == (whole.code, "")
     assert found.err.split(":", 1)[1] == whole.err.split(":", 1)[1]
+    assert ": --skip-damage skips it, and says what is lost; `tidelog rescue` copies" in found.err
+
+
+def test_damage_is_skipped_if_it_is_asked_for(readings: Cli) -> None:
+    """It is reported once, however often a query reads it, and the exit code says so."""
+    damage_batch(readings.data, "t", 1)
+    query = "SELECT count(*) AS n FROM t UNION ALL SELECT count(*) FROM t"
+
+    found = readings.on("sql", query, "--format", "json", "--skip-damage")
+
+    assert (found.code, found.out) == (1, '{"n": 5}\n' * 2)
+    (line,) = found.err.splitlines()
+    assert "tidelog sql: skipped " in line
+    assert "offsets 1 to 1" in line
+    whole = readings.on("sql", "SELECT count(*) AS n FROM tidelog.topics", "--skip-damage")
+    assert (whole.code, whole.err) == (0, "")
 
 
 def test_damage_leaves_no_file_of_that_name(torn: Cli) -> None:
