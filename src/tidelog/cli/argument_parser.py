@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tidelog.cli.terminal import screen_width
 from tidelog.exit_codes import ExitCode
@@ -12,6 +12,33 @@ from tidelog.explain.printable_text import printable
 if TYPE_CHECKING:
     from argparse import Action, Namespace
     from collections.abc import Callable, Sequence
+
+
+_OTHER_NAMES: Final = {
+    "--address": "--listen",
+    "--bind": "--listen",
+    "--codec": "--compression",
+    "--config": "--option",
+    "--data-dir": "--dir",
+    "--directory": "--dir",
+    "--end": "--to",
+    "--from-beginning": "--from",
+    "--head": "--limit",
+    "--host": "--listen",
+    "--log-dirs": "--dir",
+    "--max-messages": "--limit",
+    "--offset": "--from",
+    "--port": "--listen",
+    "--regex": "--grep",
+    "--start": "--from",
+    "--tail": "--last",
+}
+"""What other programs call options, Kafka's among them; counts where a command has the option."""
+_ELSEWHERE: Final = {
+    ("tidelog compact", "--dry-run"): "tidelog plan compaction",
+    ("tidelog retain", "--dry-run"): "tidelog plan retention",
+}
+"""The commands that do what an option of others does."""
 
 
 class CommandHelp(RawDescriptionHelpFormatter):
@@ -62,11 +89,31 @@ class CommandParser(ArgumentParser):
         finally:
             self._is_intermixed = False
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            options = [name for action in self._actions for name in action.option_strings]
+            hint = _hint(self.prog, unknown, options)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         for check in self._checks:
             if (problem := check(parsed)) is not None:
                 self.error(problem)
         return parsed, unknown
+
+
+def _hint(prog: str, unknown: Sequence[str], known: Sequence[str]) -> str:
+    """Return which option, or which command, an unknown option of a command may mean."""
+    from difflib import get_close_matches  # slow to import, and only mistakes need it
+
+    for word in unknown:
+        typed = word.partition("=")[0]
+        if not typed.startswith("--"):
+            continue
+        if (prog, typed) in _ELSEWHERE:
+            return f"; see {_ELSEWHERE[prog, typed]}"
+        begun = [name for name in known if name.startswith(typed)]
+        close = begun or get_close_matches(typed, known, 1, cutoff=0.75)
+        meant = _OTHER_NAMES.get(typed, "")
+        if meant in known or close:
+            return f"; did you mean {meant if meant in known else close[0]}?"
+    return ""
 
 
 def _reworded(message: str, words: Sequence[str]) -> str:

@@ -74,11 +74,13 @@ def _run(argv: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words in VERSION_OPTIONS:
         return _print_version()
-    from tidelog.cli.parser import make_parser  # the version needs no parser
+    from tidelog.cli.parser import make_parser, misplaced  # the version needs no parser
 
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     parser = make_parser(words)
+    if (problem := misplaced(words)) is not None:
+        parser.error(problem)
     args = parser.parse_args(words)
     if args.version:
         return _print_version()

@@ -65,6 +65,15 @@ COMMAND_MODULES: Final = {
 """Each command's module under ``commands``, in the order of ``--help``."""
 
 
+def misplaced(words: Sequence[str]) -> str | None:
+    """Return what is wrong with a command line that has options before its command."""
+    first = words[0] if words else ""
+    if not first.startswith("-") or first in {"-h", "--help", "-V", "--version"}:
+        return None
+    command = next((word for word in words if word in COMMAND_MODULES), None)
+    return None if command is None else f"options follow the command: tidelog {command} {first} ..."
+
+
 def make_parser(words: Sequence[str] = ()) -> CommandParser:
     """Return a parser of the command that ``words`` begin with; of every command, if of none."""
     parser = CommandParser(

@@ -143,6 +143,12 @@ def test_options_cannot_be_abbreviated() -> None:
         (["cat", "t", "-d", "x", "--encoding", "x"], "--encoding x: choose from utf8, base64, hex"),
         (["append", "t", "-d", "x", "-o", "a\x1b"], "-o a\\x1b: expected KEY=VALUE\n"),
         (["cat", "t", "-d", "x", "--back"], "tidelog cat: unrecognized arguments: --back\n"),
+        (["cat", "t", "--sinse", "1h"], "arguments: --sinse 1h; did you mean --since?\n"),
+        (["cat", "t", "--part=1"], "arguments: --part=1; did you mean --partition?\n"),
+        (["serve", "-d", "x", "--port", "1"], "arguments: --port; did you mean --listen?\n"),
+        (["cat", "t", "--port", "1"], "arguments: --port 1\n"),
+        (["retain", "-d", "x", "--dry-run"], "--dry-run; see tidelog plan retention\n"),
+        (["compact", "-d", "x", "--dry-run"], "--dry-run; see tidelog plan compaction\n"),
     ],
 )
 def test_a_usage_error_has_two_lines(
@@ -156,6 +162,22 @@ def test_a_usage_error_has_two_lines(
     assert message in printed
     assert printed.splitlines()[-1].startswith("see: tidelog ")
     assert printed.count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-v", "archive", "-d", "x"), "options follow the command: tidelog archive -v ...\n"),
+        (("-d", "x", "cat", "t"), "options follow the command: tidelog cat -d ...\n"),
+        (("-x",), "unrecognized arguments: -x\n"),
+    ],
+)
+def test_options_follow_their_command(cli: Cli, words: tuple[str, ...], message: str) -> None:
+    """A command line that begins with one shows where it belongs."""
+    found = cli(*words)
+
+    assert found.code == 2
+    assert message in found.err
 
 
 @pytest.mark.parametrize("words", [[], ["create"], ["plan"]], ids=str)
