@@ -655,10 +655,7 @@ class DataLoss(TidelogError):
 
 
 class NotJson(TidelogError, ValueError):
-    """The value of a record is not JSON; the record is as it is, and others can be read.
-
-    ``reason`` says what is wrong with its bytes.
-    """
+    """The value of a record is not JSON, for this ``reason``; others can be read."""
 
     def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
         super().__init__(topic, partition, offset, reason)
@@ -693,10 +690,7 @@ class MirrorDiverged(TidelogError):
     def __str__(self) -> str:
         advice = "to mirror it again, delete the topic in the mirror"
         if self.source_end is not None:
-            advice = (
-                f"offsets {self.source_end} to {self.offset - 1} are in the mirror alone: keep it,"
-                " and name another directory for a new mirror"
-            )
+            advice = f"offsets {self.source_end} to {self.offset - 1} are there alone: keep it"
         return (
             f"the mirror of {self.topic}-{self.partition}, which ends at {self.offset}, is not the"
             f" beginning of its source: {self.reason}; {advice}"

@@ -41,11 +41,11 @@ shortened: Final = _Bounded().repr
 """Returns the repr of a value, the middle or the end of what is long left out."""
 
 
-def one_line(one: object, told: Callable[[], str]) -> str:
-    """Return the repr of an object: its class, and what ``told`` reads from its attributes."""
+def one_line(one: object, text: Callable[[], str]) -> str:
+    """Return the repr of an object: its class, and what ``text`` reads from its attributes."""
     kind = type(one).__name__
     try:
-        return f"<{kind} {told()}>"
+        return f"<{kind} {text()}>"
     except ForkedProcess as error:
         return f"<{kind} of process {error.pid}>"
     except AttributeError:

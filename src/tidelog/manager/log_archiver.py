@@ -37,7 +37,7 @@ class ArchivePass(NamedTuple):
     swept: int = 0
 
 
-def _facts(entry: Entry) -> SegmentFacts:
+def archived_facts(entry: Entry) -> SegmentFacts:
     """Return what retention asks about an archived segment; it is never asked when it begins."""
     largest = partial(int, entry.max_timestamp)
     return SegmentFacts(*entry[1:3], entry.size_bytes, False, largest, largest)
@@ -118,7 +118,7 @@ class LogArchiver:
         log, state = self.log, self._copier.state
         archived_bytes = sum(entry.size_bytes for entry in state.entries)
         size_bytes = self._only_local_bytes() + archived_bytes
-        facts = map(_facts, state.entries)
+        facts = map(archived_facts, state.entries)
         due = expired(facts, log.config, now_ms, size_bytes=size_bytes, end=state.end)
         return due[-1] if due else None
 

@@ -24,9 +24,10 @@ from tidelog.datadir.offset_checkpoints import (
     read_offsets,
 )
 from tidelog.errors import CorruptArchive, InvalidArgument, UnknownTopicOrPartition
+from tidelog.log.retention.retention_rules import expired
 from tidelog.manager.directories.log_dir import LogDir
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
-from tidelog.manager.log_archiver import expired
+from tidelog.manager.log_archiver import archived_facts
 from tidelog.manager.restore import AT_ONCE, Restoration
 from tidelog.readonly.read_files import storage_errors
 from tidelog.segment.filenames import (
@@ -204,8 +205,10 @@ class _Restoring:
             )
         config = topic.defaults_of(LogConfig()).with_overrides(topic.config)
         limits, now_ms = config.local_limits(), self._machine.clock.now_ms()
-        due = expired(state.entries, 0, limits, now_ms) if config.is_archived else None
-        first = 0 if due is None else due.offset
+        size_bytes = sum(entry.size_bytes for entry in state.entries)
+        facts = map(archived_facts, state.entries) if config.is_archived else ()
+        due = expired(facts, limits, now_ms, size_bytes=size_bytes, end=state.end)
+        first = due[-1].end_offset if due else 0
         kept = [entry for entry in state.entries if entry.end_offset > first]
         return lost.one._replace(state=replace(state, entries=kept or state.entries[-1:]))
 
