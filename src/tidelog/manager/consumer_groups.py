@@ -246,10 +246,14 @@ def of_live_topics(
 ) -> dict[TopicPartition, Committed]:
     """Return the positions without those of topics that were deleted since they were committed."""
     return {
-        key: one
-        for key, one in positions.items()
-        if key.topic in topics and one.position.topic_id in {None, topics[key.topic].topic_id}
+        key: one for key, one in positions.items() if is_of_live_topic(key, one.position, topics)
     }
+
+
+def is_of_live_topic(key: TopicPartition, position: Position, topics: Mapping[str, Topic]) -> bool:
+    """Return whether the topic is still the one in which the position was committed."""
+    topic = topics.get(key.topic)
+    return topic is not None and position.topic_id in {None, topic.topic_id}
 
 
 def _overlap(one: Member, other: Member) -> bool:

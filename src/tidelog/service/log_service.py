@@ -12,6 +12,7 @@ from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.manager.lifecycle.log_opener import USUAL_RECOVERY, RecoveryRules
 from tidelog.manager.log_manager import LogManager
+from tidelog.manager.metrics.group_lag import GroupLag
 from tidelog.segment.filenames import TopicPartition
 from tidelog.service.background_tasks import BackgroundTasks
 from tidelog.service.late_loading import LateLoader
@@ -71,6 +72,7 @@ class LogService(LogManager):
     def _make_upkeep(self, watcher: LoadWatcher) -> None:
         super()._make_upkeep(watcher)
         machine, log_dirs, registry = self.machine, self._log_dirs, self._registry
+        self._group_lag = GroupLag(registry, self._topics)
         self._mover = PartitionMover(
             machine,
             log_dirs,
@@ -119,7 +121,8 @@ class LogService(LogManager):
     def metrics(self) -> list[Metric]:
         """Return all metrics as of now."""
         archiving = self.tasks.archiving
-        return [*super().metrics(), *(archiving.metrics() if archiving is not None else ())]
+        archived = archiving.metrics() if archiving is not None else ()
+        return [*super().metrics(), *archived, *self._group_lag.metrics()]
 
     def _begin(self) -> None:
         """Let failures of directories be handled; the logs are loaded by ``startup``."""

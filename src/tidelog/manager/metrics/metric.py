@@ -6,6 +6,7 @@ A metric has a name in Kafka's form and one in Prometheus'. Kafka: ``KafkaMetric
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -45,13 +46,13 @@ class Metric(NamedTuple):
     def family(self) -> str:
         """The name as Prometheus has it, without tags."""
         words = f"{self.group}_{self.type}_{self.name}"
-        plain = _WORD.sub("_", words).lower()
+        plain = _snake_case(words)
         return f"{plain}{COUNTER_END}" if self.kind == "counter" else plain
 
     @property
     def prometheus_line(self) -> str:
         """A line of Prometheus' text format."""
-        tags = ",".join(f'{_WORD.sub("_", key).lower()}="{_quoted(v)}"' for key, v in self.tags)
+        tags = ",".join(f'{_snake_case(key)}="{_quoted(v)}"' for key, v in self.tags)
         value = int(self.value) if self.value == int(self.value) else self.value
         name = f"{self.family}_{self.part}" if self.part else self.family
         return f"{name}{{{tags}}} {value}" if tags else f"{name} {value}"
@@ -86,6 +87,11 @@ def parse_prometheus(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
             found, value = line.rpartition(" ")[::2]
             name, _, tags = found.partition("{")
             yield name, {key: _plain(v) for key, v in _TAG.findall(tags)}, float(value)
+
+
+@lru_cache(maxsize=1024)
+def _snake_case(words: str) -> str:
+    return _WORD.sub("_", words).lower()
 
 
 def _quoted(text: str) -> str:
