@@ -17,7 +17,11 @@ from tests.machinery.picture_rules import (
 )
 
 from tidelog.cli.main import main
-from tidelog.codec.checkpoint_file import read_checkpoint
+from tidelog.codec.checkpoint_file import (
+    LEADER_EPOCH_FILE,
+    read_checkpoint,
+    read_leader_epochs,
+)
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.explain.describe import describe_log
 from tidelog.explain.pictures.svg_picture import PLOT_LEFT, PLOT_WIDTH
@@ -60,6 +64,26 @@ def batches_shown(partition: Partition) -> list[Row]:
     """Return the batches of Kafka's listing that lie between log start and log end."""
     start = partition.state["logStartOffset"]
     return [row for row in partition.batches if row["lastOffset"] >= start and row["valid"]]
+
+
+def test_each_leader_epoch_is_drawn_where_the_broker_noted_it(partition: Partition) -> None:
+    """Those that have offsets in the log, beginning at the log start."""
+    path = str(partition.directory / LEADER_EPOCH_FILE)
+    noted = read_leader_epochs(SYSTEM_FILES, path)
+    start, end = (partition.state[name] for name in ("logStartOffset", "logEndOffset"))
+    held = [(epoch, max(first, start)) for epoch, first in noted if first < end]
+    expected = {first: (epoch, first, 1) for epoch, first in held}
+
+    picture = picture_of(partition)
+
+    drawn = [(one.leader_epoch, one.start_offset, one.epochs) for one in picture.epochs]
+    assert list(expected.values()) == drawn
+    ticks = [
+        title.text or ""
+        for title in check_svg(picture).iter(f"{SVG}title")
+        if (title.text or "").startswith("leader epoch ")
+    ]
+    assert len(ticks) == len(picture.shown_epochs)
 
 
 def test_each_batch_is_drawn_where_kafka_finds_it(partition: Partition) -> None:

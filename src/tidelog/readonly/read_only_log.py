@@ -322,7 +322,7 @@ class ReadOnlyLog:
         def find(snapshot: LogSnapshot) -> TimestampedOffset | None:
             bounded = [(segment, segment.bounds) for segment in snapshot.segments]
             searched = SearchedLog(bounded, self.log_start_offset, end)
-            return fetch_offset(searched, self._leader_epochs, wanted)
+            return fetch_offset(searched, self.leader_epochs, wanted)
 
         found = self._files.ask(find)
         if wanted in ends:
@@ -331,7 +331,11 @@ class ReadOnlyLog:
             self.check_undamaged(end)
         return found if found is not None and found.offset < end else None
 
-    def _leader_epochs(self) -> list[tuple[int, int]]:
+    def leader_epochs(self) -> list[tuple[int, int]]:
+        """Return each leader epoch in ``leader-epoch-checkpoint``, with the offset it begins at.
+
+        Raises KafkaStorageError, also for a malformed file.
+        """
         try:
             return read_leader_epochs(self._fs, os.path.join(self.directory, LEADER_EPOCH_FILE))
         except InvalidArgument as error:

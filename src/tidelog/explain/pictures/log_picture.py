@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from tidelog.cleaner.compaction import CompactionFacts
 from tidelog.codec.shown_rows import (
@@ -18,6 +18,7 @@ from tidelog.codec.shown_rows import (
     Named,
     OrMinus1,
     Range,
+    Stored,
     TextOrEmpty,
     TimeOrMinus1,
     shown,
@@ -27,6 +28,9 @@ from tidelog.explain.segment_contents import SegmentContents
 from tidelog.log.retention.shrunk_log import ShrunkLog
 from tidelog.records.batch import INT64_MAX
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 MAX_BLOCKS: Final = 256
 """Segments that are drawn one by one; more are joined to about this number of blocks."""
 MAX_SPANS: Final = 2048
@@ -35,6 +39,8 @@ MAX_CELLS: Final = 1024
 """Equal parts of the axis: where there are more batches, those that begin in one are joined."""
 MAX_TRANSACTIONS: Final = 512
 """Aborted transactions that are drawn one by one; the most open ones that are drawn."""
+MAX_EPOCHS: Final = 256
+"""Leader epochs that are drawn one by one; more are joined to about this number."""
 MAX_LANES: Final = 8
 """Producers that are drawn with a line of their own."""
 OTHERS: Final = -2
@@ -118,6 +124,17 @@ class TransactionSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochStart:
+    """Where a leader epoch begins, or the newest of neighbours joined."""
+
+    leader_epoch: Annotated[int, Stored.INT32, "The epoch; of neighbours joined the newest."]
+    start_offset: Annotated[
+        int, "Its first offset in the log; of neighbours joined that of the oldest."
+    ]
+    epochs: Annotated[int, "Number of leader epochs that it joins."] = 1
+
+
+@dataclass(frozen=True, slots=True)
 class DamagedSpan:
     """Bytes without a valid batch."""
 
@@ -194,6 +211,14 @@ class LogPicture:
         None
     )
     compaction_error: PlanError = ""
+    epochs: Annotated[
+        tuple[EpochStart, ...],
+        Named("leaderEpochs"),
+        "Where its leader epochs begin, as they are drawn; empty with `--brief`.",
+    ] = ()
+    epochs_error: Annotated[
+        TextOrEmpty, Named("leaderEpochsError"), "Why these are not known; null: they are."
+    ] = ""
     has_batches: bool = False
     producers: int = 0
     unplaced: int = 0
@@ -241,6 +266,12 @@ class LogPicture:
         return dict(sorted(found.items()))
 
     @property
+    def shown_epochs(self) -> tuple[EpochStart, ...]:
+        """The leader epochs to draw; none for a log whose only epoch is the first one, 0."""
+        is_usual = len(self.epochs) == 1 and self.epochs[0].leader_epoch == 0
+        return () if is_usual else self.epochs
+
+    @property
     def marks(self) -> tuple[Mark, ...]:
         """The offsets to point at, ascending; names of the same offset together."""
         facts = self.facts
@@ -259,6 +290,36 @@ class LogPicture:
                 continue
             names.setdefault(offset, []).append(name)
         return tuple(Mark(tuple(names[offset]), offset) for offset in sorted(names))
+
+
+def join_epochs(found: Iterable[tuple[int, int]], facts: LogFacts) -> tuple[EpochStart, ...]:
+    """Return the epochs, given with their first offsets, that have offsets in a log.
+
+    Neighbours are joined where there are too many. The file may hold anything: an epoch that is not
+    above the one before it, or begins outside of the log, is left out.
+    """
+    start, end = facts.log_start_offset, facts.log_end_offset
+    starts: list[EpochStart] = []
+    for epoch, first in found:
+        last = starts[-1] if starts else None
+        if first >= end or (last is not None and last.leader_epoch >= epoch):
+            continue
+        if last is not None and last.start_offset >= max(first, start):
+            starts.pop()  # it has ended at or below the log start
+        starts.append(EpochStart(epoch, max(first, start)))
+    if len(starts) <= MAX_EPOCHS:
+        return tuple(starts)
+    joined: dict[int, EpochStart] = {}
+    for one in starts:
+        cell = (one.start_offset - start) * MAX_EPOCHS // (end - start)
+        before = joined.get(cell)
+        if before is not None:
+            joined[cell] = EpochStart(
+                one.leader_epoch, before.start_offset, epochs=before.epochs + 1
+            )
+        else:
+            joined[cell] = one
+    return tuple(joined.values())
 
 
 def producer_lanes(picture: LogPicture) -> tuple[ProducerLane, ...]:

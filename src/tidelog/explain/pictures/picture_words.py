@@ -6,7 +6,7 @@ Names, paths and reasons come from outside; all text is safe to print and has on
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.explain.picture import format_bytes
 from tidelog.explain.pictures.log_picture import OTHERS
@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from tidelog.explain.pictures.log_picture import (
         BatchSpan,
         DamagedSpan,
+        EpochStart,
         LogPicture,
         ProducerLane,
         SegmentBlock,
         TransactionSpan,
     )
+
+_NAMED_EPOCHS: Final = 6
+"""Leader epochs that a sentence names."""
 
 
 def offsets_text(start: int, end: int) -> str:
@@ -86,6 +90,24 @@ def block_text(block: SegmentBlock) -> str:
         parts += [counted(held.batches, "batch"), counted(held.records, "record")]
         parts.append(times_text(held.min_timestamp, held.max_timestamp))
     return "; ".join(part for part in parts if part)
+
+
+def epoch_text(start: EpochStart) -> str:
+    """Return where a leader epoch begins, or the newest of several drawn as one."""
+    joined = f", {start.epochs:,} epochs" if start.epochs > 1 else ""
+    return f"leader epoch {start.leader_epoch}{joined}, from offset {start.start_offset:,}"
+
+
+def epochs_text(picture: LogPicture) -> str:
+    """Return where the newest leader epochs begin; empty where that says nothing."""
+    if picture.epochs_error:
+        return f"leader epochs: unknown, {printable(picture.epochs_error)}"
+    shown = picture.shown_epochs[-_NAMED_EPOCHS:]
+    if not shown:
+        return ""
+    named = ", ".join(f"{one.leader_epoch} from offset {one.start_offset:,}" for one in shown)
+    others = sum(one.epochs for one in picture.shown_epochs) - len(shown)
+    return f"leader epochs: {named}" + (f" and {others:,} before" if others else "")
 
 
 def span_text(span: BatchSpan) -> str:

@@ -16,6 +16,8 @@ from tidelog.explain.pictures.picture_words import (
     checked_text,
     compaction_text,
     damage_text,
+    epoch_text,
+    epochs_text,
     lane_name,
     losses,
     open_transactions,
@@ -98,6 +100,7 @@ def _description(pictures: Iterable[LogPicture]) -> str:
     for picture in pictures:
         marks = (f"{', '.join(mark.names)} {mark.offset:,}" for mark in picture.marks)
         known = [f"{picture.name}: {summary(picture)}", *marks, *open_transactions(picture)]
+        known.append(epochs_text(picture))
         if picture.aborted:
             known.append(counted(picture.aborted, "aborted transaction"))
         known += [retention_text(picture), compaction_text(picture), *losses(picture)]
@@ -128,6 +131,7 @@ class _Drawing:
         bar_top = _MARKS_TOP + rows * ROW_HEIGHT + 2
         bottom = self._draw_bar(bar_top)
         top = bottom
+        bottom = self._draw_epochs(bottom)
         for lane in producer_lanes(self._picture):
             self._draw_lane(lane, bottom)
             bottom += _LANE_HEIGHT
@@ -224,7 +228,28 @@ class _Drawing:
             self._parts.append(rect(box, "veil"))
             self._parts.append(rect(box, "unseen", why, ' fill="url(#hidden)"'))
 
-    # Producers and transactions
+    # Leader epochs, producers and transactions
+
+    def _draw_epochs(self, top: float) -> float:
+        """Draw where each leader epoch begins, with its number where it fits."""
+        shown = self._picture.shown_epochs
+        if not shown:
+            return top
+        add = self._parts.append
+        middle = top + _LANE_HEIGHT / 2
+        add(text(PLOT_LEFT - 14, middle + 4, "leader epochs", "muted end"))
+        add(path(f"M{PLOT_LEFT} {number(middle)}h{PLOT_WIDTH}", "rule"))
+        places = [
+            PLOT_LEFT + self._scale.offset_place(one.start_offset, PLOT_WIDTH) for one in shown
+        ]
+        ends = [*places[1:], WIDTH - _MARGIN / 2]
+        for one, place, end in zip(shown, places, ends, strict=True):
+            tick = f"M{number(place)} {number(middle - 6)}v12"
+            add(path(tick, "mark m-start", epoch_text(one)))
+            label = f"{one.leader_epoch}"
+            if place + 5 + mono_width(label, 10) <= end:
+                add(text(place + 4, middle + 4, label, "mono small muted halo"))
+        return top + _LANE_HEIGHT
 
     def _draw_lane(self, lane: ProducerLane, top: float) -> None:
         """Draw the batches of a producer, and its transactions after them."""
@@ -374,6 +399,8 @@ class _Drawing:
         found += [("ink", f"{line[0].upper()}{line[1:]}") for line in words]
         if not self._picture.has_batches:
             found.append(("muted", checked_text()))
+        if self._picture.epochs_error:
+            found.append(("muted", epochs_text(self._picture)))
         for classes, line in found:
             for part in wrap(line, _NOTE_CHARACTERS):
                 top += 18

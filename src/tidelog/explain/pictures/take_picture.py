@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tidelog.errors import CorruptMessage, InvalidRecord, TidelogError
+from tidelog.errors import CorruptMessage, InvalidRecord, KafkaStorageError, TidelogError
 from tidelog.explain.pictures.batch_spans import DroppedCounter, SpanGatherer
 from tidelog.explain.pictures.joined_transactions import join_transactions
 from tidelog.explain.pictures.log_picture import (
     MAX_TRANSACTIONS,
     DamagedSpan,
+    EpochStart,
     LogPicture,
     TransactionSpan,
+    join_epochs,
     join_segments,
     with_dropped,
 )
@@ -83,6 +85,7 @@ def take_picture(
             read = _read_batches(log, facts, on_progress)
         except CorruptMessage:
             read = None
+        epochs, epochs_error = _epochs(log, facts)
     damaged: list[DamagedRange] = []
     if read is None:
         with open_log(damaged.append) as log:
@@ -91,6 +94,8 @@ def take_picture(
         read,
         recovery_point=recovery_point,
         damaged=tuple(_damaged_spans(facts, read, damaged)),
+        epochs=epochs,
+        epochs_error=epochs_error,
     )
     return picture if planning is None else _with_plans(picture, open_log, planning)
 
@@ -214,6 +219,14 @@ def _read_batches(
         unplaced=gatherer.unplaced,
         part=None if part is None else part.offsets,
     )
+
+
+def _epochs(log: ReadOnlyLog, facts: LogFacts) -> tuple[tuple[EpochStart, ...], str]:
+    """Return the leader epochs, or why they are not known: the rest is drawn all the same."""
+    try:
+        return join_epochs(log.leader_epochs(), facts), ""
+    except KafkaStorageError as error:
+        return (), str(error)
 
 
 def _open_spans(log: ReadOnlyLog, transactions: Transactions) -> Iterator[TransactionSpan]:

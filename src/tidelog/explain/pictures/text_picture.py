@@ -22,6 +22,7 @@ from tidelog.explain.pictures.picture_scale import PictureScale
 from tidelog.explain.pictures.picture_words import (
     checked_text,
     compaction_text,
+    epochs_text,
     lane_name,
     losses,
     open_transactions,
@@ -127,6 +128,8 @@ class _Text:
         yield from self._segment_lines()
         if picture.has_batches and picture.spans:
             yield self._row("codecs", self._codec_cells())
+        if picture.shown_epochs:
+            yield self._row("epochs", self._epoch_cells())
         lanes = producer_lanes(picture)
         for lane in lanes:
             yield self._row(lane_name(lane, GUTTER - 1), self._lane_cells(lane))
@@ -223,6 +226,19 @@ class _Text:
             cells.append((sign.upper() if len(counts) == 1 else sign, name))
         return cells
 
+    def _epoch_cells(self) -> list[Cell]:
+        """Return a border where each leader epoch begins, and its number where it fits."""
+        columns = {
+            self._offset_column(one.start_offset): f"{self._signs.border}{one.leader_epoch}"
+            for one in self._picture.shown_epochs
+        }
+        ends = [*list(columns)[1:], self._columns]
+        cells: list[Cell] = [(" ", "")] * self._columns
+        for (column, label), end in zip(columns.items(), ends, strict=True):
+            for at, sign in enumerate(label if column + len(label) <= end else label[:1]):
+                cells[column + at] = sign, "muted"
+        return cells
+
     def _lane_cells(self, lane: ProducerLane) -> list[Cell]:
         signs = self._signs
         cells: list[Cell] = [(" ", "")] * self._columns
@@ -299,7 +315,8 @@ class _Text:
                 yield sentence, "open"
         if picture.opened > _SEVERAL:
             yield f"{picture.opened - _SEVERAL:,} more open transactions: tidelog txns", "open"
-        for sentence in (retention_text(picture), compaction_text(picture)):
+        plans = retention_text(picture), compaction_text(picture)
+        for sentence in (epochs_text(picture), *plans):
             if sentence:
                 yield sentence, ""
         for sentence in losses(picture):

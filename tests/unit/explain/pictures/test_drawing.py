@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from tests.machinery.picture_rules import check_page, check_picture, check_svg, check_text
 
 from tidelog.explain.describe import LogFacts, SegmentFacts
-from tidelog.explain.pictures.log_picture import DamagedSpan, LogPicture, Mark, join_segments
+from tidelog.explain.pictures.log_picture import (
+    MAX_EPOCHS,
+    DamagedSpan,
+    LogPicture,
+    Mark,
+    join_epochs,
+    join_segments,
+)
 from tidelog.explain.pictures.overview import (
     MAX_STRIPS,
     draw_svg_overview,
@@ -110,6 +117,36 @@ checked: the end of each log, and that
     )
 
 
+def test_leader_epochs_begin_in_a_line_of_their_own() -> None:
+    """With numbers where they fit; a log that has only the first epoch says nothing of it."""
+    picture = picture_of_facts(facts(*THREE))
+    found = [(0, 0), (7, 30_113), (8, 30_114), (9, 60_002), (3, 61_000), (12, 90_000)]
+
+    drawn = draw_text(
+        replace(picture, epochs=join_epochs(found, picture.facts)), TextStyle(80, is_ascii=True)
+    )
+
+    usual = replace(picture, epochs=join_epochs([(0, 0)], picture.facts))
+    assert draw_text(usual, TextStyle(80)) == draw_text(picture, TextStyle(80))
+    (line,) = [line for line in drawn.splitlines() if line.startswith("epochs ")]
+    assert line.split() == ["epochs", "|0", "|8", "|9"]
+    assert "leader epochs: 0 from offset 0, 7 from offset 30,113, 8 from" in drawn
+
+
+def test_many_leader_epochs_are_joined() -> None:
+    """The newest stands for those that begin close together; the first one begins the log."""
+    picture = picture_of_facts(facts(*THREE, start=5_000))
+
+    joined = join_epochs([(n, n * 2) for n in range(42_000)], picture.facts)
+
+    assert len(joined) <= MAX_EPOCHS
+    assert (joined[0].start_offset, joined[-1].leader_epoch) == (5_000, 41_999)
+    assert sum(one.epochs for one in joined) == 42_000 - 2_500
+    picture = replace(picture, epochs=joined)
+    check_text(picture, 80)
+    check_svg(picture)
+
+
 def test_colours_change_nothing_else() -> None:
     """Without its control sequences the coloured text is the plain one."""
     picture = picture_of_facts(facts(*THREE, damage="a batch is bad"))
@@ -197,6 +234,7 @@ def hostile() -> LogPicture:
     return replace(
         picture_of_facts(found),
         damaged=(damage,),
+        epochs_error=HOSTILE,
         retention_error=HOSTILE,
         compaction_error=HOSTILE,
         has_batches=True,
