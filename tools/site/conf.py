@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pygments.lexers.special import TextLexer
@@ -34,7 +35,7 @@ html_title = "tidelog"
 html_show_sphinx = False
 html_copy_source = False
 html_static_path: list[str] = []
-html_search_scorer = "scorer.js"
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))  # as build.py writes it
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b6b72", "color-brand-content": "#0b6b72"},
     "dark_css_variables": {"color-brand-primary": "#5cc4cb", "color-brand-content": "#5cc4cb"},
