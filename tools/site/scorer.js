@@ -1,7 +1,21 @@
-/* How the search of the site orders what it finds: guides come before pages to look things up,
- * which have every word. `tools/site/build.py` fills in their names. */
+/* How the search of the site orders what it finds: first pages with a heading that has many of the
+ * words, and guides before pages to look things up, which have every word somewhere. */
+const wordsOf = (text) => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+
+/* Return the largest share of the words asked for that one heading of a page has. */
+const headingShare = (page) => {
+  const asked = wordsOf(new URLSearchParams(location.search).get("q") ?? "");
+  const { alltitles, docnames } = Search._index;
+  const shares = Object.entries(alltitles)
+    .filter(([, places]) => places.some(([file]) => docnames[file] === page))
+    .map(([heading]) => wordsOf(heading))
+    .map((words) => asked.filter((word) => words.includes(word)).length / asked.length);
+  return Math.max(0, ...shares);
+};
+
 var Scorer = {
-  score: ([page, , , , score]) => (@reference@.includes(page) ? score - 8 : score),
+  score: ([page, , , , score]) =>
+    score + 10 * headingShare(page) - (@reference@.includes(page) ? 8 : 0),
   objNameMatch: 11,
   objPartialMatch: 6,
   objPrio: { 0: 15, 1: 5, 2: -5 },
