@@ -4,12 +4,13 @@ const wordsOf = (text) => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
 
 /* Return the largest share of the words asked for that one heading of a page has. */
 const headingShare = (page) => {
-  const asked = wordsOf(new URLSearchParams(location.search).get("q") ?? "");
+  const query = new URLSearchParams(location.search).get("q") ?? "";
+  const asked = wordsOf(query).filter((word) => word.length > 2);
   const { alltitles, docnames } = Search._index;
   const shares = Object.entries(alltitles)
     .filter(([, places]) => places.some(([file]) => docnames[file] === page))
     .map(([heading]) => wordsOf(heading))
-    .map((words) => asked.filter((word) => words.includes(word)).length / asked.length);
+    .map((words) => asked.filter((word) => words.includes(word)).length / (asked.length || 1));
   return Math.max(0, ...shares);
 };
 
