@@ -59,6 +59,7 @@ class ArchiveFiles(FilesToRead):
         root: the path of the data directory that it stands for, such as its URI.
         only: the name of the one partition's directory that is wanted; None: not just one.
         topics: those that are wanted; None: all. What is not wanted is not looked for.
+        number: the only partition of them that is wanted, if there is one; None: all.
 
     Raises what ``ArchivedPartitions`` and ``Objects`` raise; OSError for paths that are not there.
     """
@@ -70,7 +71,9 @@ class ArchiveFiles(FilesToRead):
         *,
         only: str | None = None,
         topics: Collection[str] | None = None,
+        number: int | None = None,
     ) -> None:
+        self._number = number
         self._partitions = partitions
         self._only = only
         self._topics = topics
@@ -92,7 +95,7 @@ class ArchiveFiles(FilesToRead):
             found = self._partitions.find(self._only)
             return {} if found is None else {found.directory: found}
         if self._topics is not None:
-            return self._partitions.of_topics(self._topics)
+            return self._partitions.of_topics(self._topics, self._number)
         return self._partitions.all()
 
     def serves(self, path: str) -> bool:

@@ -81,9 +81,20 @@ class ArchivedPartitions:
         parts = [(topic_id, key.partition) for topic_id in self._ids_of({key.topic})]
         return self._by_directory(parts).get(directory)
 
-    def of_topics(self, names: Collection[str]) -> dict[str, ArchivedPartition]:
-        """Return the partitions of some topics; of all, if there is none of these."""
-        return self._partitions(self._ids_of(names)) or self.all()
+    def of_topics(
+        self, names: Collection[str], number: int | None = None
+    ) -> dict[str, ArchivedPartition]:
+        """Return the partitions of some topics; of all, if there is none of these.
+
+        ``number``: only this one of each, if there is one.
+        """
+        topic_ids = self._ids_of(names)
+        if number is not None:
+            lists = ask_each(self._partitions_of, topic_ids, CHAINS_AT_ONCE)
+            parts = [one for several in lists for one in several if one[1] == number]
+            if found := self._by_directory(parts):
+                return found
+        return self._partitions(topic_ids) or self.all()
 
     def all(self) -> dict[str, ArchivedPartition]:
         """Return all partitions by the names of their directories."""

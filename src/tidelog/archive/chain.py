@@ -27,6 +27,8 @@ RUN: Final = 32
 RUNS_IN_RUN: Final = 8
 MAX_RUN: Final = RUN * RUNS_IN_RUN**4
 MAX_VERSION: Final = 10**9
+_FEW: Final = 4
+"""Versions that are looked for one after another: of most chains there are few new ones."""
 
 
 def version_name(version: int) -> str:
@@ -67,6 +69,8 @@ class Chain:
     def __init__(self, store: Objects, topic_id: UUID, partition: int, rng: Random) -> None:
         self._store = store
         self._rng = rng
+        self._looked_at: dict[int, Delta] = {}
+        """Versions that were read when it was asked whether they exist: they never change."""
         self.prefix: Final = f"{topic_id}/{partition}"
 
     def name(self, below: str) -> str:
@@ -76,11 +80,14 @@ class Chain:
     def newest(self, known: int = 0) -> int:
         """Return the number of the newest version, 0 if there is none.
 
-        ``known``: a version that exists. It takes two requests for each doubling.
+        ``known``: a version that exists. It takes a request for each of the next few, then two for
+        each doubling. Those for versions that exist read them, for ``read``. Raises CorruptArchive,
+        NewerArchive.
         """
         low, step = known, 1
         while low + step <= MAX_VERSION and self._exists(low + step):
-            low, step = low + step, 2 * step
+            low += step
+            step = 1 if low - known < _FEW else 2 * step
         high = low + step
         while high - low > 1:
             middle = (low + high) // 2
@@ -101,6 +108,7 @@ class Chain:
         for first, last in runs_to(wanted, found.version):
             for delta in self._deltas(first, last):
                 found.apply(delta)
+        self._looked_at.clear()
         return found
 
     def first(self) -> ChainState:
@@ -141,7 +149,11 @@ class Chain:
         return written
 
     def _exists(self, version: int) -> bool:
-        return self._store.head(self.name(version_name(version))) is not None
+        try:
+            self._looked_at[version] = self._delta(version)
+        except ObjectNotFound:
+            return False
+        return True
 
     def _deltas(self, first: int, last: int) -> Iterator[Delta]:
         """Yield versions from their run, or from smaller ones where it is missing."""
@@ -167,6 +179,9 @@ class Chain:
             yield from self._deltas(start, start + step - 1)
 
     def _delta(self, version: int) -> Delta:
+        known = self._looked_at.get(version)
+        if known is not None:
+            return known
         name = self.name(version_name(version))
         return _checked(parse_line(self._store.get(name), name), version, name)
 

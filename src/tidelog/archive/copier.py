@@ -215,13 +215,13 @@ class Copier:
         if offset <= self.state.start:
             return ()
         gone = self._ended_by(offset)
-        self._chain.commit(self.state, _raised_start(offset, why, gone), self._epoch)
+        self._commit(_raised_start(offset, why, gone), self._epoch)
         return gone
 
     def end_archive(self) -> None:
         """Mark the archive as that of a deleted topic. Raises as ``copy``."""
         if not self.state.is_deleted:
-            self._chain.commit(self.state, [Deleted()], self._epoch)
+            self._commit([Deleted()], self._epoch)
 
     def remember(self, archive: KnownArchive | None) -> None:
         """Note durably, in the claim file, that the log continues an archive; None: it does not.
@@ -259,7 +259,7 @@ class Copier:
         for name in due:
             store.delete(self._chain.name(name))
         if due:  # once they are gone: the archive would forget those that a kill has left
-            self._chain.commit(state, [Drop(name) for name in due], self._epoch)
+            self._commit([Drop(name) for name in due], self._epoch)
         known = {entry.name for entry in state.entries} | state.removed.keys()
         prefix = self._chain.name("")
         found = [info.name.removeprefix(prefix) for info in store.list(self._chain.name("s"))]
@@ -284,6 +284,14 @@ class Copier:
     @property
     def _name(self) -> str:
         return f"{self._log.topic}-{self._log.partition}"
+
+    def _commit(self, operations: Sequence[Operation], epoch: int) -> None:
+        """Commit the next version, and write the runs that it ends. Raises as ``copy``."""
+        self._chain.commit(self.state, operations, epoch)
+        # After each kind of version: most of an archive to which little is added are claims, and
+        # where a run is missing all of its versions are read one by one.
+        with suppress(StoreUnavailable):
+            self._chain.write_runs(self.state.version)
 
     def _take_claim(self) -> None:
         """Claim the archive; what two claims have in common must be the same bytes."""
@@ -330,7 +338,7 @@ class Copier:
         if cut < state.end:
             operations.append(self._truncation(cut))
         epoch = state.claim_epoch + 1
-        self._chain.commit(state, operations, epoch)
+        self._commit(operations, epoch)
         self._epoch = epoch
         if last is not None and is_known and self._truncates:
             self.remember(last._replace(end=state.end))
@@ -457,7 +465,7 @@ class Copier:
         elif state.end < first <= start:  # a gap above the start would contradict the archive
             operations.append(Skip(state.end, first, "deleted before it was archived"))
         if operations:
-            self._chain.commit(state, operations, self._epoch)
+            self._commit(operations, self._epoch)
 
     def _ended_by(self, offset: int) -> list[Entry]:
         """Return the archived segments that end at or below an offset."""
@@ -483,12 +491,10 @@ class Copier:
         name = f"s/{segment.base_offset:020}-{self._epoch}-{unique}"
         put = put_segment(self._store, self._chain.name(name), made, before_part)
         entry = made.entry(name, put.etag)
-        self._chain.commit(self.state, [Add(entry)], self._epoch)
+        self._commit([Add(entry)], self._epoch)
         self._digests[entry.base_offset] = Digest(
             stat.inode, entry.size_bytes, stat.mtime_ms, entry.crc32c, entry.end_offset
         )
-        with suppress(StoreUnavailable):  # where a run is missing its versions are read
-            self._chain.write_runs(self.state.version)
         return entry
 
 

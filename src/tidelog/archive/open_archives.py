@@ -38,10 +38,12 @@ def archive_at(uri: str) -> ArchivedPartitions:
 class OpenArchives:
     """Archives as one look sees them: each is pinned when it is first asked for.
 
-    Any thread may use it. ``topics``: those that are looked for, None: all.
+    Any thread may use it. ``topics``: those that are looked for, None: all; ``number``:
+    only this partition of each, if there is one.
     """
 
     topics: Collection[str] | None = None
+    number: int | None = None
     _views: dict[str, ArchiveFiles] = field(default_factory=dict)
 
     def look_again(self) -> None:
@@ -59,15 +61,20 @@ class OpenArchives:
         for root in views:
             if root == path or path.startswith(f"{root}/"):
                 if not views[root].serves(path):  # it was opened for one partition alone
-                    views[root] = ArchiveFiles(archive_at(root), root, topics=self.topics)
+                    views[root] = self._opened(archive_at(root), root)
                 return views[root]
         for root in _above(path):
             archive = archive_at(root)
             if archive.exists():
                 only = path[len(root) + 1 :].partition("/")[0] or None
-                views[root] = ArchiveFiles(archive, root, only=only, topics=self.topics)
+                views[root] = self._opened(archive, root, only)
                 return views[root]
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+    def _opened(
+        self, archive: ArchivedPartitions, root: str, only: str | None = None
+    ) -> ArchiveFiles:
+        return ArchiveFiles(archive, root, only=only, topics=self.topics, number=self.number)
 
 
 def _above(path: str) -> Iterator[str]:

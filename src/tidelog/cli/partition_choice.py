@@ -255,7 +255,8 @@ def choose_partitions(
         InvalidTopic: a partition directory is not named ``<topic>-<partition>``.
         KafkaStorageError: the disk failed.
     """
-    fs = reading(fs)  # one look at each archive
+    # One look at each archive, and only at what is chosen: each partition takes several requests.
+    fs = reading(fs, topics or None, partition if topics else None)
     paths, places = data_directories(fs, directories)
     opened = open_directory_read_only(
         *paths,

@@ -47,9 +47,11 @@ def storage_errors(path: str) -> Iterator[None]:
         raise KafkaStorageError(f"{error.filename or path}: {reason}") from error
 
 
-def reading(fs: FileSystem, topics: Collection[str] | None = None) -> ReadFiles:
-    """Return ``fs`` to be read only; itself if it is already. ``topics``: as of ``ReadFiles``."""
-    return fs if isinstance(fs, ReadFiles) else ReadFiles(fs, topics)
+def reading(
+    fs: FileSystem, topics: Collection[str] | None = None, number: int | None = None
+) -> ReadFiles:
+    """Return ``fs`` to be read only; itself if it is already. Others are as of ``ReadFiles``."""
+    return fs if isinstance(fs, ReadFiles) else ReadFiles(fs, topics, number)
 
 
 def _passed_on(
@@ -73,11 +75,18 @@ class ReadFiles(FilesBelow):
 
     A path that is the URI of an archive, or leads on from one, is read there. ``topics``: those
     that are looked for in archives, None: all; so one of many need not wait for the others.
+    ``number``: only this partition of each, if there is one.
     """
 
-    def __init__(self, below: FileSystem, topics: Collection[str] | None = None) -> None:
+    def __init__(
+        self,
+        below: FileSystem,
+        topics: Collection[str] | None = None,
+        number: int | None = None,
+    ) -> None:
         super().__init__(below)
         self._topics: Final = topics
+        self._number: Final = number
         self._archives: OpenArchives | None = None
         self._claims: dict[str, Mapping[UUID, Sequence[tuple[UUID, int]]]] = {}
         """Partitions with a claim file by topic id, by data directory."""
@@ -97,7 +106,7 @@ class ReadFiles(FilesBelow):
         if self._archives is None:
             from tidelog.archive.open_archives import OpenArchives  # most logs lie on a disk
 
-            self._archives = OpenArchives(self._topics)
+            self._archives = OpenArchives(self._topics, self._number)
         return self._archives.files_at(path)
 
     def look_again(self) -> None:

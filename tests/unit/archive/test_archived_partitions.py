@@ -25,15 +25,16 @@ IDS = {name: UUID(int=number) for number, name in enumerate(("a", "b", "c"), 1)}
 
 
 class Noting(ObjectModel):
-    """A store that notes which objects were asked for."""
+    """A store that notes which objects were read."""
 
     def __init__(self) -> None:
         super().__init__(Random(0))
         self.asked: list[str] = []
 
     def get(self, name: str) -> bytes:
+        found = super().get(name)
         self.asked.append(name)
-        return super().get(name)
+        return found
 
     def asked_of(self, topic: str) -> int:
         return sum(name.startswith(f"{IDS[topic]}/") for name in self.asked)
@@ -79,8 +80,20 @@ def test_only_what_is_wanted_is_read(store: Noting) -> None:
     assert [store.asked_of(topic) for topic in IDS] == [1, 6, 1]
     assert sorted(archive.of_topics({"b", "c"})) == [f"{t}-{n}" for t in "bc" for n in range(3)]
     assert store.asked_of("a") == 1
+    assert sorted(archive.of_topics({"b"}, 2)) == ["b-2"]
+    assert sorted(archive.of_topics({"b"}, 3)) == [f"b-{n}" for n in range(3)]
     for other in ("b-3", "d-0", "b", "b-01", "../x-0"):
         assert archive.find(other) is None
+
+
+def test_one_partition_is_read_alone(store: Noting) -> None:
+    """A version that exists is read when that is asked: a chain of five takes six requests."""
+    archive, before = ArchivedPartitions(store, ROOT), store.requests
+
+    assert sorted(archive.of_topics({"b"}, 2)) == ["b-2"]
+
+    assert [store.asked_of(topic) for topic in IDS] == [1, 6, 1]
+    assert store.requests - before <= 3 + 7
 
 
 def test_a_later_look_reads_what_is_new(store: Noting) -> None:

@@ -124,6 +124,20 @@ def test_a_copy_of_a_directory_does_not_write_its_archive(
         copier(store, data, takes_over=True).copy()
 
 
+def test_an_archive_to_which_nothing_is_added_stays_cheap_to_read(
+    store: ObjectModel, data: Path
+) -> None:
+    """Each copy claims it: the versions of those are summed up, too, 32 in one object."""
+    for _ in range(100):
+        copier(store, data).copy()
+    before = store.requests
+
+    state = Chain(store, TOPIC, 0, Random(0)).read()
+
+    assert state.version >= 100
+    assert store.requests - before <= 3 + 31 + 20
+
+
 def test_a_log_has_several_archives(store: ObjectModel, data: Path) -> None:
     """Each with its own claims; one that cannot be reached keeps nobody from another."""
     other = ObjectModel(Random(1))
