@@ -37,6 +37,7 @@ SENTENCES: Final = {
     " shows them",
     "cut-not-described": "{path} keeps what was cut off, without a description: {reason}",
     "cut-not-kept": "{path}: what is cut off is not kept: {reason}",
+    "data-directory-created": "created data directory {path}",
     "deletion-put-off": "{directory}: old segments stay for now: {reason}",
     "directory-full": "{directory}: fewer than {reserve_bytes:,} bytes are free; appends are"
     " refused",

@@ -74,7 +74,8 @@ def open_logs(
     Appended(partition=0, offset=0)
 
     Args:
-        path: the directory that holds the partition directories; created if missing.
+        path: the directory that holds the partition directories; created if missing, which is
+            logged.
         more: further data directories; a new topic is created in the one with the fewest logs.
         config: settings under Kafka's names, of the broker or for topics that set none;
             ``log.dirs`` has no effect.

@@ -182,6 +182,8 @@ def make_directory(path: str) -> None:
     """Make the data directory durably if it does not exist: tasks stage their files in it."""
     if not SYSTEM_FILES.exists(path):
         SYSTEM_FILES.make_directory(path)
+        # A program that writes once sees by nothing else that it has named another directory.
+        _log.warning("data-directory-created path=%s", path)
         SYSTEM_FILES.sync_directory(os.path.dirname(os.path.abspath(path)))
 
 

@@ -66,8 +66,8 @@ def write(
     ``tidelog.open``, commits for this one.
 
     Args:
-        directory: the data directory, made if it does not exist; topics with partitions in others
-            are refused.
+        directory: the data directory, made if it does not exist, with a warning; topics with
+            partitions in others are refused.
         topic: the topic's name; it is created if it does not exist. None: each row has it in the
             column ``topic``.
         table: rows of PyArrow (a table, batch, reader or dataset), pandas, Polars or DuckDB:

@@ -158,6 +158,20 @@ def test_no_rows_make_the_topic_and_keep_the_id(tmp_path: Path) -> None:
     assert arrow.write(tmp_path, "t", ROWS, "x").is_repeat is True
 
 
+def test_a_directory_that_a_write_makes_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its name may be mistyped, which nothing else shows to a program that writes once."""
+    new = tmp_path / "dtaa"
+
+    for _ in range(2):
+        arrow.write(new, "t", ROWS)
+
+    made = [record for record in caplog.records if "data-directory-created" in record.msg]
+    assert [record.getMessage() for record in made] == [f"data-directory-created path={new}"]
+    assert made[0].levelname == "WARNING"
+
+
 def test_a_new_topic_has_the_settings_given(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

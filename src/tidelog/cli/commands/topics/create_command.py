@@ -27,12 +27,14 @@ COMMAND: Final = Command(
 def run(args: Namespace) -> int:
     """Create the topic and print its name, number of partitions and id."""
     from tidelog.cli.serving.service_requests import perform_change
-    from tidelog.cli.terminal import print_row
+    from tidelog.cli.terminal import print_message, print_row
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.birth import birth_values
+    from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.printable_text import counted
 
     path = os.path.abspath(args.directory)
+    is_new = not SYSTEM_FILES.exists(path)
     arguments = {
         "topic": args.topic,
         "partitions": args.partitions,
@@ -40,6 +42,8 @@ def run(args: Namespace) -> int:
         "birth": birth_values(LogConfig()),
     }
     topic = perform_change(args.command, path, arguments)
+    if is_new:
+        print_message(args.command, f"created data directory {path}")
     partitions = counted(topic["partitions"], "partition")
     print_row(args, topic, f"{topic['topic']}: {partitions}, id {topic['id']}")
     return 0

@@ -23,6 +23,17 @@ def test_a_topic_is_created_with_its_directory(cli: Cli) -> None:
     assert made.config == {"retention.ms": "-1", "segment.ms": "5"}
 
 
+def test_a_data_directory_that_is_made_is_named(cli: Cli) -> None:
+    """Its name may be mistyped; one that is there is not mentioned."""
+    new = cli.data.parent / "dtaa"
+
+    first = cli("create", "a", "-d", new)
+    second = cli("create", "b", "-d", new)
+
+    assert first.err == f"tidelog create: created data directory {new}\n"
+    assert (first.code, second.code, second.err) == (0, 0, "")
+
+
 def test_one_partition_is_one(cli: Cli) -> None:
     """The noun is in the singular."""
     assert cli.on("create", "t").out.startswith("t: 1 partition, id ")
