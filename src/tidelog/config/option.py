@@ -22,6 +22,7 @@ from typing import (
 )
 
 from tidelog.config.kafka_names import REMOVED, RENAMED, foreign_names
+from tidelog.config.units import plain_number_hint
 from tidelog.errors import InvalidConfig, InvariantError
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def parse_options(
         except KeyError:
             problems.append(_unknown(name, {*options, *others}))
         except ValueError as error:
-            problems.append(f"{name}: {error}")
+            problems.append(f"{name}: {error}{plain_number_hint(name, text)}")
     try:
         config = cls(**values) if base is None else dataclasses.replace(base, **values)  # type: ignore[type-var]  # C is a dataclass
     except InvalidConfig as error:

@@ -5,17 +5,19 @@ Kafka: ``DynamicBrokerConfig``.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tidelog.config.broker_config import TIDELOG_DEFAULTS, BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.config.option import options_of
+from tidelog.config.units import unit_of
 from tidelog.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-SettingValue: TypeAlias = "str | int | float | Sequence[str]"
+SettingValue: TypeAlias = "str | int | float | timedelta | Sequence[str]"
 """What a program may give as the value of a setting; a bool is an int."""
 VARIABLE_PREFIX: Final = "TIDELOG_"
 """``TIDELOG_LOG_RETENTION_MS`` is ``log.retention.ms``."""
@@ -107,9 +109,10 @@ def from_keywords(keywords: Mapping[str, object]) -> dict[str, str]:
 def from_mapping(settings: Mapping[str, SettingValue] | Mapping[str, object]) -> dict[str, str]:
     """Return settings with their values as text, formatted as in a properties file.
 
-    Text stays as it is; parsing the result reports what is not valid.
+    Text stays as it is; parsing the result reports what is not valid. A ``timedelta`` becomes a
+    number in the unit that the name of the setting ends with.
     """
-    return {name: _as_text(value) for name, value in settings.items()}
+    return {name: _as_text(name, value) for name, value in settings.items()}
 
 
 def is_dynamic(name: str) -> bool:
@@ -129,7 +132,9 @@ def check_dynamic(old: Mapping[str, str], new: Mapping[str, str]) -> None:
         raise InvalidConfig(tuple(f"{name}: takes effect only after a restart" for name in fixed))
 
 
-def _as_text(value: object) -> str:
+def _as_text(name: str, value: object) -> str:
+    if isinstance(value, timedelta):
+        return f"{value / timedelta(milliseconds=unit_of(name) or 1):.15g}"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (list, tuple)):
