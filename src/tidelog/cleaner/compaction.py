@@ -87,6 +87,7 @@ class CompactionRow(NamedTuple):
         dict[DropCause, Annotated[int, "Number of records."]],
         "Records that it drops, by their cause.",
     ] = {}  # noqa: RUF012 - it is not changed
+    cleanup_policy: Annotated[str | None, "Its `cleanup.policy`; null: unknown."] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class CompactionFacts:
     """One log and its cleaning: ``to_clean`` as it was before, ``end_offset`` where it ended.
 
     ``stats`` is None where nothing was done: the log is not compacted, or nothing is dirty.
-    ``size_bytes`` is the log's size before.
+    ``size_bytes`` is the log's size before; ``cleanup_policy`` None: it is unknown.
     """
 
     topic: str
@@ -105,6 +106,7 @@ class CompactionFacts:
     size_bytes: int
     stats: CleanerStats | None
     failure: Failure | None
+    cleanup_policy: str | None = None
 
     def __repr__(self) -> str:
         return one_line(self, self._told)
@@ -150,6 +152,7 @@ class CompactionFacts:
             *(self.topic, self.partition, self.is_compacted, *found.offsets, found.held_by),
             *(found.clean_bytes, found.cleanable_bytes, found.dirty_ratio, self.size_bytes),
             None if self.failure is None else self.failure.error,
+            cleanup_policy=self.cleanup_policy,
         )
         if stats is None:
             return row
@@ -187,14 +190,16 @@ def examine_log(
     Raises CorruptMessage, KafkaStorageError.
     """
     found = examine(log, checkpoint, now_ms, config)
+    in_force = config or log.config
     return CompactionFacts(
         *key,
-        is_compacted=(config or log.config).is_compacted,
+        is_compacted=in_force.is_compacted,
         to_clean=found,
         end_offset=found.offsets.first_dirty_offset,
         size_bytes=log.size_bytes,
         stats=None,
         failure=failure,
+        cleanup_policy=",".join(in_force.cleanup_policy) if in_force.is_policy_known else None,
     )
 
 

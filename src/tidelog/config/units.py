@@ -28,7 +28,7 @@ _SIZES: Final = {
 
 
 def unit_of(name: str) -> int | None:
-    """Return the unit of a setting's number in ms, by the end of its name; None: it is no time."""
+    """Return the unit of a setting's number in ms, by the end of its name; None: not a time."""
     last = _LAST_WORD.search(name)
     return None if last is None else _UNITS_MS.get(last[0])
 

@@ -45,7 +45,7 @@ def test_a_duration_or_a_size_in_words_gets_its_number(name: str, text: str, num
     ],
 )
 def test_other_text_gets_none(name: str, text: object) -> None:
-    """Such as words of another kind, or a duration that is no whole number of the unit."""
+    """Such as words of another kind, or a duration of a fraction of the unit."""
     assert plain_number_hint(name, text) == ""
 
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.manager.log_manager import LogManager
 
-_NOT_COMPACTED: Final = "not compacted: its cleanup.policy lacks compact or is unknown; -o sets it"
+_ACTIVE_SEGMENT: Final = "active segment"
+"""What ``heldBy`` of a log says where nothing but its newest segment keeps records dirty."""
 
 
 COMMAND: Final = Command(
@@ -113,10 +114,10 @@ class CompactionPrinter:
         for name in self._sums:
             self._sums[name] += row.get(name) or 0
         is_repeated = row["topic"] in self._not_compacted
-        text = f"{row['topic']}: {_NOT_COMPACTED}"
         if row["isCompacted"]:
             text = _as_text(row, self._verb)
         else:
+            text = _not_compacted(row)
             self._not_compacted.add(row["topic"])
         if self._args.json or not is_repeated:
             print_row(self._args, row, text)
@@ -191,13 +192,27 @@ def _print_unmatched(command: str, place: Place, names: list[str]) -> None:
     print_message(command, f"{text}; {rebuilt}")
 
 
+def _not_compacted(row: Mapping[str, Any]) -> str:
+    policy = row.get("cleanupPolicy")
+    known = "unknown" if policy is None else policy or "none"
+    remedy = "-o cleanup.policy=compact sets it"
+    return f"{row['topic']}: not compacted: its cleanup.policy is {known}; {remedy}"
+
+
 def _as_text(row: Mapping[str, Any], verb: str) -> str:
     from tidelog.explain.picture import format_bytes
 
     name = f"{row['topic']}-{row['partition']}"
     if row.get("endOffset") is None:
-        start = row["firstDirtyOffset"]
-        return f"{name}: nothing to clean from offset {start:,} on, limited by {row['heldBy']}"
+        text = f"{name}: nothing to clean from offset {row['firstDirtyOffset']:,} on, limited by"
+        if row["heldBy"] != _ACTIVE_SEGMENT:
+            return f"{text} {row['heldBy']}"
+        # What is clean or cleanable lies before the active segment.
+        size = row["sizeBytes"] - row["cleanBytes"] - row["cleanableBytes"]
+        return (
+            f"{text} the active segment ({format_bytes(size)}), which is never cleaned: an append"
+            " begins the next one once segment.bytes or segment.ms is reached"
+        )
     causes = ", ".join(f"{count:,} {cause}" for cause, count in row["dropped"].items())
     records, bytes_read = row["recordsRead"], row["bytesRead"]
     text = (

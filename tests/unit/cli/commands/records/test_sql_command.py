@@ -193,7 +193,7 @@ def test_damage_is_an_error_of_the_query(torn: Cli) -> None:
 
 
 def test_damage_is_skipped_if_it_is_asked_for(readings: Cli) -> None:
-    """It is reported once, however often a query reads it, and the exit code is that of damage."""
+    """It is reported once, however often a query reads it, and the exit code is 1."""
     damage_batch(readings.data, "t", 1)
     query = "SELECT count(*) AS n FROM t UNION ALL SELECT count(*) FROM t"
 

@@ -90,7 +90,38 @@ def test_a_topic_that_is_not_compacted_is_left_alone(cli: Cli) -> None:
     outcome = cli.on("compact")
 
     assert outcome.code == 0
-    assert "not compacted" in outcome.out
+    assert "t: not compacted: its cleanup.policy is delete; -o cleanup.policy=" in outcome.out
+    assert cli.on("plan", "compaction", "--json").rows[0]["cleanupPolicy"] == "delete"
+
+
+def test_a_topic_of_an_unknown_policy_is_left_alone(cli: Cli) -> None:
+    """As of a broker's directory whose settings nothing names."""
+    with tidelog.open(cli.data) as logs:
+        logs.create_topic("t")
+        logs.append("t", b"v")
+    (cli.data / "tidelog.topics.json").unlink()
+
+    outcome = cli.on("plan", "compaction")
+
+    assert "t: not compacted: its cleanup.policy is unknown; -o cleanup.policy=" in outcome.out
+
+
+@pytest.mark.parametrize("command", [("compact",), ("plan", "compaction")])
+def test_a_log_of_one_segment_has_nothing_to_clean(cli: Cli, command: tuple[str, ...]) -> None:
+    """The active segment is never cleaned; its size is shown, and what begins the next one."""
+    with tidelog.open(cli.data) as logs:
+        logs.create_topic("t", config={"cleanup.policy": "compact"})
+        for value in (b"1", b"2"):
+            logs.append("t", value, key=b"a")
+    size = (cli.data / "t-0" / f"{0:020d}.log").stat().st_size
+
+    (line, _) = cli.on(*command).out.splitlines()
+
+    assert line == (
+        f"t-0: nothing to clean from offset 0 on, limited by the active segment ({size} bytes),"
+        " which is never cleaned: an append begins the next one once segment.bytes or segment.ms"
+        " is reached"
+    )
 
 
 def test_status_shows_ratio_limit_and_failures(dirty: Cli) -> None:
