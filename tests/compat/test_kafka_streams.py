@@ -73,7 +73,7 @@ def wait_for(broker: Served, total: int) -> None:
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 @pytest.mark.timeout(900)
 def test_counts_are_right_after_a_kill(java: Java, tmp_path: Path, guarantee: str) -> None:
-    """Its state is rebuilt from its changelog; exactly once, no count is written twice."""
+    """Its state is rebuilt from its changelog; exactly once, no count is wrong or written twice."""
     if not STREAMS.is_dir():
         pytest.skip("needs Kafka Streams: make peer")
     with served(tmp_path / "data") as broker:
@@ -94,9 +94,11 @@ def test_counts_are_right_after_a_kill(java: Java, tmp_path: Path, guarantee: st
         found = counted(broker)
         changelog = broker.logs.topic("counting-store-changelog")
 
-    assert {word: counts[-1] for word, counts in found.items()} == {
-        word.encode(): 300 for word in WORDS
-    }
+    totals = {word: counts[-1] for word, counts in found.items()}
+    assert totals.keys() == {word.encode() for word in WORDS}
     if guarantee == "exactly_once_v2":
+        assert set(totals.values()) == {300}
         assert all(counts == sorted(set(counts)) for counts in found.values())
+    else:  # what was counted before the kill, and not committed, is counted again
+        assert min(totals.values()) >= 300
     assert changelog.config["cleanup.policy"] == "compact"
