@@ -331,6 +331,31 @@ def test_an_abort_that_fails_is_not_tried_again_at_once(monkeypatch: pytest.Monk
     with_broker(test)
 
 
+def test_a_marker_that_waits_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """For a partition that is offline it may be tried every second, for days."""
+
+    async def scenario() -> None:
+        clock = ManualClock()
+        home = BrokerHome(clock=clock, more=["/other"], timers=clock.scheduler())
+        home.is_left = True
+        home.logs.manager.create_topic(TRANSACTIONS_TOPIC, path=DATA)
+        home.logs.manager.create_topic("t", path="/other")
+        async with home:
+            producer = await begun(home)
+            await add(home, producer)
+            await write(home, producer, b"a", 0)
+            home.logs.manager.take_dir_offline("/other", OSError(errno.EIO, "it failed"))
+            clock.advance(0)
+            assert await end(home, producer) is ErrorCode.NONE
+            for _ in range(5):
+                clock.advance(1000)
+                await asyncio.sleep(0.001)
+            assert await described(home) == "PrepareCommit"
+
+    run(scenario())
+    assert [one.split()[1] for one in caplog.messages if "marker-put-off" in one] == ["topic=t-0"]
+
+
 def test_a_marker_that_a_later_producer_has_made_needless_is_left_out() -> None:
     """The log has a higher epoch: the transaction has ended there."""
 

@@ -84,6 +84,8 @@ class TransactionCoordinator:
         self._timeouts: dict[str, Handle] = {}
         self._busy: set[str] = set()
         """Ids whose transaction is being ended, or whose producer is being changed."""
+        self._put_off: dict[str, set[TopicPartition]] = {}
+        """Partitions that do not take the marker of an id yet."""
         self.shards: Final = Shards(manager, TRANSACTIONS_TOPIC, timers, self._take_up)
         self._expiry: Handle | None = None
         self._reserving = asyncio.Lock()
@@ -361,13 +363,14 @@ class TransactionCoordinator:
         is_commit = decided.state is State.PREPARE_COMMIT
         written, left = await self._append_markers(decided, is_commit=is_commit)
         # An end that a power cut keeps, and not its markers, would leave them unwritten for good.
-        left |= await self._not_durable(written)
+        left |= await self._not_durable(decided, written)
         if not left:
             try:
                 await self._write(decided.ended())
             except KafkaError as error:
                 _log.warning("end-put-off topic=%s reason=%s", TRANSACTIONS_TOPIC, error)
             else:
+                self._put_off.pop(decided.transactional_id, None)
                 return
         decided.partitions = left
         self._schedule(self._write_markers, decided)
@@ -390,7 +393,7 @@ class TransactionCoordinator:
             except _MOOT as error:
                 _log.warning("marker-not-written topic=%s reason=%s", key, error)
             except KafkaError as error:
-                _log.warning("marker-put-off topic=%s reason=%s", key, error)
+                self._note_put_off(decided, key, error)
                 left.add(key)
         return written, left
 
@@ -422,7 +425,7 @@ class TransactionCoordinator:
         self._timers.schedule("decided", partial(self._begin, work, decided), delay_ms=_RETRY_MS)
 
     async def _not_durable(
-        self, written: Mapping[TopicPartition, tuple[Partition, int]]
+        self, decided: Transaction, written: Mapping[TopicPartition, tuple[Partition, int]]
     ) -> set[TopicPartition]:
         """Flush markers, all at once; return where that failed."""
         if self._flushes.policy is FlushPolicy.NONE:
@@ -433,8 +436,17 @@ class TransactionCoordinator:
         )
         failed = {key: error for key, error in found.items() if error is not None}
         for key, error in failed.items():
-            _log.warning("marker-put-off topic=%s reason=%s", key, error)
+            self._note_put_off(decided, key, error)
         return set(failed)
+
+    def _note_put_off(
+        self, decided: Transaction, key: TopicPartition, error: BaseException
+    ) -> None:
+        """Log once that a marker waits for its partition: it is tried every second."""
+        noted = self._put_off.setdefault(decided.transactional_id, set())
+        if key not in noted:
+            noted.add(key)
+            _log.warning("marker-put-off topic=%s reason=%s", key, error)
 
     def _write_marker(
         self, partition: Partition, decided: Transaction, *, is_commit: bool
