@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tidelog.embedded.transaction import Transaction
     from tidelog.env.moments import Moment
     from tidelog.errors import KafkaError, TidelogError
+    from tidelog.explain.pictures.notebook import LogDrawing
     from tidelog.log.append_info import AppendInfo
     from tidelog.log.listeners import LogListener
     from tidelog.log.log import Log
@@ -81,6 +82,7 @@ __all__ = [
     "Log",
     "LogConfig",
     "LogDirDescription",
+    "LogDrawing",
     "LogFollower",
     "LogListener",
     "Logs",
@@ -141,6 +143,7 @@ __getattr__, __dir__ = lazy_door(
         "Log": "tidelog.log.log",
         "LogConfig": "tidelog.config.log_config",
         "LogDirDescription": "tidelog.datadir.log_dir_description",
+        "LogDrawing": "tidelog.explain.pictures.notebook",
         "LogFollower": "tidelog.readonly.log_follower",
         "LogListener": "tidelog.log.listeners",
         "Logs": "tidelog.embedded.logs",

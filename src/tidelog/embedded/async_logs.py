@@ -209,6 +209,7 @@ class AsyncLogs(_AsyncReads[Logs]):
 
     offset_at = twin(Logs.offset_at)
     count_records = twin(Logs.count_records)
+    picture = twin(Logs.picture)
     group_positions = twin(Logs.group_positions)
 
     async def follow(
@@ -340,6 +341,7 @@ class AsyncReadOnlyLogs(_AsyncReads[ReadOnlyLogs]):
 
     offset_at = twin(ReadOnlyLogs.offset_at)
     count_records = twin(ReadOnlyLogs.count_records)
+    picture = twin(ReadOnlyLogs.picture)
 
     async def follow(
         self,

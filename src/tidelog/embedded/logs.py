@@ -35,6 +35,7 @@ from tidelog.log.retention.retention_rules import deletion_end
 from tidelog.manager.topics.topic_checks import check_same
 from tidelog.manager.whole_log import count_records, offset_at
 from tidelog.readonly.log_follower import followed
+from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
 from tidelog.records.new_record import NOT_GIVEN, NewRecord, NotGiven, content_of
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from tidelog.embedded.topic_reads import ConsumedRecord
     from tidelog.env.moments import Moment
     from tidelog.env.scheduler import ThreadScheduler
+    from tidelog.explain.pictures.notebook import LogDrawing
     from tidelog.log.log import Log
     from tidelog.log.reading.offset_lookup import TimestampedOffset
     from tidelog.log.reading.record_count import RecordCount
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from tidelog.manager.metrics.metric import Metric
     from tidelog.manager.partition import Partition
     from tidelog.readonly.group_positions import Position
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.records.new_record import GivenRecord
     from tidelog.records.record import Header
     from tidelog.staging.commit import Transaction as Staged
@@ -117,6 +120,26 @@ class Logs(OfOneProcess):
 
     def _told(self) -> str:
         return self.manager.told()
+
+    def _repr_html_(self) -> str:
+        from tidelog.explain.pictures.notebook import logs_html  # noqa: PLC0415 - few draw
+
+        return logs_html(self, self._look)
+
+    def picture(self, topic: str, partition: int | None = None) -> LogDrawing:
+        """Return a drawing of a topic's logs, or of one, which a notebook shows.
+
+        It shows what the files hold: the high watermark is that of the last checkpoint. Errors as
+        ``ReadOnlyLogs.picture``.
+        """
+        from tidelog.explain.pictures.notebook import draw_logs  # noqa: PLC0415 - few draw
+
+        numbers = numbers_to_read(topic, self.topic(topic).partitions, partition, None)
+        return draw_logs(self._look(), [TopicPartition(topic, number) for number in numbers])
+
+    def _look(self) -> ReadOnlyDirectory:
+        paths = self.manager.config.data_directories
+        return open_directory_read_only(*paths, fs=self.manager.machine.fs, accept=None)
 
     def __enter__(self) -> Self:
         return self

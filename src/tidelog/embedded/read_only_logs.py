@@ -24,6 +24,7 @@ from tidelog.readonly.log_follower import POLL_MS, LogFollower, followed
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.readonly.read_only_log import Offsets, reach
 from tidelog.records.isolation import Isolation
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.env.moments import Moment
+    from tidelog.explain.pictures.notebook import LogDrawing
     from tidelog.log.reading.offset_lookup import TimestampedOffset
     from tidelog.log.reading.record_count import RecordCount
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
@@ -77,6 +79,22 @@ class ReadOnlyLogs:
 
     def _told(self) -> str:
         return ", ".join(map(repr, self.paths))
+
+    def _repr_html_(self) -> str:
+        from tidelog.explain.pictures.notebook import logs_html  # noqa: PLC0415 - few draw
+
+        return logs_html(self, self._look)
+
+    def picture(self, topic: str, partition: int | None = None) -> LogDrawing:
+        """Return a drawing of a topic's logs, or of one, which a notebook shows.
+
+        Batches, transactions and leader epochs are drawn of one log of up to 8 MiB, else segments
+        and offsets only. Raises UnknownTopicOrPartition, OffsetOutOfRange.
+        """
+        from tidelog.explain.pictures.notebook import draw_logs  # noqa: PLC0415 - few draw
+
+        numbers = self._chosen(topic, partition)
+        return draw_logs(self._look(), [TopicPartition(topic, number) for number in numbers])
 
     def topics(self) -> Mapping[str, ReadOnlyTopic]:
         """Return every topic by name, with the partitions that are here, id and known settings."""

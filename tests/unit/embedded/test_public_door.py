@@ -50,6 +50,7 @@ EXAMPLES = {
         "AsyncReadOnlyLogs",
         "ConsumedRecord",
         "GroupReader",
+        "LogDrawing",
         "Logs",
         "NewRecord",
         "mirror",

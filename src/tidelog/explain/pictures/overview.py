@@ -68,9 +68,9 @@ def draw_text_overview(pictures: Sequence[LogPicture], style: TextStyle) -> str:
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-def draw_svg_overview(pictures: Sequence[LogPicture]) -> str:
-    """Return an SVG file with a strip for each log."""
-    in_order = sorted(pictures, key=lambda picture: -picture.total_bytes)[:MAX_STRIPS]
+def draw_svg_overview(pictures: Sequence[LogPicture], max_strips: int = MAX_STRIPS) -> str:
+    """Return an SVG file with a strip for each log; of more than ``max_strips``, the largest."""
+    in_order = sorted(pictures, key=lambda picture: -picture.total_bytes)[:max_strips]
     chosen = {id(picture) for picture in in_order}
     shown = [picture for picture in pictures if id(picture) in chosen]
     most = max((picture.total_bytes for picture in shown), default=0)
