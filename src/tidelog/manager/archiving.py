@@ -6,26 +6,22 @@ Kafka does it in background, for topics with ``remote.storage.enable``: ``Remote
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from tidelog.archive.chain import Chain
-from tidelog.archive.copier import ClosedSegment, Copier
+from tidelog.archive.copier import Copier
 from tidelog.archive.snapshots import copy_to_snapshot
 from tidelog.codec.shown_rows import LogEnd, PartitionNumber, TopicName
-from tidelog.config.deletion_settings import DELETION_SETTINGS
-from tidelog.config.log_config import LogConfig
-from tidelog.datadir.birth import birth_values
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
 from tidelog.errors import InvalidArgument
-from tidelog.manager.directories.log_dirs import parent_of
+from tidelog.manager.log_archiver import OpenLog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidelog.archive.chain_state import ChainState
     from tidelog.archive.deltas import Entry
-    from tidelog.datadir.catalogue import Topic
+    from tidelog.config.log_config import LogConfig
     from tidelog.log.log import Log
     from tidelog.manager.log_manager import LogManager
     from tidelog.segment.filenames import TopicPartition
@@ -166,65 +162,3 @@ def _in_archive(
     waiting = sum(one.size_bytes for one in log.segments if one.base_offset >= state.end)
     offsets = state.start, state.end, log.log_end_offset
     return LogInArchive(*key, *offsets, tuple(segments), waiting, swept)
-
-
-class OpenLog:
-    """A log as ``ArchivedLog``."""
-
-    def __init__(self, log: Log, topic: Topic, partition: int) -> None:
-        self._log = log
-        self.topic: Final = topic.name
-        self.partition: Final = partition
-        self.topic_id: Final = topic.topic_id
-        self.config: Final = _settings_of(topic)
-
-    @property
-    def directory(self) -> str:
-        """The path of its directory."""
-        return self._log.directory
-
-    @property
-    def data_dir(self) -> str:
-        """The data directory that holds it."""
-        return parent_of(self._log)
-
-    @property
-    def log_start_offset(self) -> int:
-        """The first offset of the log."""
-        return self._log.log_start_offset
-
-    @property
-    def local_start_offset(self) -> int:
-        """The first offset of the first segment on the disk."""
-        return self._log.segments.base_offsets[0]
-
-    @property
-    def log_end_offset(self) -> int:
-        """The offset that the next record gets."""
-        return self._log.log_end_offset
-
-    def closed_segments(self) -> Sequence[ClosedSegment]:
-        """Return those below the last stable offset, and flush them.
-
-        A crash may lose what is not on the disk yet, and other records then get its offsets.
-        """
-        bases = self._log.segments.base_offsets
-        stable = self._log.last_stable_offset
-        closed = [ClosedSegment(*one) for one in pairwise(bases) if one[1] <= stable]
-        if closed:
-            self._log.flush_up_to(closed[-1].end_offset)
-        return closed
-
-
-def _settings_of(topic: Topic) -> dict[str, str]:
-    """Return the settings to archive with the records: a topic's own, and what decides deletion.
-
-    A restored topic gets Kafka's defaults for all others, never those of the restoring process.
-    """
-    usual = birth_values(LogConfig.of_kafka())
-    born = {
-        name: one.value
-        for name, one in topic.inherited.items()
-        if name in DELETION_SETTINGS or one.value != usual.get(name)
-    }
-    return {**born, **topic.config}

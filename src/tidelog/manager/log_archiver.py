@@ -5,18 +5,23 @@ Kafka: ``RemoteLogManager``, with its copy and expiration tasks of a partition.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.archive.claim_file import KnownArchive
-from tidelog.archive.copier import Copier
+from tidelog.archive.copier import ClosedSegment, Copier
+from tidelog.config.deletion_settings import DELETION_SETTINGS
+from tidelog.config.log_config import LogConfig
+from tidelog.datadir.birth import birth_values
 from tidelog.log.archived import ArchivedOffsets
 from tidelog.log.retention.retention_rules import SegmentFacts, expired
-from tidelog.manager.archiving import OpenLog
+from tidelog.manager.directories.log_dirs import parent_of
 from tidelog.manager.metrics.metric import in_percent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tidelog.archive.deltas import Entry
     from tidelog.datadir.catalogue import Topic
@@ -95,32 +100,59 @@ class LogArchiver:
         The caller has the log in exclusive use. After any error nothing of the log counts as
         archived, so that nothing is deleted here, until a pass succeeds. Raises as ``Copier.copy``.
         """
-        log, copier = self.log, self._copier
-        config = log.config
+        config = self.log.config
+        with self._nothing_counts_after_errors():
+            copied = self._copier.copy(before_part) if config.is_archived else self._follow()
+            _, removed = self._expire(now_ms, config)
+            return ArchivePass(tuple(copied), removed, self._sweep(now_ms))
+
+    def retain(self, now_ms: int, config: LogConfig) -> list[DeletedSegment]:
+        """Delete from the archive what has expired by these limits; return what only it had.
+
+        Nothing is copied. The log knows afterwards which of its segments are archived. Otherwise as
+        ``run``.
+        """
+        with self._nothing_counts_after_errors():
+            self._follow()
+            first = self.log.local_log_start_offset
+            due, _ = self._expire(now_ms, config)
+            return [one for one in due if one.base_offset < first]
+
+    @contextmanager
+    def _nothing_counts_after_errors(self) -> Iterator[None]:
+        """Let nothing of the log count as archived once the body of the ``with`` has failed."""
         try:
-            copied = copier.copy(before_part) if config.is_archived else self._follow()
-            last = self._last_expired(now_ms)
-            removed: Sequence[Entry] = ()
-            if last is not None:
-                # First there: else a reader would take a start that is only known here for a gap.
-                removed = copier.delete_below(last.end_offset, last.reason)
-            self._note()
-            if last is not None:
-                log.maybe_increment_log_start_offset(last.end_offset)
-            return ArchivePass(tuple(copied), tuple(removed), self._sweep(now_ms))
+            yield
         except BaseException:
-            if log.archived is not None:
-                log.note_archived(log.archived._replace(equal_end=0))
+            self.forget_equal()
             raise
 
-    def _last_expired(self, now_ms: int) -> DeletedSegment | None:
-        """Return the last archived segment that has expired by the limits of the whole log."""
-        log, state = self.log, self._copier.state
+    def forget_equal(self) -> None:
+        """Let nothing of the log count as archived until the next look, so that all of it stays."""
+        if self.log.archived is not None:
+            self.log.note_archived(self.log.archived._replace(equal_end=0))
+
+    def _expire(
+        self, now_ms: int, config: LogConfig
+    ) -> tuple[list[DeletedSegment], tuple[Entry, ...]]:
+        """Delete from the archive what has expired; return that, and which of it was removed."""
+        due = self._expired(now_ms, config)
+        removed: Sequence[Entry] = ()
+        if due:
+            # First there: else a reader would take a start that is only known here for a gap.
+            removed = self._copier.delete_below(due[-1].end_offset, due[-1].reason)
+        self._note()
+        if due:
+            self.log.maybe_increment_log_start_offset(due[-1].end_offset)
+        return due, tuple(removed)
+
+    def _expired(self, now_ms: int, config: LogConfig) -> list[DeletedSegment]:
+        """Return the archived segments that have expired by the limits of the whole log."""
+        state = self._copier.state
         archived_bytes = sum(entry.size_bytes for entry in state.entries)
         size_bytes = self._only_local_bytes() + archived_bytes
         facts = map(archived_facts, state.entries)
-        due = expired(facts, log.config, now_ms, size_bytes=size_bytes, end=state.end)
-        return due[-1] if due else None
+        return expired(facts, config, now_ms, size_bytes=size_bytes, end=state.end)
 
     def _only_local_bytes(self) -> int:
         """Return the size of the segments that are not archived, the active one included."""
@@ -159,3 +191,65 @@ class LogArchiver:
             return 0
         self._swept_ms = now_ms
         return self._copier.sweep()
+
+
+class OpenLog:
+    """A log as ``ArchivedLog``."""
+
+    def __init__(self, log: Log, topic: Topic, partition: int) -> None:
+        self._log = log
+        self.topic: Final = topic.name
+        self.partition: Final = partition
+        self.topic_id: Final = topic.topic_id
+        self.config: Final = _settings_of(topic)
+
+    @property
+    def directory(self) -> str:
+        """The path of its directory."""
+        return self._log.directory
+
+    @property
+    def data_dir(self) -> str:
+        """The data directory that holds it."""
+        return parent_of(self._log)
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset of the log."""
+        return self._log.log_start_offset
+
+    @property
+    def local_start_offset(self) -> int:
+        """The first offset of the first segment on the disk."""
+        return self._log.segments.base_offsets[0]
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._log.log_end_offset
+
+    def closed_segments(self) -> Sequence[ClosedSegment]:
+        """Return those below the last stable offset, and flush them.
+
+        A crash may lose what is not on the disk yet, and other records then get its offsets.
+        """
+        bases = self._log.segments.base_offsets
+        stable = self._log.last_stable_offset
+        closed = [ClosedSegment(*one) for one in pairwise(bases) if one[1] <= stable]
+        if closed:
+            self._log.flush_up_to(closed[-1].end_offset)
+        return closed
+
+
+def _settings_of(topic: Topic) -> dict[str, str]:
+    """Return the settings to archive with the records: a topic's own, and what decides deletion.
+
+    A restored topic gets Kafka's defaults for all others, never those of the restoring process.
+    """
+    usual = birth_values(LogConfig.of_kafka())
+    born = {
+        name: one.value
+        for name, one in topic.inherited.items()
+        if name in DELETION_SETTINGS or one.value != usual.get(name)
+    }
+    return {**born, **topic.config}

@@ -243,7 +243,13 @@ class LogManager(OfOneProcess):
             topics=self._topics,
             partition_of=self._online,
             check_open=self._check_open,
+            keeps_archives=lambda: self.keeps_archives,
         )
+
+    @property
+    def keeps_archives(self) -> bool:
+        """Whether a task in background keeps the archives of its logs."""
+        return False
 
     @cached_property
     def _unopened_moves(self) -> UnopenedMoves:

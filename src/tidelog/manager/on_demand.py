@@ -9,7 +9,7 @@ import logging
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from tidelog.archive.claim_file import claim_file, raise_known_start
+from tidelog.archive.claim_file import claim_file, raise_known_start, read_claim
 from tidelog.cleaner.compaction import Compaction, examine_log
 from tidelog.cleaner.failed_cleanings_file import read_failures, write_failures
 from tidelog.config.deletion_settings import DELETION_SETTINGS
@@ -75,6 +75,7 @@ class OnDemand(OfOneProcess):
         topics: the topics and their settings.
         partition_of: returns a partition; on first use it loads its log.
         check_open: raises KafkaStorageError once the manager is closed.
+        keeps_archives: returns whether a task in background looks at the archives of the logs.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class OnDemand(OfOneProcess):
         topics: Topics,
         partition_of: Callable[[str, int], Partition],
         check_open: Callable[[], None],
+        keeps_archives: Callable[[], bool],
     ) -> None:
         self._machine: Final = machine
         self._config: Final = config
@@ -93,6 +95,7 @@ class OnDemand(OfOneProcess):
         self._topics: Final = topics
         self._partition_of: Final = partition_of
         self._check_open: Final = check_open
+        self._keeps_archives: Final = keeps_archives
         self._checkpoints: Final = cleaning.checkpoints
         self.on_progress: Callable[[CompactionProgress], None] = _ignore
         """Called repeatedly during each cleaning on demand, on the cleaning thread."""
@@ -101,16 +104,63 @@ class OnDemand(OfOneProcess):
         """Delete the segments that have expired by now; return those deleted of each log.
 
         ``chosen`` are names of topics, or (topic, partition); none stands for all, of which those
-        that cannot be loaded are left out. Raises UnknownTopicOrPartition, InvalidArgument if a
-        named topic's cleanup policy is unknown, KafkaStorageError, and CleaningAborted for one
-        whose cleaning is paused.
+        that cannot be loaded are left out. Of a log that continues in an archive, that is asked
+        which segments it has: these go by the local limits, and by those of the whole log there.
+        Raises UnknownTopicOrPartition, InvalidArgument if a named topic's cleanup policy is
+        unknown, KafkaStorageError, CleaningAborted for one whose cleaning is paused, and
+        StoreUnavailable, StoreError, ArchiveDiverged or ArchiveOvertaken by an archive.
         """
         now_ms = self._machine.clock.now_ms()
         deleted: dict[tuple[str, int], list[DeletedSegment]] = {}
         for key, partition in self._partitions(chosen, leaves_unknown=False):
             with self._cleaning.exclusive(key):
-                deleted[key] = partition.log.retain(now_ms)
+                log = partition.log
+                deleted[key] = self._retain(key, log, log.config, now_ms)
         return deleted
+
+    def _retain(
+        self, key: TopicPartition, log: Log, config: LogConfig, now_ms: int
+    ) -> list[DeletedSegment]:
+        """Delete what has expired of one log, on the disk and in the archive that it continues."""
+        uri = self._archive_of(key, log) if config.is_archived else None
+        if uri is None or self._keeps_archives():
+            return log.retain(now_ms, config)
+        from tidelog.manager.log_archiver import LogArchiver  # noqa: PLC0415 - few need a store
+        from tidelog.store.object_store import ObjectStore  # noqa: PLC0415 - as above
+
+        topic = self._topics.get(key.topic)
+        archiver = LogArchiver(self._machine, ObjectStore(uri), log, topic, key.partition)
+        try:
+            return archiver.retain(now_ms, config) + log.retain(now_ms, config)
+        finally:
+            # Nobody looks again: another process may take the archive over, and change it.
+            archiver.forget_equal()
+
+    def _archive_of(self, key: TopicPartition, log: Log) -> str | None:
+        """Return the URI of the archive in which a log continues; None: it is on the disk alone."""
+        if log.archived is None or log.topic_id is None:
+            return None
+        path = claim_file(parent_of(log), log.topic_id, key.partition)
+        with log.watch("reading the claim of its archive"):
+            known = read_claim(self._machine.fs, path).archive
+        return None if known is None else known.uri
+
+    def why_kept(self, key: TopicPartition, terms: Terms = USUAL_TERMS) -> str | None:
+        """Return why retention deletes nothing of a log that is to be archived; None: it does."""
+        log = self._partition_of(*key).log
+        if not self._config_of(key, log, terms).is_archived:
+            return None
+        if log.archived is None:
+            return (
+                f"nothing of {key} is archived yet, and remote.storage.enable=true: nothing of it"
+                " is deleted before tidelog run -o tidelog.archive.uri=URI has copied it"
+            )
+        if self._keeps_archives() and not log.archived.equal_end:
+            return (
+                f"the service could not look at the archive of {key}, or has not yet: nothing is"
+                " deleted until it has (archive-failed in its log says why)"
+            )
+        return None
 
     def config_with(self, topic: str, terms: Terms) -> LogConfig:
         """Return the settings of a topic on the terms of one operation."""
@@ -128,7 +178,7 @@ class OnDemand(OfOneProcess):
             log = partition.log
             config = self._config_of(key, log, terms)
             now_ms = self._now_ms(terms)
-            deleted = log.retain(now_ms, config)
+            deleted = self._retain(key, log, config, now_ms)
             late = late_segment(log.retention_facts(), config, now_ms)
             return _shrunk(key, log, deleted, outlook_of(log, config), late)
 

@@ -102,6 +102,11 @@ class LogService(LogManager):
             archiving=self._archiving if self._config.tidelog_archive_uri else None,
         )
 
+    @property
+    def keeps_archives(self) -> bool:
+        """Whether it has a ``tidelog.archive.uri``."""
+        return self.tasks.archiving is not None
+
     def _archiving(self, should_stop: Callable[[], bool]) -> Archiving:
         from tidelog.service.archive_upkeep import Archiving  # noqa: PLC0415 - few services need a store
 

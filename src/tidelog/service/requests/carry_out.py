@@ -164,9 +164,9 @@ def _retain(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
             raise InvalidArgument(reason)
         notes.append(f"{reason}; until then nothing of it is deleted")
         keys = [key for key in keys if key.topic not in unknown]
-    logs = _each(
-        home, keys, lambda key: as_json(home.manager.on_demand.retain_log(key, terms)), notes
-    )
+    on_demand = home.manager.on_demand
+    logs = _each(home, keys, lambda key: as_json(on_demand.retain_log(key, terms)), notes)
+    notes += filter(None, (on_demand.why_kept(key, terms) for key in keys))
     return {"logs": logs, "notes": notes}
 
 

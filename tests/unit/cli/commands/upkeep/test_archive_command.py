@@ -345,3 +345,96 @@ def test_what_all_partitions_lack_is_reported_once(
     assert error.count("s3://lake/x") == 1
     assert "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in error
     assert error.endswith("role (20 partitions)\n")
+
+
+@pytest.fixture
+def kept(cli: Cli, tmp_path: Path) -> str:
+    """Return the archive in which topic t continues, whose disk still has all 60 records."""
+    uri = (tmp_path / "lake").as_uri()
+    settings = {**SETTINGS, "remote.storage.enable": "true"}
+    with tidelog.open(cli.data, log_cleaner_enable=False) as logs:
+        logs.create_topic("t", 2, config=settings)
+    add(cli, range(60))
+    give_up_locally(cli.data, uri)
+    add(cli, range(60, 80))
+    return uri
+
+
+def on_disk(cli: Cli) -> list[str]:
+    return sorted(str(path.relative_to(cli.data)) for path in cli.data.glob("t-*/*.log"))
+
+
+LOCAL = ("-o", "local.retention.bytes=0")
+WHOLE = ("-o", "retention.ms=1", "--now", "1045")
+
+
+def test_what_is_archived_goes_by_local_retention_without_a_service(cli: Cli, kept: str) -> None:
+    """From the disk, as planned; the archive keeps it, and what it has not stays here."""
+    wanted, before = cli.on("cat", "t", "-p", "all").rows, on_disk(cli)
+    ends = {row["partition"]: row["logEndOffset"] for row in cli("list", "-d", kept, "--json").rows}
+    planned = cli.on("plan", "retention", "t", *LOCAL, "--json").rows
+
+    outcome = cli.on("retain", "t", *LOCAL, "--json")
+
+    assert (outcome.code, outcome.rows, outcome.err) == (0, planned, "")
+    assert outcome.counts["deletedSegments"] == len(before) - len(on_disk(cli)) > 4
+    assert [row["deleted"][-1]["endOffset"] for row in outcome.rows] == [ends[0], ends[1]]
+    assert {row["logStartOffset"] for row in outcome.rows} == {0}
+    assert cli.on("cat", "t", "-p", "all").rows == wanted
+    assert len(wanted) == 80
+    assert cli.on("retain", "t", *LOCAL, "--json").counts["deletedSegments"] == 0
+
+
+def test_what_has_expired_goes_from_the_archive_without_a_service(cli: Cli, kept: str) -> None:
+    """By the limits of the whole log, which begins later then, here and for all who read it."""
+    assert cli.on("retain", "t", *LOCAL).code == 0
+
+    planned = cli.on("plan", "retention", "t", *WHOLE, "--json").rows
+    outcome = cli.on("retain", "t", *WHOLE, "--json")
+
+    same = ("logStartOffset", "logEndOffset", "sizeBytes", "freedBytes", "deleted")
+    assert [[row[name] for name in same] for row in outcome.rows] == [
+        [row[name] for name in same] for row in planned
+    ]
+    starts = [row["logStartOffset"] for row in outcome.rows]
+    assert min(starts) > 0
+    assert outcome.rows[0]["deleted"][0]["baseOffset"] == 0
+    for directory in (cli.data, kept):
+        rows = cli("list", "-d", directory, "--json").rows
+        assert [row["logStartOffset"] for row in rows] == starts
+
+
+@pytest.mark.usefixtures("kept")
+def test_without_an_archive_to_ask_nothing_goes(cli: Cli, tmp_path: Path) -> None:
+    """It may be the only copy: an archive that is gone, and one that there never was."""
+    before = on_disk(cli)
+    (tmp_path / "lake").rename(tmp_path / "gone")
+
+    lost = cli.on("retain", "t", *LOCAL)
+    with tidelog.open(cli.data, log_cleaner_enable=False) as logs:
+        logs.create_topic("u", config={**SETTINGS, "remote.storage.enable": "true"})
+        logs.append_all("u", [b"x" * 300] * 5)
+    never = cli.on("retain", "u", *LOCAL)
+
+    assert lost.code == 3
+    assert "it was deleted, or put back from an older copy" in lost.err
+    assert on_disk(cli) == before
+    assert never.code == 0
+    assert "u-0: deleted no segments" in never.out
+    assert "nothing of u-0 is archived yet" in never.err
+    assert "before tidelog run -o tidelog.archive.uri=URI has copied it" in never.err
+
+
+def test_a_program_retains_what_its_archive_has(cli: Cli, kept: str) -> None:
+    """As the command does; a process with an archive of its own looks at that all the time."""
+    before = on_disk(cli)
+    with tidelog.open(cli.data, log_cleaner_enable=False) as logs:
+        logs.alter_topic("t", {"local.retention.bytes": "0"})
+
+        deleted = logs.retain("t")
+
+        assert min(len(gone) for gone in deleted.values()) > 2
+        assert logs.retain("t") == {("t", 0): [], ("t", 1): []}
+        assert len(list(logs.read("t", 0))) == 40
+    assert len(before) - len(on_disk(cli)) == sum(map(len, deleted.values()))
+    assert len(cli("cat", "t", "-p", "all", "-d", kept).rows) < 80
