@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from tidelog.broker.groups.joined_readers import READER_PROTOCOL, write_metadata
 from tidelog.codec.compression import Codec
@@ -13,7 +14,13 @@ from tidelog.embedded.door_client import DoorClient, RefusedRequest
 from tidelog.env.clock import NS_PER_MS
 from tidelog.env.waiting import ThreadBell
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import InvalidArgument, KafkaError, NotServed, OutcomeUnknown
+from tidelog.errors import (
+    InvalidArgument,
+    KafkaError,
+    NotServed,
+    OutcomeUnknown,
+    UnknownTopicOrPartition,
+)
 from tidelog.manager.consumer_groups import of_live_topics
 from tidelog.manager.known_positions import Committed, take_positions
 from tidelog.readonly.group_positions import OFFSETS_TOPIC, partition_of_group
@@ -23,7 +30,7 @@ from tidelog.records.isolation import Isolation
 from tidelog.staging.group_step import CommittedAt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.machine import Machine
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
     from tidelog.records.record import Record
     from tidelog.segment.filenames import TopicPartition
 
+T = TypeVar("T")
 _SESSION_MS: Final = 45_000
 """The protocol wants one; the reader has the group as long as its connection lives."""
 _RETRY_MS: Final = 20
@@ -100,18 +108,24 @@ class JoinedSource:
 
     def join(self, member: Member) -> None:
         """Have the group, or see that it is still had."""
+        try:
+            # A process that has just started does not know its clients' groups yet.
+            self._retried(partial(self._ask_for, member), RefusedRequest)
+        except RefusedRequest as error:
+            if error.code is not ErrorCode.NON_EMPTY_GROUP:
+                raise
+            raise InvalidArgument(
+                f"group {member.group!r} has another reader of the same partitions, or members"
+                " among Kafka's clients: stop them, or give each reader partitions of its own"
+            ) from error
+
+    def _retried(self, act: Callable[[], T], passing: type[KafkaError]) -> T:
+        """Act until no retriable error of a class is raised, or for too long."""
         began_ns = self.clock.monotonic_ns()
         while True:
             try:
-                return self._ask_for(member)
-            except RefusedRequest as error:
-                if error.code is ErrorCode.NON_EMPTY_GROUP:
-                    raise InvalidArgument(
-                        f"group {member.group!r} has another reader of the same partitions, or"
-                        " members among Kafka's clients: stop them, or give each reader partitions"
-                        " of its own"
-                    ) from error
-                # A process that has just started does not know its clients' groups yet.
+                return act()
+            except passing as error:
                 waited_ms = (self.clock.monotonic_ns() - began_ns) // NS_PER_MS
                 if not error.code.retriable or waited_ms > _SESSION_MS:
                     raise
@@ -145,7 +159,10 @@ class JoinedSource:
             return {}
         known: dict[str, dict[TopicPartition, Committed]] = {}
         number = partition_of_group(group, len(topics[OFFSETS_TOPIC].partitions))
-        with self._logs.open(OFFSETS_TOPIC, number) as log:
+        # The catalogue names it before it is created, maybe only by the next start. One that is
+        # lost is an error in the end: the group must not begin again from nothing.
+        opened = partial(self._logs.open, OFFSETS_TOPIC, number)
+        with self._retried(opened, UnknownTopicOrPartition) as log:
             # To the log end: what the holder acknowledged a moment ago is below its high watermark,
             # which the files say only seconds later.
             take_positions(known, log.settled_records(up_to=ReadUpTo.LOG_END), log.directory)

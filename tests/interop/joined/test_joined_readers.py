@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -100,6 +101,23 @@ def test_records_of_open_transactions_wait_for_readers_of_committed_ones(
         assert values(uncommitted) == [b"a", b"open", b"b"]
         producer.commit_transaction()
         assert values(committed, idle_ms=5000)[:1] == [b"open"]
+
+
+@pytest.mark.usefixtures("broker")
+def test_the_partition_of_the_positions_is_waited_for(data: Path, joined: JoinedLogs) -> None:
+    """The catalogue names it before it is there: a reader then neither fails nor starts again."""
+    with joined.reader("t", group="g") as reader:
+        assert values(reader) == [b"a", b"b"]
+        reader.commit()
+    made, away = data / "__consumer_offsets-0", data / "away"
+    made.rename(away)
+    back = threading.Timer(0.5, lambda: away.rename(made))
+    back.start()
+
+    with joined.reader("t", group="g") as reader:
+        assert made.exists()
+        assert values(reader) == []
+    back.join()
 
 
 def test_positions_are_committed_with_a_transaction(broker: Served, joined: JoinedLogs) -> None:
