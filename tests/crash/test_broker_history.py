@@ -52,15 +52,17 @@ PATIENCE_S = 60
 class Broker:
     """A broker on one port, which is started as often as it is killed."""
 
-    def __init__(self, data: Path, log: Path) -> None:
+    def __init__(self, data: Path, log: Path, *options: str) -> None:
         self.data = data
+        self.options = ("num.partitions=3", *options)
         self.log = log
         self.address = "127.0.0.1:0"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start it, and wait until it listens; the port stays the same."""
-        words = ["serve", "-d", str(self.data), "--listen", self.address, "-o", "num.partitions=3"]
+        words = ["serve", "-d", str(self.data), "--listen", self.address]
+        words += [word for option in self.options for word in ("-o", option)]
         with self.log.open("ab") as output:
             at = output.tell()
             self.process = subprocess.Popen([*COMMAND, *words], stderr=output)
