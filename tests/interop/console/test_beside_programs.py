@@ -72,8 +72,8 @@ def writer(data: Path, name: str) -> Iterator[subprocess.Popen[str]]:
 def test_every_page_answers_beside_programs_that_are_killed(tmp_path: Path) -> None:
     """While records come, are retained, compacted and deleted, and between kill and start.
 
-    The console opens nothing to write and locks nothing, and at rest its numbers are those of the
-    commands.
+    The console opens nothing to write and locks nothing, and in the end its numbers are those of
+    the commands.
     """
     data = tmp_path / "data"
     tidelog.open(data).close()

@@ -39,7 +39,7 @@ def send(console: Console, data: bytes) -> bytes:
             made.shutdown(socket.SHUT_WR)
             while got := made.recv(65536):
                 found += got
-        except (ConnectionResetError, BrokenPipeError):  # it was told that it is too much
+        except (ConnectionResetError, BrokenPipeError):  # closed while it is sent
             pass
     return found
 
@@ -111,7 +111,7 @@ def test_another_name_for_this_machine_is_refused(console: Console, host: bytes)
 
 
 def test_a_target_with_a_host_is_no_page(console: Console) -> None:
-    """Nor is it asked for there; two Hosts are no request."""
+    """Nor is it asked for there; a request has one Host."""
     for target in (b"http://evil.example/topics", b"//evil.example/topics", b"evil.example:80"):
         assert status(request(console, target, cookie_of(console))) in {400, 404}, target
     answer = request(console, b"/topics", cookie_of(console), b"Host: evil.example")

@@ -99,7 +99,7 @@ def test_a_page_takes_or_refuses_any_value(
 def test_a_page_takes_or_refuses_any_query(
     seed: int, visitor: Visitor, enumerated: Enumerated
 ) -> None:
-    """Fields together, twice, and bytes that are no text."""
+    """Fields together, twice, and bytes that no text has."""
     rng = Random(seed)
     for _ in range(60):
         fields = [
