@@ -131,6 +131,8 @@ class TopicRead:
 
         ``on_unread`` is not called where ``read_up_to`` is given.
         """
+        if not isinstance(topic, str):
+            raise InvalidArgument(f"a read is of one topic, by its name, not of {topic!r}")
         committed, up_to = reach(isolation)
         is_asked = read_up_to is not None
         read_up_to = ReadUpTo.HIGH_WATERMARK if read_up_to is None else read_up_to

@@ -169,7 +169,9 @@ def _take_directories(parser: CommandParser, args: Namespace, *, is_one: bool) -
     directories, words = [*words[:count], *args.directories], words[count:]
     for word in directories[:count]:
         if not (_is_path(word) or _is_directory(word)):
-            return f"{word} is not a directory: name one with -d DIR or {DIRECTORY_VARIABLE}"
+            other = next(filter(_is_directory, words), None)
+            order = "" if other is None else f"; the directory comes first: {other} {word}"
+            return f"{word} is not a directory: name one with -d DIR or {DIRECTORY_VARIABLE}{order}"
     if not directories and usual:
         directories = [usual]
     if not directories:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, overload
 
 from tidelog.codec.compression import Codec
 from tidelog.codec.one_line import one_line
-from tidelog.config.sources import from_mapping
+from tidelog.config.sources import from_keywords, from_mapping
 from tidelog.embedded.group_reader import GroupReader
 from tidelog.embedded.group_source import OwnLogs
 from tidelog.embedded.topic_reads import (
@@ -26,6 +26,7 @@ from tidelog.embedded.topic_writer import NOT_APPENDED, TopicWriter
 from tidelog.embedded.transaction import Transaction
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import (
+    InvalidArgument,
     KafkaStorageError,
     TidelogError,
     TopicAlreadyExists,
@@ -172,12 +173,14 @@ class Logs(OfOneProcess):
 
     def create_topic(
         self,
+        /,
         name: str,
         partitions: int | None = None,
         config: Mapping[str, SettingValue] | None = None,
         *,
         is_spread: bool = False,
         exist_ok: bool = False,
+        **settings: object,
     ) -> Topic:
         """Create a topic of empty logs, durably.
 
@@ -189,22 +192,27 @@ class Logs(OfOneProcess):
             is_spread: create each partition where the fewest logs are; see ``LogManager``.
             exist_ok: return the topic if it exists with these settings and ``partitions`` or more;
                 what is not given may differ.
+            settings: an error that names ``config``: that ``tidelog.open`` takes settings as
+                keywords misleads.
 
         Raises:
+            InvalidArgument: settings are given as keywords.
             TopicAlreadyExists: the topic exists; with ``exist_ok``: with fewer partitions or other
                 settings than those given, which the error names. Nothing was changed.
             And as ``LogManager.create_topic``.
         """
-        settings = from_mapping(config or {})
+        if settings:
+            raise InvalidArgument(f"a topic's settings go into config={from_keywords(settings)!r}")
+        given = from_mapping(config or {})
         try:
             if not (exist_ok and name in self.manager.topics()):
                 count = 1 if partitions is None else partitions
-                return self.manager.create_topic(name, count, settings, is_spread=is_spread)
+                return self.manager.create_topic(name, count, given, is_spread=is_spread)
         except TopicAlreadyExists:
             if not exist_ok or name not in self.manager.topics():
                 raise  # with ``exist_ok`` another thread has created it
         topic = self.manager.topic(name)
-        check_same(topic, partitions, settings, defaults=self.manager.config.log_defaults)
+        check_same(topic, partitions, given, defaults=self.manager.config.log_defaults)
         return topic
 
     def create_partitions(self, name: str, count: int, *, is_spread: bool = False) -> Topic:

@@ -312,7 +312,7 @@ class LogManager(OfOneProcess):
             raise
         finally:
             self._queue.stop()
-            self._registry.end_all(KafkaStorageError("the log manager was shut down"))
+            self._registry.end_all(self._closed())
             _log.info("Shutdown complete.")
 
     def resize_recovery_threads(self, threads: int) -> None:
@@ -709,7 +709,10 @@ class LogManager(OfOneProcess):
 
     def _check_not_closed(self) -> None:
         if self._is_closed:
-            raise KafkaStorageError(f"{', '.join(self._log_dirs.configured)} is closed")
+            raise self._closed()
+
+    def _closed(self) -> KafkaStorageError:
+        return KafkaStorageError(f"the logs of {', '.join(self._log_dirs.configured)} are closed")
 
     def _apply_config(self, topic: str) -> None:
         config = self._topics.config_of(topic)

@@ -96,6 +96,8 @@ class NewRecord(NamedTuple):
             timestamp, partition = given.get("timestamp"), given.get("partition")
             return cls(given.get("key"), value, headers, timestamp, partition)  # type: ignore[arg-type]  # checked later
         hint = "; encode it: text.encode()" if isinstance(given, str) else ""
+        if given is None:
+            hint = '; a record without a value is {"value": None}'
         raise InvalidArgument(
             f"a record is bytes, (key, value), a dict or a NewRecord, not {type(given).__name__}"
             + hint

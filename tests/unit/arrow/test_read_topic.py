@@ -379,6 +379,13 @@ def test_damage_is_skipped_and_reported_if_it_is_asked_for(tmp_path: Path, threa
         dataset(tmp_path, "t").to_table()
 
 
+@pytest.mark.parametrize("door", [read, read_table, dataset])
+def test_a_read_is_of_one_topic(two_partitions: Path, door: Any) -> None:
+    """A list of topics is refused by a typed error."""
+    with pytest.raises(InvalidArgument, match=r"of one topic, by its name, not of \['t', 'u'\]"):
+        door(two_partitions, ["t", "u"])
+
+
 @pytest.mark.parametrize("narrow", [{"last": -1}, {"last": True}, {"last": "1"}, {"key": 5}])
 def test_a_bad_choice_is_refused(two_partitions: Path, narrow: Any) -> None:
     """Before a file is opened."""

@@ -227,6 +227,8 @@ def test_the_first_words_may_be_directories(
         (["create", "t", "u", "-d", "x"], "unrecognized arguments: u"),
         (["cat", "./a", "t", "u"], "unrecognized arguments: u"),
         (["staged", "drop", "a/b"], "a/b is not a directory"),
+        (["cat", "t", "a"], "t is not a directory: name one with -d DIR or TIDELOG_DIR; the"),
+        (["cat", "t", "a"], "; the directory comes first: a t\n"),
     ],
 )
 def test_a_word_is_taken_as_a_directory_only_if_it_is_one(
@@ -238,6 +240,7 @@ def test_a_word_is_taken_as_a_directory_only_if_it_is_one(
 ) -> None:
     """Or if it is written as a path; a mistyped line creates and deletes nothing elsewhere."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir()
 
     with pytest.raises(SystemExit):
         parsed(*words)

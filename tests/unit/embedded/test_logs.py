@@ -144,6 +144,17 @@ def test_a_closed_one_refuses(tmp_path: Path) -> None:
 
     with pytest.raises(KafkaStorageError):
         partition.append_records([(-1, None, b"x", ())])
+    for use in (lambda: logs.append("t", b"x"), lambda: logs.create_topic("u")):
+        with pytest.raises(KafkaStorageError, match=r"the logs of \S+ are closed"):
+            use()
+
+
+def test_settings_of_a_topic_are_no_keywords(tmp_path: Path) -> None:
+    """Those of ``tidelog.open`` are; the error shows where they belong."""
+    with tidelog.open(tmp_path) as logs:
+        with pytest.raises(InvalidArgument, match=r"go into config=\{'retention.ms': '1'\}"):
+            logs.create_topic("t", retention_ms=1)
+        assert logs.topics() == {}
 
 
 def test_keywords_are_settings(tmp_path: Path) -> None:

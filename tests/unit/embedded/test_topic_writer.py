@@ -647,7 +647,7 @@ def test_records_can_be_given_in_short_forms() -> None:
     ("records", "why"),
     [
         (["a"], r"not str; encode it: text.encode\(\)"),
-        ([None], "not NoneType"),
+        ([None], r'not NoneType; a record without a value is \{"value": None\}'),
         (b"ab", "not int"),
         ([(1, 2)], "key is bytes or None, not int"),
         ([(b"k",)], "not tuple"),

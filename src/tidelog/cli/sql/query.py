@@ -44,6 +44,7 @@ SCHEMA: Final = "tidelog"
 """The schema of the system tables; topics are in the default one."""
 _BATCH_ROWS: Final = 1 << 16
 _MOST_NAMES: Final = 10
+_BARE_OFFSET: Final = re.compile(r'(?<![\w"])offset(?![\w"])', re.IGNORECASE)
 _ANSWER: Final = "SELECT"
 """The kind of statement that gives rows; SHOW, DESCRIBE and VALUES are of it as well."""
 
@@ -230,6 +231,8 @@ class _Tables:
         for name in self._topics:
             if not name.isidentifier() and name in query and f'"{name}"' not in query:
                 return f'{text.rstrip(".!")}; write the topic "{name}" in double quotes'
+        if isinstance(error, duckdb.ParserException) and _BARE_OFFSET.search(query):
+            return f'{text}; offset is a word of SQL: write the column as "offset"'
         if isinstance(error, duckdb.CatalogException) and "Table with name" in text:
             more = ", ..." if len(self._topics) > _MOST_NAMES else ""
             names = ", ".join(self._topics[:_MOST_NAMES]) + more

@@ -69,7 +69,7 @@ def run(args: Namespace) -> int:
 
 
 def _list(args: Namespace) -> int:
-    from tidelog.cli.terminal import print_counts, table
+    from tidelog.cli.terminal import print_counts, print_message, table
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.groups import group_positions
     from tidelog.readonly.absent_partitions import BY_FLAG
@@ -89,6 +89,8 @@ def _list(args: Namespace) -> int:
         print_counts(args, groups=len({one.group for one in found}), positions=len(found))
     elif found:
         print(table([_COLUMNS, *map(_row, found)], names=2), end="")
+    else:
+        print_message("groups", f"no group has committed a position in {directory.name}")
     return 0
 
 

@@ -53,9 +53,7 @@ def test_a_topic_that_was_deleted_has_no_lag(topic: Cli) -> None:
 
 
 def test_a_group_without_positions_is_wrong_usage(topic: Cli) -> None:
-    """Named in the error; without a name, nothing is printed."""
-    assert topic.on("groups") == (0, "", "")
-
+    """Named in the error."""
     outcome = topic.on("groups", "nobody")
 
     assert outcome[:2] == (2, "")
@@ -66,6 +64,15 @@ def positions(cli: Cli) -> dict[tuple[str, str, int], int]:
     """Return all positions."""
     rows = cli.on("groups", "--json").rows
     return {(row["group"], row["topic"], row["partition"]): row["offset"] for row in rows}
+
+
+def test_a_directory_without_groups_is_reported(topic: Cli) -> None:
+    """On stderr, so that no output is not taken for a failure; as JSON there are the counts."""
+    outcome = topic.on("groups")
+
+    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome.err == f"tidelog groups: no group has committed a position in {topic.data}\n"
+    assert topic.on("groups", "--json").err == ""
 
 
 def test_a_reset_is_planned_and_then_carried_out(topic: Cli) -> None:

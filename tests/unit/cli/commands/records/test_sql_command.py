@@ -137,6 +137,13 @@ def test_a_name_that_needs_quotes_is_shown_with_them(readings: Cli) -> None:
     assert rows(readings, 'SELECT count(*) AS n FROM "a-b.c"') == [{"n": 0}]
 
 
+@pytest.mark.parametrize("query", ["SELECT offset FROM t", "SELECT key FROM t WHERE offset > 1"])
+def test_a_column_that_is_a_word_of_sql_is_shown_with_quotes(readings: Cli, query: str) -> None:
+    """DuckDB speaks of a syntax error somewhere after it."""
+    assert 'write the column as "offset"' in refused(readings, query)
+    assert "write the column" not in refused(readings, 'SELECT "offset", FROM t WHERE')
+
+
 def test_topics_that_differ_by_case_cannot_be_told_apart(readings: Cli) -> None:
     """Neither is taken for the other; a query that names neither is not concerned."""
     readings.on("create", "T")
