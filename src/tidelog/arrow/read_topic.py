@@ -9,7 +9,7 @@ import pyarrow as pa
 from tidelog.arrow.schema import named_columns
 from tidelog.arrow.table_stream import DEFAULT_THREADS, TableStream
 from tidelog.arrow.topic_dataset import TopicDataset
-from tidelog.arrow.topic_read import TopicRead
+from tidelog.arrow.topic_read import TopicRead, with_read_arguments
 from tidelog.env.scheduler import ThreadScheduler
 from tidelog.errors import InvalidArgument
 from tidelog.readonly.missing.damaged_range import skipped_by
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tidelog.env.paths import Paths
 
 
+@with_read_arguments
 def read(
     directory: Paths,
     topic: str,
@@ -69,6 +70,7 @@ def read(
     return pa.RecordBatchReader.from_batches(stream.schema, stream.tables(found.plan()))
 
 
+@with_read_arguments
 def read_table(
     directory: Paths,
     topic: str,
@@ -91,6 +93,7 @@ def read_table(
     return read(directory, topic, columns=columns, threads=threads, **narrow).read_all()
 
 
+@with_read_arguments
 def dataset(
     directory: Paths,
     topic: str,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tidelog.datadir.lock_file import has_writer
 from tidelog.env.clock import SYSTEM_CLOCK
@@ -47,6 +48,24 @@ if TYPE_CHECKING:
         read_up_to: ReadUpTo | str | None
         allow_partial: bool
         on_damage: OnDamage | None
+
+
+_INTERNAL: Final = frozenset({"on_unread", "skipping"})
+"""Arguments of ``TopicRead.of`` that are not for users."""
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def with_read_arguments(function: F) -> F:
+    """Let the signature of a function show what its ``narrow`` takes, for help and completion."""
+    own = [
+        one
+        for one in signature(function).parameters.values()
+        if one.kind is not Parameter.VAR_KEYWORD
+    ]
+    taken = {one.name for one in own} | _INTERNAL
+    more = [one for one in signature(TopicRead.of).parameters.values() if one.name not in taken]
+    function.__signature__ = signature(function).replace(parameters=[*own, *more])  # type: ignore[attr-defined]  # what inspect looks for
+    return function
 
 
 class Times(NamedTuple):

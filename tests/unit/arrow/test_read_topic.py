@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -377,6 +378,17 @@ def test_damage_is_skipped_and_reported_if_it_is_asked_for(tmp_path: Path, threa
         read_table(tmp_path, "t", threads=threads)
     with pytest.raises(CorruptMessage, match="on_damage=print skips it"):
         dataset(tmp_path, "t").to_table()
+
+
+@pytest.mark.parametrize("door", [read, read_table, dataset])
+def test_a_signature_has_what_narrows_a_read(door: Any) -> None:
+    """So that help and completion of a notebook show it, with its defaults."""
+    found = inspect.signature(door).parameters
+
+    narrow = ("partitions", "since", "until", "start_offsets", "end_offsets", "key", "last")
+    assert {*narrow, "isolation", "read_up_to", "allow_partial", "on_damage"} <= set(found)
+    assert (found["last"].default, found["isolation"].default) == (None, "read_uncommitted")
+    assert not {"narrow", "on_unread", "skipping"} & set(found)
 
 
 @pytest.mark.parametrize("door", [read, read_table, dataset])
