@@ -100,6 +100,8 @@ def _run_command(args: Namespace) -> int:
     if not hasattr(args, "printed_events"):  # the service sets up logging itself
         code = args.run(args)
         return code
+    if "tidelog.store.store_counts" in sys.modules:  # a program may run several commands
+        sys.modules["tidelog.store.store_counts"].STORE_COUNTS.clear()
     from tidelog.cli.notices import printing_notices  # --help needs no logging
     from tidelog.cli.progress import showing_progress
 
@@ -107,7 +109,13 @@ def _run_command(args: Namespace) -> int:
         showing_progress(args.command, args.progress),
         printing_notices(args.command, verbose=args.verbose, left_out=args.printed_events),
     ):
-        code = args.run(args)
+        try:
+            code = args.run(args)
+        finally:
+            if args.verbose:
+                from tidelog.cli.terminal import print_store_use
+
+                print_store_use(args.command)
     return code
 
 

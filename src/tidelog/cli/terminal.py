@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from json import JSONEncoder
 
+    from tidelog.store.store_counts import StoreUse
+
 MAX_WIDTH: Final = 120
 """Columns of a drawing on a wider terminal."""
 MAX_COLUMNS: Final = 1_000
@@ -77,6 +79,9 @@ def print_counts(args: Namespace, **counts: int) -> None:
     import json
 
     if args.json:
+        use = store_use()
+        if use is not None:
+            counts |= {"storeRequests": use.total_requests, "storeBytes": use.total_bytes}
         print(json.dumps({"counts": counts}))
 
 
@@ -87,6 +92,29 @@ def print_total(args: Namespace, text: str, **counts: int) -> None:
         for erase in before_messages:
             erase()
         print(f"total: {text}")
+
+
+def store_use() -> StoreUse | None:
+    """Return what this command has asked of object stores; None if it has used none."""
+    module = sys.modules.get("tidelog.store.store_counts")
+    if module is None:
+        return None
+    use: StoreUse = module.STORE_COUNTS.now()
+    return use if use.total_requests else None
+
+
+def print_store_use(command: str) -> None:
+    """Print a line on the requests to object stores and their bytes, if there were any."""
+    use = store_use()
+    if use is None:
+        return
+    from tidelog.explain.picture import format_bytes  # few commands use a store
+    from tidelog.explain.printable_text import counted  # as above
+
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in use.requests.items() if count)
+    received, sent = (format_bytes(use.size_bytes[kind]) for kind in ("get", "put"))
+    total = counted(use.total_requests, "request")
+    print_message(command, f"{total} to the store ({kinds}); {received} received, {sent} sent")
 
 
 def print_line(text: str) -> None:

@@ -25,6 +25,7 @@ from tidelog.manager.log_archiver import LogArchiver
 from tidelog.manager.metrics.metric import Metric, tags_of
 from tidelog.service.move_pace import CopyThrottle
 from tidelog.store.object_store import ObjectStore
+from tidelog.store.store_counts import STORE_COUNTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,6 +132,14 @@ class Archiving:
         for values, kind in ((gauges, "gauge"), (counts, "counter")):
             for (name, topic), value in sorted(values.items()):
                 yield Metric(_GROUP, _TYPE, name, (("topic", topic),), value, kind)
+        use = STORE_COUNTS.now()
+        for name, values_by_kind in (
+            ("StoreRequestsCount", use.requests),
+            ("StoreBytesCount", use.size_bytes),
+        ):
+            for kind_of_request, value in values_by_kind.items():
+                tags = (("kind", kind_of_request),)
+                yield Metric("tidelog", "Archive", name, tags, value, "counter")
         age_ms = max(self._machine.clock.now_ms() - min(waiting), 0) if waiting else 0
         yield Metric("tidelog", "Archive", "OldestWaitingAgeMs", (), age_ms)
         yield Metric("tidelog", "Archive", "FailedLogsCount", (), len(self._reasons))

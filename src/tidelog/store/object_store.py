@@ -23,6 +23,7 @@ from tidelog.errors import (
     StoreUnavailable,
 )
 from tidelog.store.objects import ObjectInfo
+from tidelog.store.store_counts import STORE_COUNTS
 from tidelog.store.store_uri import (
     AZURE,
     ENDPOINT_VARIABLES,
@@ -58,6 +59,8 @@ MAX_GAP_BYTES: Final = 1 << 20
 _ROLES_HOST: Final = "169.254.169.254"
 """Asked for credentials where the environment has none; only machines of a cloud have it."""
 
+_LISTED_AT_ONCE: Final = 1000
+"""Names in the answer to a request, as stores send them."""
 _NO_CREDENTIALS: Final = ("Missing AccessKeyId", "Missing SecretAccessKey")
 """What the library says of an environment with one half of them."""
 
@@ -99,10 +102,14 @@ class ObjectStore:
 
     def get(self, name: str) -> bytes:
         """Return a whole object; ObjectNotFound if there is none."""
-        return self._asked(name, lambda store, obstore: bytes(obstore.get(store, name).bytes()))
+        STORE_COUNTS.add("get")
+        data = self._asked(name, lambda store, obstore: bytes(obstore.get(store, name).bytes()))
+        STORE_COUNTS.add("get", len(data), requests=0)
+        return data
 
     def head(self, name: str) -> ObjectInfo | None:
         """Return what is known of an object; None if there is none."""
+        STORE_COUNTS.add("head")
         try:
             found = self._asked(name, lambda store, obstore: obstore.head(store, name))
         except ObjectNotFound:
@@ -125,6 +132,7 @@ class ObjectStore:
         if not wanted:
             return [b"" for _ in ranges]
         starts, ends = zip(*wanted, strict=True)
+        STORE_COUNTS.add("get", sum(ends) - sum(starts), requests=_joined_ranges(wanted))
         try:
             answer = self._asked(
                 name,
@@ -163,6 +171,7 @@ class ObjectStore:
         """
         problem: StoreError | None = None
         for _ in range(CREATE_ATTEMPTS):
+            STORE_COUNTS.add("put", len(data))
             try:
                 self._asked(
                     name,
@@ -205,6 +214,9 @@ class ObjectStore:
         """
         is_large = size_bytes >= MULTIPART_BYTES
         data = iter(parts) if is_large else b"".join(parts)
+        # One of several parts is begun and completed by a request each.
+        requests = -(-size_bytes // PART_BYTES) + 2 if is_large else 1
+        STORE_COUNTS.add("put", size_bytes, requests)
         try:
             self._asked(
                 name,
@@ -229,6 +241,7 @@ class ObjectStore:
 
     def delete(self, name: str) -> None:
         """Delete an object; nothing happens if there is none."""
+        STORE_COUNTS.add("delete")
         try:
             self._asked(name, lambda store, obstore: obstore.delete(store, name))
         except ObjectNotFound:
@@ -236,6 +249,7 @@ class ObjectStore:
 
     def directories(self, prefix: str = "") -> list[str]:
         """Return the names of the directories in a directory, in order."""
+        STORE_COUNTS.add("list")
         try:
             found = self._asked(
                 prefix, lambda store, obstore: obstore.list_with_delimiter(store, prefix or None)
@@ -258,7 +272,10 @@ class ObjectStore:
         except ObjectNotFound:  # of files
             return
         found: list[ObjectInfo] = []
+        count = 0
         while page := self._asked(prefix, lambda _store, _obstore: next(pages, None)):
+            STORE_COUNTS.add("list", requests=_lists_of(count + len(page)) - _lists_of(count))
+            count += len(page)
             found += map(_info, page)
             if self.uri.kind != FILES:  # whose names come in no order
                 yield from found
@@ -418,6 +435,20 @@ class ObjectStore:
         first = _used_by.setdefault("pid", os.getpid())
         if first != os.getpid():
             raise ForkedProcess("object store", first)
+
+
+def _joined_ranges(ranges: Sequence[tuple[int, int]]) -> int:
+    """Return by how many requests the library gets ranges of an object."""
+    count, last = 0, -MAX_GAP_BYTES - 1
+    for start, end in sorted(ranges):
+        count += start - last > MAX_GAP_BYTES
+        last = max(last, end)
+    return count
+
+
+def _lists_of(objects: int) -> int:
+    """Return by how many requests some objects were listed."""
+    return -(-objects // _LISTED_AT_ONCE)
 
 
 def _is_plain(kind: str, options: Mapping[str, str]) -> bool:

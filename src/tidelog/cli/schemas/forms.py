@@ -118,5 +118,10 @@ def with_unit(text: str) -> str:
 
 def counts(**numbers: str) -> Schema:
     """Return the schema of the last line of ``--json``."""
-    held = line("Numbers of the whole answer.", {name: integer(numbers[name]) for name in numbers})
+    of_stores = {
+        "storeRequests": integer("Requests that this command has sent to object stores, if any."),
+        "storeBytes": integer("Bytes of objects that it has received from them, or sent."),
+    }
+    of_answer = {name: integer(numbers[name]) for name in numbers}
+    held = line("Numbers of the whole answer.", of_answer, of_stores)
     return line("The last line.", {"counts": held})

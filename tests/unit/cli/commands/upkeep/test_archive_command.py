@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,10 @@ def test_what_is_closed_is_copied_once(cli: Cli, lake: str) -> None:
     assert (first["archiveStartOffset"], first["logEndOffset"]) == (0, 30)
     assert first["waitingBytes"] > 0
     sizes = [one["sizeBytes"] for row in outcome.rows for one in row["copied"]]
-    assert outcome.counts == {
+    counts = dict(outcome.counts)
+    assert counts.pop("storeRequests") > 0
+    assert counts.pop("storeBytes") > sum(sizes)
+    assert counts == {
         "partitions": 2,
         "segments": len(sizes),
         "copiedBytes": sum(sizes),
@@ -438,3 +442,17 @@ def test_a_program_retains_what_its_archive_has(cli: Cli, kept: str) -> None:
         assert len(list(logs.read("t", 0))) == 40
     assert len(before) - len(on_disk(cli)) == sum(map(len, deleted.values()))
     assert len(cli("cat", "t", "-p", "all", "-d", kept).rows) < 80
+
+
+def test_what_a_command_asks_of_a_store_is_counted(cli: Cli, lake: str) -> None:
+    """A line with ``-v``, numbers with ``--json``; nothing of a command that uses no store."""
+    verbose = cli("cat", "t", "-p", 0, "-d", lake, "-v").err
+    rows = cli("list", "-d", lake, "--json").out.splitlines()
+
+    assert " to the store (" in verbose
+    assert " received, 0 bytes sent" in verbose
+    counted = json.loads(rows[-1])["counts"]
+    assert counted["storeRequests"] > counted["partitions"]
+    assert counted["storeBytes"] > 0
+    assert "storeRequests" not in cli.on("list", "--json").out
+    assert "to the store" not in cli.on("list", "-v").err
