@@ -172,9 +172,9 @@ def test_a_closed_directory_is_of_no_more_use() -> None:
     directory.close()
     directory.close()
 
-    with pytest.raises(KafkaStorageError, match="is closed"):
+    with pytest.raises(KafkaStorageError, match="are closed"):
         directory.partition("t", 0)
-    with pytest.raises(KafkaStorageError, match="is closed"):
+    with pytest.raises(KafkaStorageError, match="are closed"):
         directory.create_topic("u")
 
 
