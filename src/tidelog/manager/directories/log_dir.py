@@ -6,7 +6,6 @@ Kafka: the parts of ``LogManager`` and ``MetaPropertiesEnsemble`` that keep ``.l
 
 from __future__ import annotations
 
-import logging
 import os
 from contextlib import suppress
 from dataclasses import replace
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.env.files import FileLock, FileSystem
-
-_log = logging.getLogger(__name__)
 
 
 class LogDir:
@@ -83,9 +80,7 @@ class LogDir:
         self._is_marked = True
         self._has_durable_names = False
         self._fs = fs
-        if not fs.exists(path):
-            make_directories(fs, path)
-            _log.info("data-directory-created path=%s", path)
+        make_directories(fs, path)
         if is_partition_directory(fs.list(path)):
             raise InvalidArgument(f"{path} is one partition; name the data directory above it")
         lock = fs.lock(self._file(LOCK_FILE))
