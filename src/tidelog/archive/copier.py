@@ -298,8 +298,7 @@ class Copier:
         known, state, uri = read_claim(self._fs, self._path), self.state, self._store.name
         if state.partitions is not None:
             raise ArchiveDiverged(f"{uri} is a snapshot, which never changes: name another archive")
-        if not self._truncates:
-            self._check_end()
+        self._check_end()
         drawn = known.drawn_since(uri, state.incarnation)
         if state.version and drawn is None and not self._takes_over:
             raise ArchiveDiverged(
@@ -355,7 +354,13 @@ class Copier:
         archive has given to others.
         """
         state, end = self.state, self._log.log_end_offset
-        if end < state.end:
+        if end < state.end and not state.entries:
+            raise ArchiveDiverged(
+                f"the archive of {self._name} has nothing left and begins at offset {state.start},"
+                f" where the log, which was restored from an older copy, has not come to: it ends"
+                f" at {end}. Name another archive"
+            )
+        if end < state.end and not self._truncates:
             raise ArchiveDiverged(
                 f"the archive of {self._name} has offsets {max(end, state.start)} to"
                 f" {state.end - 1}, which the log has not: it ends at {end}, since it was lost,"

@@ -268,8 +268,9 @@ def test_a_log_without_records_does_not_continue_an_archive_without_segments(
     with tidelog.open(data) as logs:
         logs.append("t", b"new", timestamp=1000)
 
-    with pytest.raises(ArchiveDiverged, match="it ends at 1"):
-        copier(store, data).copy()
+    for truncates in (False, True):  # there is nothing that could be removed
+        with pytest.raises(ArchiveDiverged, match=r"it ends at 1\. Name another archive"):
+            copied(store, LogOfFiles(data), takes_over=True, truncates=truncates)
 
 
 def test_what_was_deleted_before_it_was_archived_is_skipped(store: ObjectModel, data: Path) -> None:
