@@ -438,9 +438,9 @@ class ForkedProcess(KafkaStorageError):
 
     def _text(self) -> str:
         return (
-            f"this {self.kind} belongs to process {self.pid}, of which this process is a fork: use"
-            " it there, open the directory read-only here, or begin the child by spawn or"
-            " forkserver, before the directory is opened"
+            f"this {self.kind} belongs to process {self.pid}, of which this process is a fork: open"
+            " the directory here, by tidelog.join, which works through the process that holds it,"
+            " or read-only, and use spawn or forkserver where the parent has threads"
         )
 
 

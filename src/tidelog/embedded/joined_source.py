@@ -118,7 +118,7 @@ class JoinedSource:
             raise InvalidArgument(
                 f"group {member.group!r} has another reader of the same partitions, or members"
                 " among Kafka's clients: stop them, or give each reader partitions of its own"
-            ) from error
+            ) from None
 
     def _retried(self, act: Callable[[], T], passing: type[KafkaError]) -> T:
         """Act until no retriable error of a class is raised, or for too long."""
