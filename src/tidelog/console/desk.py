@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from tidelog.config.log_config import LogConfig
 from tidelog.config.option import options_of
 from tidelog.console.history import History
-from tidelog.errors import TidelogError, UnknownTopicOrPartition
+from tidelog.errors import CorruptMessage, TidelogError, UnknownTopicOrPartition
 from tidelog.explain.setting_sources import PLACES
 from tidelog.explain.tables.system_table import TableSource
 from tidelog.readonly.read_again import read_again
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidelog.console.partition_survey import PartitionSurvey
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
-    from tidelog.readonly.missing.damaged_range import OnDamage
+    from tidelog.readonly.missing.damaged_range import DamagedRange, OnDamage
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.segment.filenames import TopicPartition
@@ -76,6 +76,7 @@ class Desk:
         self.survey: Final = survey
         self.groups: Final = groups
         self.history: Final = History(clock)
+        self._noticed: str | None = None
 
     @property
     def directory(self) -> ReadOnlyDirectory:
@@ -98,9 +99,27 @@ class Desk:
             raise UnknownTopicOrPartition(f"no partition {key} in {self.directory.name}")
 
     def open(self, key: TopicPartition, on_damage: OnDamage | None = None) -> ReadOnlyLog:
-        """Open the log of a partition; errors as ``ReadOnlyDirectory.open``."""
+        """Open the log of a partition; errors as ``ReadOnlyDirectory.open``.
+
+        With ``on_damage`` it is read past damage, which is noticed, too.
+        """
         self.check_known(key)
-        return self.directory.open(*key, on_damage=on_damage)
+        if on_damage is None:
+            return self.directory.open(*key)
+
+        def note(span: DamagedRange) -> None:
+            self.notice(str(span))
+            on_damage(span)
+
+        return self.directory.open(*key, on_damage=note)
+
+    def notice(self, damage: str) -> None:
+        """Take note of damage while a question is answered, whose answer may not be the last."""
+        self._noticed = self._noticed or damage
+
+    def note_damage(self, key: TopicPartition, damage: str) -> None:
+        """Let lists say that a log is damaged, which their own look at its end may not show."""
+        self.survey.note_damage(key, self.directory.partition_path(*key), damage)
 
     def ask(self, key: TopicPartition, question: Callable[[], T]) -> T:
         """Return what a question about a log finds, with the checkpoints of now.
@@ -109,7 +128,26 @@ class Desk:
         """
         self.check_known(key)
         self.directory.read_checkpoints_again()
-        return read_again(self.fs, self.directory.partition_path(*key), question)
+        path = self.directory.partition_path(*key)
+        self.survey.forget_changed(key, path)
+
+        def attempt() -> T:
+            self._noticed = None  # it was a writer's half-done change
+            return question()
+
+        try:
+            answer = read_again(self.fs, path, attempt)
+        except CorruptMessage as error:
+            self.note_damage(key, str(error))
+            raise
+        if self._noticed is not None:
+            self.note_damage(key, self._noticed)
+        return answer
+
+    def head(self, key: TopicPartition) -> dict[str, Any]:
+        """Return what the head of each page about a partition shows, after all else was read."""
+        self.check_known(key)
+        return {"key": key, "is_damaged": self.survey.problem_of(key) is not None}
 
     def config(self, topic: str) -> Tried:
         """Return the settings in force of a topic's logs."""

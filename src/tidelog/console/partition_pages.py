@@ -74,7 +74,7 @@ def partition_page(desk: Desk, asked: Asked) -> Answer:
     return Answer(
         "partition.html",
         {
-            **_head(desk, key, has_loss=facts.has_loss),
+            **desk.head(key),
             "facts": facts,
             "rows": as_json(facts),
             "held_by": _held_by(facts),
@@ -100,7 +100,7 @@ def batches_page(desk: Desk, asked: Asked) -> Answer:
     return Answer(
         "batches.html",
         {
-            **_head(desk, key),
+            **desk.head(key),
             "start": start,
             "columns": [(column.name, column.text) for column in BATCHES.columns[2:]],
             "found": found,
@@ -118,7 +118,7 @@ def transactions_page(desk: Desk, asked: Asked) -> Answer:
     return Answer(
         "transactions.html",
         {
-            **_head(desk, key),
+            **desk.head(key),
             "found": found,
             "open": [] if found.problem else [begun_by(*txn) for txn in found.value[1].open],
             "is_whole": is_whole,
@@ -144,7 +144,7 @@ def plans_page(desk: Desk, asked: Asked) -> Answer:
     return Answer(
         "plans.html",
         {
-            **_head(desk, key),
+            **desk.head(key),
             "config": config,
             "retention": retention,
             "outlook": outlook_text,
@@ -171,7 +171,7 @@ def check_page(desk: Desk, asked: Asked) -> Answer:
     return Answer(
         "check.html",
         {
-            **_head(desk, key),
+            **desk.head(key),
             "found": found,
             "is_read": is_read,
             "limit": CHECK_BYTES,
@@ -186,14 +186,6 @@ _BASE_OFFSET: Final = 3
 """The place of a batch's base offset in the rows of ``_batches``."""
 
 
-def _head(desk: Desk, key: TopicPartition, *, has_loss: bool | None = None) -> dict[str, Any]:
-    """Return what the head of each of these pages shows."""
-    desk.check_known(key)
-    surveyed = desk.survey.of(key)
-    is_damaged = surveyed is not None and surveyed.problem is not None
-    return {"key": key, "is_damaged": is_damaged if has_loss is None else has_loss}
-
-
 def _facts(desk: Desk, key: TopicPartition) -> LogFacts:
     with desk.open(key) as log:
         return _described(desk, key, log)
@@ -201,7 +193,10 @@ def _facts(desk: Desk, key: TopicPartition) -> LogFacts:
 
 def _described(desk: Desk, key: TopicPartition, log: ReadOnlyLog) -> LogFacts:
     holes = desk.directory.unexplained_holes(log, log.find_holes())
-    return describe_log(log, desk.tables.topic(key.topic), holes)
+    facts = describe_log(log, desk.tables.topic(key.topic), holes)
+    if facts.has_loss:
+        desk.notice(facts.damage or str(facts.holes[0]))
+    return facts
 
 
 def _held_by(facts: LogFacts) -> str:
@@ -270,7 +265,10 @@ def _transactions(
 ) -> tuple[Offsets, LogTransactions]:
     with desk.open(key) as log:
         found = log.transactions(ReadUpTo.LOG_END, aborted=aborted)
-        return log.offsets(), found._replace(damage=found.damage or log.damage)
+        damage = found.damage or log.damage
+        if damage is not None:
+            desk.notice(str(damage))
+        return log.offsets(), found._replace(damage=damage)
 
 
 def _compaction(desk: Desk, key: TopicPartition, *, is_whole: bool) -> dict[str, Any]:
@@ -303,8 +301,14 @@ def _check(desk: Desk, key: TopicPartition) -> dict[str, Any] | None:
         for located in (check_directory(desk.fs, path) if is_small else ())
         if located.key == key
     ]
+    findings = [*result.findings, *around]
+    damaged = next((one for one in findings if one.severity is Severity.DAMAGE), None)
+    if damaged is None:
+        desk.survey.forget_damage(key)
+    else:
+        desk.note_damage(key, f"{damaged.path}: {damaged.what}")
     return {
-        "findings": [*result.findings, *around],
+        "findings": findings,
         "checked": as_json(result.checked),
         "is_all": is_small,
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.console.seen_damage import SeenDamage
 from tidelog.env.clock import NS_PER_MS
 from tidelog.errors import CorruptMessage, TidelogError, UnknownTopicOrPartition
 from tidelog.explain.listed_partition import ListedPartition, list_partition
@@ -38,8 +39,9 @@ class Surveyed(NamedTuple):
     """One partition as it was when it was last looked at.
 
     ``listed`` is None where it could not be read, and ``problem`` says why; it also says what is
-    damaged. ``oldest_ms`` is the timestamp of the first batch, ``written_ms`` when the last segment
-    was written to; -1: not known. ``growth`` is offsets per second while the console looked.
+    damaged at its end, or was found damaged by a page (``PartitionSurvey.note_damage``).
+    ``oldest_ms`` is the timestamp of the first batch, ``written_ms`` when the last segment was
+    written to; -1: not known. ``growth`` is offsets per second while the console looked.
     """
 
     key: TopicPartition
@@ -101,6 +103,7 @@ class PartitionSurvey:
         self._properties: Final = server_properties
         self._known: dict[TopicPartition, _Known] = {}
         self._samples: dict[TopicPartition, tuple[_Sample, _Sample]] = {}
+        self._seen: Final = SeenDamage(fs)
         self._steps: Iterator[None] | None = None
         self._worked_ns = 0
         self.directory: ReadOnlyDirectory | None = None
@@ -120,12 +123,34 @@ class PartitionSurvey:
     @property
     def partitions(self) -> list[Surveyed]:
         """What is known, in order of topics and numbers."""
-        return [one.surveyed for one in self._known.values()]
+        return [self._with_seen(one.surveyed) for one in self._known.values()]
 
     def of(self, key: TopicPartition) -> Surveyed | None:
         """Return what is known of a partition; None: nothing yet."""
         known = self._known.get(key)
-        return None if known is None else known.surveyed
+        return None if known is None else self._with_seen(known.surveyed)
+
+    def problem_of(self, key: TopicPartition) -> str | None:
+        """Return what is wrong with a partition, as far as is known; it need not be listed yet."""
+        surveyed = self.of(key)
+        return self._seen.of(key) if surveyed is None else surveyed.problem
+
+    def forget_changed(self, key: TopicPartition, path: str) -> None:
+        """Forget the damage of a log that was noted, if its files have changed since."""
+        self._seen.forget_changed(key, path)
+
+    def note_damage(self, key: TopicPartition, path: str, text: str) -> None:
+        """Remember damage of a log, which lies in ``path``, until its files have changed."""
+        self._seen.note(key, path, text)
+
+    def forget_damage(self, key: TopicPartition) -> None:
+        """Forget what was noted: the log was read as a whole, and is sound."""
+        self._seen.forget(key)
+
+    def _with_seen(self, surveyed: Surveyed) -> Surveyed:
+        if surveyed.problem is not None:
+            return surveyed
+        return surveyed._replace(problem=self._seen.of(surveyed.key))
 
     def open(self) -> ReadOnlyDirectory:
         """Open the directories for a pass and look where partitions are; nothing else changes.
@@ -198,6 +223,7 @@ class PartitionSurvey:
         try:
             part = directory.part_of(*key)
             path, lines = part.partition_path(*key), part.checkpoints.lines_of(key)
+            self.forget_changed(key, path)
             if (
                 before is not None
                 and before.mark is not None
@@ -212,6 +238,7 @@ class PartitionSurvey:
 
             return self._grown(read_again(directory.fs, path, read))
         except (UnknownTopicOrPartition, FileNotFoundError):
+            self._seen.forget(key)
             return None
         except (TidelogError, OSError) as error:
             return _Known(Surveyed(key, None, str(error)), None)

@@ -63,8 +63,7 @@ def records_page(desk: Desk, asked: Asked) -> Answer:
     return Answer(
         "records.html",
         {
-            "key": key,
-            "is_damaged": False,
+            **desk.head(key),
             "found": found,
             "search": search,
             "start": asked.text("from"),
@@ -86,8 +85,7 @@ def record_page(desk: Desk, asked: Asked) -> Answer:
     return Answer(
         "record.html",
         {
-            "key": key,
-            "is_damaged": False,
+            **desk.head(key),
             "offset": offset,
             "found": found,
             "command": f"{command} --from {offset} --to {offset + 1}",
