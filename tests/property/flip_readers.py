@@ -381,7 +381,7 @@ def error_of(errors: str) -> TidelogError:
     """Return the damage that a command has printed, as the error of a library call."""
     line = errors.strip().splitlines()[-1]
     before, _, after = line.rpartition(" at byte ")
-    number, _, path = after.partition(" of ")
+    number, _, path = after.partition(": ")[0].partition(" of ")  # without the remedy
     if not path:
         return TidelogError(line)
     return CorruptMessage(before, int(number.replace(",", "")), path)

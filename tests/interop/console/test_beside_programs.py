@@ -89,7 +89,7 @@ def test_every_page_answers_beside_programs_that_are_killed(tmp_path: Path) -> N
         assert looks.compare_at_rest() >= 4
 
     assert looks.faults == []
-    assert looks.count > ROUNDS * 60
+    assert looks.count > ROUNDS * 25  # by their names alone: lists may be some seconds old
 
 
 @pytest.mark.parametrize("words", [("compact", "keyed"), ("retain",), ("recover",)])
