@@ -755,12 +755,12 @@ class RequestFailed(TidelogError):
 class NotServed(TidelogError):
     """No program that others can join has a data directory open; nothing was asked of anybody."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
+    def __init__(self, path: str, reason: str | None = None) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
 
     def __str__(self) -> str:
-        return (
+        return self.reason or (
             f"no program has {self.path} open that others can join: start `tidelog serve -d"
             f" {self.path}`, or open it here with tidelog.open"
         )

@@ -14,6 +14,7 @@ from tidelog.codec.protocol.apis import (
     read_response_header,
     size_of_frame,
 )
+from tidelog.datadir.lock_file import writer_of
 from tidelog.env.forks import OfOneProcess, close_inherited
 from tidelog.env.unix_sockets import connect_in
 from tidelog.error_codes import ErrorCode
@@ -149,7 +150,7 @@ class DoorClient(OfOneProcess):
                 # Nothing of it was sent: a connection to a process that has ended since.
                 self._drop()
                 if is_new or is_last:
-                    raise NotServed(self._path) from error
+                    raise _not_served(self._path, error) from error
                 continue
             try:
                 connection.sendall(request[sent:])
@@ -169,7 +170,7 @@ class DoorClient(OfOneProcess):
             try:
                 self._socket = connect_in(self._path, TIMEOUT_S)
             except OSError as error:
-                raise NotServed(self._path) from error
+                raise _not_served(self._path, error) from error
         if self._socket is None:
             raise NotServed(self._path)
         return self._socket
@@ -181,6 +182,20 @@ class DoorClient(OfOneProcess):
                 self._drop()
             raise OutcomeUnknown(f"the answer to {api} is that to another request")
         return api.read_response(version, data, at)
+
+
+def _not_served(path: str, error: OSError) -> NotServed:
+    """Return why a directory cannot be joined, though another user's process may have it open."""
+    is_socket = error.filename is None  # else a file on the way to the socket may not be read
+    if not isinstance(error, PermissionError) or not is_socket:
+        return NotServed(path)
+    pid = writer_of(path)
+    who = f"process {pid}" if pid else "a process of another user"
+    return NotServed(
+        path,
+        f"{who} has {path} open, but its socket may be opened by its own user only: run this as"
+        " that user",
+    )
 
 
 def _received(connection: socket.socket) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
@@ -43,6 +44,23 @@ def test_a_program_that_has_the_directory_open_is_joined(data: Path) -> None:
     assert sockets_in(data) == []
     with pytest.raises(NotServed):
         tidelog.join(data)
+
+
+def test_another_user_is_told_which_process_has_the_directory(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has it open, and others can join: those of its user."""
+
+    def refused(_self: socket.socket, _path: str) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with tidelog.open(data):
+        monkeypatch.setattr(socket.socket, "connect", refused)
+        with pytest.raises(NotServed) as error:
+            tidelog.join(data)
+    assert str(error.value).startswith(
+        f"process {os.getpid()} has {data} open, but its socket may be opened by its own user only"
+    )
 
 
 def test_several_directories_can_each_be_joined(data: Path) -> None:
