@@ -177,7 +177,13 @@ def _take_directories(parser: CommandParser, args: Namespace, *, is_one: bool) -
     if not directories:
         return f"no directory given: use -d DIR or set {DIRECTORY_VARIABLE}"
     if is_one and len(directories) > 1:
-        return f"{' and '.join(directories)}: this command takes one directory"
+        hint = ""
+        if hasattr(args, "partition"):
+            hint = (
+                ": choose a partition of one of them (-p N), or start a service over both and name"
+                " either"
+            )
+        return f"{' and '.join(directories)}: this command takes one directory{hint}"
     args.directories = directories
     if is_one:
         from tidelog.env.paths import NOT_A_DIRECTORY, is_uri  # --help needs no paths

@@ -135,6 +135,7 @@ def test_options_cannot_be_abbreviated() -> None:
         (["describe", "-d", ""], "-d '': the name of a directory must not be empty"),
         (["describe"], "no directory given: use -d DIR or set TIDELOG_DIR"),
         (["create", "t", "-d", "a", "-d", "b"], "a and b: this command takes one directory"),
+        (["append", "t", "-d", "a", "-d", "b"], "(-p N), or start a service over both and name"),
         (["cat", "t", "-d", "x", "--since", "noon"], "--since noon: not a valid time; use "),
         (["create", "t", "-d", "x", "-p", "0"], "-p 0: a topic has at least 1 partition\n"),
         (["create", "t", "-d", "x", "--partitions=a"], "--partitions a: not a whole number\n"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tidelog.archive.claim_file import note_deleted
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.uncatalogued_topics import readable_topic_id
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import PASSING, lacks_space
@@ -466,8 +467,8 @@ class LogDeleter:
         if self._log_dirs.failures:
             return KafkaStorageError(f"{key} lies in a directory that is offline")
         return UnknownTopicOrPartition(
-            f"{key} lies in the data directory with id {home_id}; open all of them to delete"
-            f" {key.topic}"
+            f"{key} lies in the data directory with id {format_uuid(home_id)}; open all of them to"
+            f" delete {key.topic}"
         )
 
     def _failing(self, log_dir: LogDir, doing: str) -> AbstractContextManager[None]:

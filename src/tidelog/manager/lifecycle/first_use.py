@@ -9,6 +9,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.partition_directories import is_directory
 from tidelog.datadir.uncatalogued_topics import readable_topic_id
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
@@ -172,5 +173,6 @@ class FirstUseLoader:
             return KafkaStorageError(f"{key} lies in a directory that is offline")
         home_id = topic.partitions[key.partition]
         return UnknownTopicOrPartition(
-            f"{key} lies in the data directory with id {home_id}, which is not open here"
+            f"{key} lies in the data directory with id {format_uuid(home_id)}, which is not open"
+            " here: choose a partition of this one (-p N), or start a service over both"
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidelog
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.staged_folder import LocalFile
 
@@ -511,3 +512,21 @@ def test_what_cat_prints_as_json_is_appended_again(topic: Cli) -> None:
     ]
     after = [row | {"offset": row["offset"] - 6} for row in records(topic)[6:]]
     assert after == before
+
+
+def test_a_partition_in_another_directory_is_named_with_what_to_do(cli: Cli) -> None:
+    """With the id that ``list`` shows; a partition of this directory takes the records."""
+    with tidelog.open(cli.data, cli.data.parent / "second") as logs:
+        logs.create_topic("big", 2, is_spread=True)
+        ids = logs.topics()["big"].partitions
+        (here,) = [number for number in ids if (cli.data / f"big-{number}").exists()]
+    there = 1 - here
+
+    refused = cli.on("append", "big", "-p", there, stdin="a\n")
+    taken = cli.on("append", "big", "-p", here, stdin="a\n")
+
+    assert (refused.code != 0, taken.code) == (True, 0)
+    assert (
+        f"big-{there} lies in the data directory with id {format_uuid(ids[there])}" in refused.err
+    )
+    assert "choose a partition of this one (-p N), or start a service over both" in refused.err
