@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.machinery.manager_home import ManagerHome, as_service, fill, values
 
 import tidelog
 from tidelog.cli.commands.topics.move_command import moving_config
+from tidelog.env.system_files import SystemFiles
+from tidelog.errors import KafkaStorageError
+from tidelog.service import mover
 from tidelog.service.log_service import LogService
 
 if TYPE_CHECKING:
@@ -41,6 +46,51 @@ def test_all_partitions_of_a_topic_move(cli: Cli) -> None:
     moved = cli("cat", "t", "-d", target).rows
     assert sorted(row["value"] for row in moved) == ["a", "b", "c"]
     assert not list(cli.data.glob("t-*"))
+
+
+@pytest.mark.parametrize("full", ["source", "target"])
+def test_a_move_without_space_begins_nothing(
+    cli: Cli, full: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says how much is missing: of the logs in the target, of the list of topics here."""
+    target = cli.data.parent / "target"
+    cli.on("create", "t", "-p", "2")
+    cli.append("a", "b")
+    place = {"source": cli.data, "target": target.parent}[full]
+
+    def free_bytes(_: SystemFiles, path: str) -> int:
+        return 7 if path == str(place) else 1 << 40
+
+    monkeypatch.setattr(SystemFiles, "free_bytes", free_bytes)
+    answer = cli.on("move", "t", "--to", target)
+
+    assert (answer.code, answer.out, target.exists()) == (3, "", False)
+    assert f"{place} has 7 bytes free" in answer.err
+    assert "are missing, and nothing was moved" in answer.err
+    assert len(list(cli.data.glob("t-*"))) == 2
+
+
+def test_the_copy_of_a_move_that_was_given_up_is_deleted_before_the_command_ends(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would fill the disk on which there was no space for it."""
+    target = cli.data.parent / "target"
+    cli.on("create", "t")
+    cli.append("a")
+
+    def full(*_: object) -> int:
+        error = KafkaStorageError("the copy cannot be written")
+        raise error from OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(mover, "_copy_piece", full)
+    monkeypatch.setattr(mover, "NEAR_BYTES", -1)
+    monkeypatch.setattr(mover, "RETRY_MS", (1,))
+    answer = cli.on("move", "t", "--to", target)
+
+    assert (answer.code, answer.out) == (3, "")
+    assert "t-0 was not moved: the copy cannot be written" in answer.err
+    assert [path.name for path in target.glob("t-*")] == []
+    assert cli.values() == ["a"]
 
 
 def test_a_service_is_asked_to_move(cli: Cli) -> None:
