@@ -44,10 +44,8 @@ def groups_page(desk: Desk, asked: Asked) -> Answer:
         "committed": lambda row: row.commit_time_ms,
     }
     page = paged(sorted_rows(rows, how, values), asked, "groups")
-    history = desk.history
-    lines = [history.note(("lag", row.name), row.lag) for row in page.rows]
-    command = desk.command("groups")
-    rows = [row._replace(line=line) for row, line in zip(page.rows, lines, strict=True)]
+    note, command = desk.history.note, desk.command("groups")
+    rows = [row._replace(line=note(("lag", row.name), row.lag)) for row in page.rows]
     shown = {"page": page, "rows": rows, "how": how, "q": asked.text("q"), "command": command}
     return Answer(
         "groups.html", {**desk.state(), **shown, "is_read": desk.groups.took_ms is not None}

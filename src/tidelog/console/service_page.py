@@ -56,7 +56,6 @@ def service_page(desk: Desk, asked: Asked) -> Answer:
     ]
     shown = [row for row in rows if found in f"{row.name} {row.tags}".lower()]
     page = paged(shown, asked, "service")
-    lines = [_line(desk, row) for row in page.rows]
     return Answer(
         "service.html",
         {
@@ -64,7 +63,7 @@ def service_page(desk: Desk, asked: Asked) -> Answer:
             "offline": offline_directories(text.value) if text.value else [],
             "metrics": text,
             "page": page,
-            "rows": [row._replace(line=line) for row, line in zip(page.rows, lines, strict=True)],
+            "rows": [row._replace(line=_line(desk, row)) for row in page.rows],
             "q": asked.text("q"),
             "commands": [desk.command("describe", "--log-dirs"), desk.command("metrics")],
         },

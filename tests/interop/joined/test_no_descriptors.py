@@ -80,6 +80,15 @@ def put_off(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one for one in caplog.messages if one.startswith(unwanted)]
 
 
+def wait_and_mend(none_left: NoDescriptors, caplog: pytest.LogCaptureFixture) -> str:
+    """Let connections wait for some pauses, then let them in; return the one line of that."""
+    sleep_ms(round(3.5 * PAUSE_S * 1000))
+    assert 0 < none_left.tries <= 5
+    (line,) = put_off(caplog)
+    none_left.is_over = True
+    return line
+
+
 def test_clients_wait_for_a_broker(
     data: Path, none_left: NoDescriptors, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -87,11 +96,8 @@ def test_clients_wait_for_a_broker(
     with KafkaBroker(data) as broker:
         host, _, port = broker.bootstrap_servers.partition(":")
         clients = [socket.create_connection((host, int(port)), 30) for _ in range(3)]
-        sleep_ms(round(3.5 * PAUSE_S * 1000))
-        assert 0 < none_left.tries <= 5
-        (line,) = put_off(caplog)
+        line = wait_and_mend(none_left, caplog)
         assert line.startswith(f"connections-put-off to={broker.bootstrap_servers} reason=")
-        none_left.is_over = True
         for client in clients:
             with client:
                 assert answered(client) == 5
@@ -104,11 +110,8 @@ def test_programs_wait_for_one_that_has_the_directory_open(
     """As clients do."""
     with tidelog.open(data):
         programs = [connect_in(os.fspath(data), 30) for _ in range(3)]
-        sleep_ms(round(3.5 * PAUSE_S * 1000))
-        assert 0 < none_left.tries <= 5
-        (line,) = put_off(caplog)
+        line = wait_and_mend(none_left, caplog)
         assert line.startswith(f"connections-put-off to={data}")
-        none_left.is_over = True
         for program in programs:
             assert program is not None
             with closing(program):

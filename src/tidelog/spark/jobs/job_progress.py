@@ -12,7 +12,7 @@ from tidelog.env.waiting import sleep_ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from pyspark import SparkContext
+    from pyspark import SparkContext, SparkJobInfo, StatusTracker
     from pyspark.sql import SparkSession
 
 JOB_GROUP: Final = "spark.jobGroup.id"
@@ -88,18 +88,21 @@ def _wait_for_events(context: SparkContext, group: str) -> None:
 
     The tracker hears of an end by events, which can come later than the results.
     """
-    tracker = context.statusTracker()
     for _ in range(LOOK_MS // _EVENTS_MS):
-        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
-        if not any(job is not None and job.status == "RUNNING" for job in jobs):
+        if not any(job.status == "RUNNING" for job in _jobs(context.statusTracker(), group)):
             return
         sleep_ms(_EVENTS_MS)
+
+
+def _jobs(tracker: StatusTracker, group: str) -> list[SparkJobInfo]:
+    """Return the jobs of a group that the tracker knows."""
+    found = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
+    return [job for job in found if job is not None]
 
 
 def _tasks(context: SparkContext, group: str) -> tuple[int, int]:
     """Return how many tasks of a group of jobs have ended, and how many there are."""
     tracker = context.statusTracker()
-    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
-    stages = {stage for job in jobs if job is not None for stage in job.stageIds}
+    stages = {stage for job in _jobs(tracker, group) for stage in job.stageIds}
     found = [info for stage in stages if (info := tracker.getStageInfo(stage)) is not None]
     return sum(info.numCompletedTasks for info in found), sum(info.numTasks for info in found)
