@@ -119,7 +119,7 @@ def start_logs(
     files: FileSystem = SYSTEM_FILES,
     on_halt: Callable[[], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
-    on_locked: Callable[[LogManager], None] | None = None,
+    on_locked: Callable[[LogService], None] | None = None,
     make_door: Callable[[LogService], Door] | None = None,
 ) -> Logs:
     """Open the directories of ``log.dirs`` on this machine; as ``open_logs``.

@@ -125,9 +125,12 @@ class LogService(LogManager):
 
     def metrics(self) -> list[Metric]:
         """Return all metrics as of now."""
+        return [*self.state_metrics(), *self._group_lag.metrics()]
+
+    def state_metrics(self) -> list[Metric]:
+        """Return those that need no records: a probe of the service's health asks often."""
         archiving = self.tasks.archiving
-        archived = archiving.metrics() if archiving is not None else ()
-        return [*super().metrics(), *archived, *self._group_lag.metrics()]
+        return [*super().metrics(), *(archiving.metrics() if archiving is not None else ())]
 
     def _begin(self) -> None:
         """Let failures of directories be handled; the logs are loaded by ``startup``."""

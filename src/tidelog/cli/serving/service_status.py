@@ -14,7 +14,7 @@ from tidelog.manager.metrics.metrics_file import MetricsFiles
 
 if TYPE_CHECKING:
     from tidelog.env.local_http import Answer, LocalHttpServer
-    from tidelog.manager.log_manager import LogManager
+    from tidelog.service.log_service import LogService
 
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _OK, _UNAVAILABLE = 200, 503
@@ -29,7 +29,7 @@ class ServiceStatus:
     """
 
     def __init__(self, http_port: int | None = None) -> None:
-        self._manager: LogManager | None = None
+        self._manager: LogService | None = None
         self._files: MetricsFiles | None = None
         self._state = "starting"
         self._server: LocalHttpServer | None = None
@@ -41,7 +41,7 @@ class ServiceStatus:
             self._server.start()
             _log.info("http-listening path=http://127.0.0.1:%d", self._server.port)
 
-    def begin(self, manager: LogManager) -> None:
+    def begin(self, manager: LogService) -> None:
         """Show the metrics of ``manager``, which is about to load its logs."""
         self._manager = manager
         self._files = MetricsFiles(manager)
@@ -81,7 +81,7 @@ class ServiceStatus:
 
         state, reasons = self._state, list[str]()
         if state == "ready" and self._manager is not None:
-            reasons = degraded_reasons(self._manager.metrics())
+            reasons = degraded_reasons(self._manager.state_metrics())
             state = "degraded" if reasons else state
         body = json.dumps({"status": state, "reasons": reasons}) + "\n"
         status = _OK if state in {"ready", "degraded"} else _UNAVAILABLE

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.machinery.manager_home import ManagerHome
 
 from tidelog.cli.serving.service_status import ServiceStatus
+from tidelog.manager.metrics.group_lag import GroupLag
 from tidelog.manager.metrics.health import degraded_reasons
 from tidelog.manager.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 ON_DATA = (("logDirectory", "/data"),)
 
@@ -42,6 +47,23 @@ def test_a_service_is_available_only_between_start_and_stop() -> None:
         ((200, "ready"), 200),
         ((503, "stopping"), 200),
     ]
+
+
+def test_a_probe_reads_no_positions_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes come often, and what groups have committed takes time to read."""
+
+    def read(_: object) -> NoReturn:
+        raise AssertionError("the lag of groups was computed")
+
+    home, status = ManagerHome(), ServiceStatus()
+    with home.open() as manager:
+        status.begin(manager)
+        status.ready()
+        monkeypatch.setattr(GroupLag, "metrics", read)
+        assert health(status) == (200, "ready")
+        with pytest.raises(AssertionError, match="the lag of groups"):
+            status.metrics()
+        monkeypatch.undo()
 
 
 def test_a_full_disk_degrades_a_service_with_its_reason() -> None:
