@@ -14,9 +14,10 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.client_request import Address
 from tidelog.broker.connection import Connection, LocalConnection
 from tidelog.broker.room import Room
-from tidelog.env.event_loop import LoopTimers, listen_on
+from tidelog.env.event_loop import LoopTimers, in_thread, listen_on
 from tidelog.env.forks import OfOneProcess, close_inherited
 from tidelog.env.unix_sockets import listen_in
+from tidelog.kernels.runtime.gate import ask_instead, load_all
 
 if TYPE_CHECKING:
     import socket
@@ -167,6 +168,7 @@ class BrokerServer(OfOneProcess):
         service.metric_sources.append(lambda: room.counts.metrics(room.count, broker.sizes()))
         self._is_ready.set()
         sweep = loop.create_task(self._close_idle(room))
+        loading = loop.create_task(_load_kernels())
         starting = loop.create_task(broker.start())
         try:
             await _first_of(starting, ended)
@@ -180,7 +182,8 @@ class BrokerServer(OfOneProcess):
             await asyncio.sleep(0)
             await broker.close()
             starting.cancel()
-            await asyncio.wait([starting])
+            loading.cancel()
+            await asyncio.wait([starting, loading])
 
     async def _close_idle(self, room: Room) -> None:
         idle_s = self._config.connections_max_idle_ms / _MS_PER_S
@@ -188,6 +191,19 @@ class BrokerServer(OfOneProcess):
             await asyncio.sleep(idle_s / _IDLE_LOOKS)
             for connection in tuple(room.connections):
                 connection.close_if_idle(idle_s)
+
+
+async def _load_kernels() -> None:
+    """Load the kernels on a thread, once they pay; until then the event loop uses none."""
+    wanted = asyncio.Event()
+    end = ask_instead(wanted.set)
+    try:
+        await wanted.wait()
+        modules = load_all()
+        while await in_thread(lambda: next(modules, None)) is not None:
+            pass
+    finally:
+        end()
 
 
 async def _first_of(starting: asyncio.Task[None], ended: asyncio.Event) -> None:

@@ -411,14 +411,14 @@ def _check_producers(
     updates = _ProducerUpdates()
     producers = state.producers
     segment = state.local.segments.active
-    for index, batch in producer_batches(batches.columns, batches.data):
+    for start, batch in producer_batches(batches.columns, batches.data):
         producer_id = batch.producer_id
         if request.origin is AppendOrigin.CLIENT:
             updates.duplicate = _find_duplicate(state, batch)
             if updates.duplicate is not None:
                 return updates
         _check_transaction(state, batch, request)
-        position = segment.size_bytes + int(batches.columns.position[index])
+        position = segment.size_bytes + start
         place = LogOffsetMetadata(batch.base_offset, segment.base_offset, position)
         info = updates.infos.get(producer_id)
         if info is None:
@@ -443,8 +443,9 @@ def _find_duplicate(state: LogState, batch: ProducerBatch) -> BatchMetadata | No
 def _check_transaction(state: LogState, batch: ProducerBatch, request: AppendRequest) -> None:
     """Reject the first batch of a transaction that its coordinator does not know (KIP-890)."""
     producers = state.producers
-    is_judged = request.origin in {AppendOrigin.CLIENT, AppendOrigin.COORDINATOR}
-    if not is_judged or not batch.is_transactional:
+    if not batch.is_transactional:
+        return
+    if request.origin not in {AppendOrigin.CLIENT, AppendOrigin.COORDINATOR}:
         return
     if producers.is_txn_open(batch.producer_id, batch.producer_epoch):
         return

@@ -7,7 +7,7 @@ from collections import deque
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from tidelog.env.waiting import Holder
+from tidelog.env.waiting import holder_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ class Listeners:
 
     def __init__(self, lock: RLock, name: Callable[[], str]) -> None:
         self._registry: Final = Lock()
-        self.is_lock_held: Final = Holder(lock).is_here
+        self.is_lock_held: Final = holder_of(lock)
         """Return whether this thread holds the lock."""
         self._name: Final = name
         self._all: dict[int, LogListener] = {}

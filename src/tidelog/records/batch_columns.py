@@ -159,6 +159,11 @@ class BatchColumns:
         found: list[int] = self.array[:, index].tolist()
         return found
 
+    def rows_with_producer(self) -> list[list[int]]:
+        """Return the 14 numbers of each batch that has a producer id, in order."""
+        table: list[list[int]] = self.array[:, self.producer_id >= 0].T.tolist()
+        return table
+
     def header(self, index: int) -> BatchHeader:
         """Return the header of one batch, for tools; old formats are converted to magic 2."""
         return header_of_row(self.row(index))
@@ -247,6 +252,11 @@ class _RowBatches(BatchColumns):
 
     def row(self, index: int) -> list[int]:
         return super().row(index) if self._rows is None else [*self._rows[index]]
+
+    def rows_with_producer(self) -> list[list[int]]:
+        if self._rows is None:
+            return super().rows_with_producer()
+        return [[*row] for row in self._rows if row[rows.PRODUCER_ID] >= 0]
 
     def slice(self, start: int, end: int | None = None) -> BatchColumns:
         if self._rows is None:

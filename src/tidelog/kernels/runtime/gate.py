@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import pairwise
+from threading import get_ident
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.kernels.runtime.freed_blocks import reuse_freed_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     CompileListener = Callable[[str | None], None]
     """Called with a kernel's name before it is compiled, since it is not cached; None after."""
@@ -56,6 +58,9 @@ class Gate:
         self._usable: bool | None = None
         self._plain_bytes = 0
         self._forced: bool | None = None
+        self._asks: dict[int, Callable[[], None]] = {}
+        self.is_whole = False
+        """Whether every kernel is loaded: using one takes no time to load it."""
 
     def load(self) -> bool:
         """Load numba, once; return whether kernels can be used."""
@@ -67,9 +72,25 @@ class Gate:
         """Decide about work that somebody else does and counts if kernels are not used."""
         if self._forced is not None:
             return self._forced and self.load()
+        if self.is_whole:
+            return True
         if self._usable is None and self._plain_bytes + work_bytes < LOADING_PAYS_BYTES:
             return False
-        return self.load()
+        ask = self._asks.get(get_ident()) if self._asks else None
+        if ask is None:
+            return self.load()
+        if self._usable is not False:
+            ask()
+        return False
+
+    def ask_instead(self, ask: Callable[[], None]) -> Callable[[], object]:
+        """Use no kernel on this thread before all are loaded; return what ends this.
+
+        Where one would be loaded ``ask`` is called instead, each time.
+        """
+        thread = get_ident()
+        self._asks[thread] = ask
+        return lambda: self._asks.pop(thread, None)
 
     def use_kernels(self, work_bytes: int) -> bool:
         """Decide about a piece of work, and count it if it is to be done in plain Python."""
@@ -164,22 +185,43 @@ class Warmed(NamedTuple):
     seconds: float
 
 
+def ask_instead(ask: Callable[[], None]) -> Callable[[], object]:
+    """Never wait for the loading of kernels on this thread; return what ends this.
+
+    Compiling them takes some 20 seconds where they are not cached, and an event loop would leave
+    its clients unanswered for that time. ``ask`` is called, each time, where kernels pay: somebody
+    is to ``load_all`` on another thread, and until that has ended all work here is in plain Python.
+    """
+    return _GATE.ask_instead(ask)
+
+
+def load_all() -> Iterator[str]:
+    """Load every kernel, compiling what is not cached; nothing without a working numba.
+
+    Yields the name of each module before it is imported.
+    """
+    if not _GATE.load():
+        return
+    for name in KERNEL_MODULES:
+        yield name
+        import_module(f"tidelog.kernels.{name}")
+    _GATE.is_whole = True
+
+
 def warm(
     monotonic_ns: Callable[[], int], on_module: Callable[[str], None] = lambda _: None
 ) -> list[Warmed]:
-    """Import every kernel module, compiling what is not cached; return names and seconds.
+    """Load every kernel, as ``load_all``; return names and seconds.
 
-    The first time includes that of numba itself. Empty without a working numba. ``on_module`` is
-    called with each name before the module is imported.
+    The first time includes that of numba itself. ``on_module`` is called with each name before the
+    module is imported.
     """
-    warmed: list[Warmed] = []
-    started = monotonic_ns()
-    if not _GATE.load():
-        return warmed
-    for name in KERNEL_MODULES:
+    names: list[str] = []
+    starts = [monotonic_ns()]
+    for name in load_all():
+        if names:
+            starts.append(monotonic_ns())
+        names.append(name)
         on_module(name)
-        import_module(f"tidelog.kernels.{name}")
-        now = monotonic_ns()
-        warmed.append(Warmed(name, (now - started) / 1e9))
-        started = now
-    return warmed
+    times = pairwise([*starts, monotonic_ns()])
+    return [Warmed(name, (end - start) / 1e9) for name, (start, end) in zip(names, times)]  # noqa: B905 - without numba there is no name

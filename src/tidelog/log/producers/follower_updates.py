@@ -38,8 +38,8 @@ class FollowerUpdates:
         that is not known. Raises InvalidTxnState for a batch without transaction inside its
         producer's transaction, and InvalidRecord for a marker that cannot be read.
         """
-        for index, batch in producer_batches(batches, data):
-            at = position + int(batches.position[index]) if base_offset >= 0 else -1
+        for start, batch in producer_batches(batches, data):
+            at = position + start if base_offset >= 0 else -1
             place = LogOffsetMetadata(batch.base_offset, base_offset, at)
             info = self._info(batch.producer_id)
             completed = info.append(batch, place, UNKNOWN_TRANSACTION_VERSION)

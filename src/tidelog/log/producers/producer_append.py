@@ -6,7 +6,6 @@ Kafka: ``ProducerAppendInfo``.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.errors import (
@@ -81,7 +80,7 @@ class ProducerAppendInfo:
     ) -> None:
         self.current = current
         self.origin = origin
-        self.updated = replace(current, batches=())
+        self.updated = current._replace(batches=())
         self.started_txns: list[TxnMetadata] = []
         self._verification = verification
         self._directory = directory
@@ -122,7 +121,7 @@ class ProducerAppendInfo:
             ),
         )
         if open_txn is None and batch.is_transactional:
-            self.updated = replace(self.updated, txn_first_offset=batch.base_offset)
+            self.updated = self.updated._replace(txn_first_offset=batch.base_offset)
             self.started_txns.append(TxnMetadata(batch.producer_id, place))
 
     def _append_marker(self, batch: ProducerBatch, transaction_version: int) -> CompletedTxn | None:
@@ -132,8 +131,7 @@ class ProducerAppendInfo:
         self._check_epoch(batch, is_stale=self._is_stale_marker(batch, transaction_version))
         self._check_coordinator(batch, marker.coordinator_epoch)
         first_offset = self.updated.txn_first_offset
-        self.updated = replace(
-            self.updated.with_epoch(batch.producer_epoch),
+        self.updated = self.updated.with_epoch(batch.producer_epoch)._replace(
             coordinator_epoch=marker.coordinator_epoch,
             last_timestamp=batch.marker_timestamp,
             txn_first_offset=None,

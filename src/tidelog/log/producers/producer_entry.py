@@ -6,7 +6,7 @@ Kafka: ``ProducerStateEntry``, ``BatchMetadata``, ``TxnMetadata``, ``CompletedTx
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry
@@ -83,8 +83,7 @@ class LastRecord(NamedTuple):
     producer_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerStateEntry:
+class ProducerStateEntry(NamedTuple):
     """One producer; a change makes a new value. Timestamps in ms, -1 for what is not known.
 
     ``batches`` are the last ones of ``producer_epoch``, oldest first, at most five.
@@ -96,7 +95,7 @@ class ProducerStateEntry:
     coordinator_epoch: int = NO_COORDINATOR_EPOCH
     last_timestamp: int = NO_TIMESTAMP
     txn_first_offset: int | None = None
-    batches: tuple[BatchMetadata, ...] = field(default=())
+    batches: tuple[BatchMetadata, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -131,13 +130,12 @@ class ProducerStateEntry:
         """Adopt ``epoch``; another one than before forgets the batches."""
         if epoch == self.producer_epoch:
             return self
-        return replace(self, producer_epoch=epoch, batches=())
+        return self._replace(producer_epoch=epoch, batches=())
 
     def with_batch(self, epoch: int, batch: BatchMetadata) -> ProducerStateEntry:
         """Remember a batch of ``epoch``, and forget the oldest beyond five."""
         kept = self.batches if epoch == self.producer_epoch else ()
-        return replace(
-            self,
+        return self._replace(
             producer_epoch=epoch,
             batches=(*kept, batch)[-BATCHES_TO_RETAIN:],
             last_timestamp=batch.timestamp,
@@ -146,7 +144,7 @@ class ProducerStateEntry:
     def updated_by(self, change: ProducerStateEntry) -> ProducerStateEntry:
         """Merge what was accumulated since: ``change.batches`` are the new ones only."""
         kept = self.with_epoch(change.producer_epoch).batches
-        return replace(change, batches=(*kept, *change.batches)[-BATCHES_TO_RETAIN:])
+        return change._replace(batches=(*kept, *change.batches)[-BATCHES_TO_RETAIN:])
 
     def to_snapshot(self) -> ProducerSnapshotEntry:
         """Return the form kept in a snapshot file: of the batches, the last one."""

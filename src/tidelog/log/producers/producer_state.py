@@ -6,7 +6,7 @@ Kafka: ``ProducerStateManager``.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -188,7 +188,7 @@ class ProducerStateManager:
 
     def remember(self, producer_id: int, batches: tuple[BatchMetadata, ...]) -> None:
         """Set which batches of a producer are remembered, oldest first, at most five."""
-        self._producers[producer_id] = replace(self._producers[producer_id], batches=batches)
+        self._producers[producer_id] = self._producers[producer_id]._replace(batches=batches)
 
     def complete_txn(self, completed: CompletedTxn) -> None:
         """Move a transaction from open to unreplicated; it must be open."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tidelog.errors import InvalidRecord
+from tidelog.kernels import rows
 from tidelog.log.leader_epoch import EpochEntry
 from tidelog.log.producers.producer_append import ProducerBatch
 from tidelog.log.producers.producer_entry import BATCHES_TO_RETAIN
-from tidelog.records.array_rows import greatest
-from tidelog.records.batch import MAGIC_V2
+from tidelog.records.batch import MAGIC_V2, BatchFlags
 from tidelog.records.control import read_marker
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.txn_index import AbortedTxn
@@ -28,36 +28,32 @@ if TYPE_CHECKING:
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.control import EndTxnMarker
 
+_CONTROL: Final = int(BatchFlags.CONTROL)
+_TRANSACTIONAL: Final = int(BatchFlags.TRANSACTIONAL)
 _TELLING: Final = BATCHES_TO_RETAIN + 1
 
 
 def producer_batches(batches: BatchColumns, data: Buffer) -> Iterator[tuple[int, ProducerBatch]]:
-    """Yield index and producer fields of each batch that has a producer id, in order.
+    """Yield position and producer fields of each batch that has a producer id, in order.
 
     ``data`` holds the batches at their positions; only the records of markers are read.
     """
-    if not len(batches) or greatest(batches.producer_id) < 0:
-        return
-    chosen = np.flatnonzero(batches.producer_id >= 0)
-    owned = batches.select(chosen)
-    fields = (
-        owned.producer_id,
-        owned.producer_epoch,
-        owned.base_sequence,
-        owned.base_offset,
-        owned.last_offset,
-        owned.max_timestamp,
-        owned.is_transactional,
-        owned.is_control,
-    )
-    counts, positions = owned.records_count.tolist(), owned.position.tolist()
-    rows = zip(*(field.tolist() for field in fields), strict=True)
-    for at, (index, row) in enumerate(zip(chosen.tolist(), rows, strict=True)):
-        batch = ProducerBatch(*row)
-        if batch.is_control and counts[at]:
-            timestamp, marker = _read_marker(data, positions[at])
+    for row in batches.rows_with_producer():
+        attributes, position = row[rows.ATTRIBUTES], row[rows.POSITION]
+        batch = ProducerBatch(
+            row[rows.PRODUCER_ID],
+            row[rows.PRODUCER_EPOCH],
+            row[rows.BASE_SEQUENCE],
+            row[rows.BASE_OFFSET],
+            row[rows.LAST_OFFSET],
+            row[rows.MAX_TIMESTAMP],
+            is_transactional=bool(attributes & _TRANSACTIONAL),
+            is_control=bool(attributes & _CONTROL),
+        )
+        if batch.is_control and row[rows.RECORDS_COUNT]:
+            timestamp, marker = _read_marker(data, position)
             batch = batch._replace(marker=marker, marker_timestamp=timestamp)
-        yield index, batch
+        yield position, batch
 
 
 def _read_marker(data: Buffer, position: int) -> tuple[int, EndTxnMarker]:

@@ -7,7 +7,7 @@ goes through ``analyze`` and ``validate``, which check it again and report error
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from tidelog.records.validation.stamp import stamp_in_place, stamp_prefix
 if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
     from tidelog.records.validation.policy import LeaderPolicy
+
+
+_PLAIN_BYTES: Final = 800
+"""What plain code spends on a batch besides its bytes and records, in bytes of work."""
 
 
 class PlacedBatch(NamedTuple):
@@ -79,7 +83,7 @@ def accept(
     is_kept = policy.codec is None or policy.codec is Codec.NONE
     if not is_kept or policy.timestamp_type is not TimestampType.CREATE_TIME:
         return None
-    if not use_kernels(0):
+    if not use_kernels(_PLAIN_BYTES):
         return None
     from tidelog.kernels.accept_kernel import accept_batch  # noqa: PLC0415 - compiles when imported
 

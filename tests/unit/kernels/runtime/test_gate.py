@@ -95,6 +95,38 @@ def test_a_choice_can_be_taken_back() -> None:
     assert not own.use_kernels(1)
 
 
+def test_a_thread_that_must_not_wait_asks_instead() -> None:
+    """It loads nothing, whatever the work; where kernels do not work it does not even ask."""
+    loader, asked = Loader(), []
+    own = Gate(loader)
+    end = own.ask_instead(lambda: asked.append("load them"))
+
+    assert not own.use_kernels(LOADING_PAYS_BYTES - 1)
+    assert not asked
+    assert not own.use_kernels(LOADING_PAYS_BYTES)
+    assert (len(asked), loader.calls) == (1, 0)
+    own.is_whole = True  # another thread has loaded all
+    assert own.use_kernels(1)
+    end()
+
+    broken = Gate(Loader(works=False))
+    broken.load()
+    broken.ask_instead(lambda: asked.append("load them"))
+    assert not broken.use_kernels(LOADING_PAYS_BYTES)
+    assert len(asked) == 1
+
+
+def test_others_load_where_one_thread_asks() -> None:
+    """Only the thread that must not wait asks; after the end it loads, too."""
+    loader = Loader()
+    own = Gate(loader)
+    end = own.ask_instead(lambda: None)
+    end()
+
+    assert own.use_kernels(LOADING_PAYS_BYTES)
+    assert loader.calls == 1
+
+
 def test_warm_loads_every_module_and_times_it() -> None:
     """Each module comes with the seconds since the previous one."""
     ticks = count(0, 10**9)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tidelog.errors import (
@@ -92,7 +90,7 @@ def test_the_next_sequence_follows_also_across_the_wrap() -> None:
     Scenario: ProducerStateManagerTest.testProducerSequenceInvalidWrapAround,
     ProducerStateManagerTest.testProducerSequenceWithWrapAroundBatchRecord
     """
-    at_end = replace(KNOWN, batches=(BatchMetadata(INT32_MAX, 16, 0, 100),))
+    at_end = KNOWN._replace(batches=(BatchMetadata(INT32_MAX, 16, 0, 100),))
 
     ProducerAppendInfo(KNOWN, CLIENT).append(data(17))
     ProducerAppendInfo(at_end, CLIENT).append(data(0))
@@ -190,7 +188,7 @@ def test_a_replaced_coordinator_is_fenced() -> None:
 
     Scenario: ProducerStateManagerTest.testCoordinatorFencing
     """
-    known = replace(KNOWN, coordinator_epoch=3)
+    known = KNOWN._replace(coordinator_epoch=3)
 
     with pytest.raises(TransactionCoordinatorFenced):
         ProducerAppendInfo(known, CLIENT).append(marker(coordinator=2), transaction_version=0)
@@ -219,7 +217,7 @@ def test_a_markers_epoch_is_judged_by_the_transaction_version(
     ProducerStateManagerTest.testProducerStateAfterFencingAbortMarker,
     UnifiedLogTest.testEndTxnWithFencedProducerEpoch
     """
-    known = replace(KNOWN, txn_first_offset=17 if is_open else None)
+    known = KNOWN._replace(txn_first_offset=17 if is_open else None)
     info = ProducerAppendInfo(known, AppendOrigin.COORDINATOR)
 
     if is_accepted:
@@ -231,7 +229,7 @@ def test_a_markers_epoch_is_judged_by_the_transaction_version(
 
 def test_the_highest_epoch_may_end_its_transaction() -> None:
     """32767 cannot be raised, so version 2 lets an equal epoch through."""
-    known = replace(KNOWN, producer_epoch=32767, txn_first_offset=17)
+    known = KNOWN._replace(producer_epoch=32767, txn_first_offset=17)
 
     completed = ProducerAppendInfo(known, CLIENT).append(marker(32767), transaction_version=2)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tidelog.log.producers.producer_entry import (
@@ -75,7 +73,7 @@ def test_a_duplicate_has_the_same_epoch_and_both_sequences(
 def test_another_epoch_forgets_the_batches() -> None:
     """Sequences count again in each epoch; the same epoch changes nothing."""
     assert KNOWN.with_epoch(5) is KNOWN
-    assert KNOWN.with_epoch(6) == replace(KNOWN, producer_epoch=6, batches=())
+    assert KNOWN.with_epoch(6) == KNOWN._replace(producer_epoch=6, batches=())
     assert KNOWN.with_batch(6, SECOND).batches == (SECOND,)
 
 
@@ -88,7 +86,7 @@ def test_five_batches_are_remembered() -> None:
 
     assert entry.batches == tuple(batches[3:])
     assert entry.last_timestamp == 107
-    merged = KNOWN.updated_by(replace(KNOWN, batches=tuple(batches[:4])))
+    merged = KNOWN.updated_by(KNOWN._replace(batches=tuple(batches[:4])))
     assert merged.batches == (SECOND, *batches[:4])
 
 
@@ -97,13 +95,13 @@ def test_a_snapshot_keeps_the_last_batch_and_the_open_transaction(
     txn_first_offset: int | None,
 ) -> None:
     """A transaction may begin at offset 0."""
-    entry = replace(KNOWN, txn_first_offset=txn_first_offset)
+    entry = KNOWN._replace(txn_first_offset=txn_first_offset)
 
     kept = entry.to_snapshot()
 
     txn = -1 if txn_first_offset is None else txn_first_offset
     assert kept == ProducerSnapshotEntry(1, 5, 6, 16, 3, 200, 3, txn)
-    assert ProducerStateEntry.from_snapshot(kept) == replace(entry, batches=(SECOND,))
+    assert ProducerStateEntry.from_snapshot(kept) == entry._replace(batches=(SECOND,))
 
 
 def test_a_snapshot_keeps_a_batch_at_offset_zero() -> None:
