@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _BUFFER_BYTES: Final = 64 << 10
 """The size of a connection's buffer; a larger request gets one of its own."""
+_COPIED_BYTES: Final = 8 << 10
+"""Requests up to this size are copied out of the buffer: bytes are read faster than a part of it,
+and the buffer stays free while the answer is waited for."""
 _SENDFILE_BYTES: Final = 32 << 10
 """Slices below this are copied: that takes less time than a call for them alone."""
 _USUAL_MEMORY: Final = 32
@@ -187,7 +190,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pump()
         self._read_or_pause()
 
-    def _next_frame(self) -> memoryview | None:
+    def _next_frame(self) -> bytes | memoryview | None:
         """Return the next request, without its size; None: it is not there in full."""
         there = self._filled - self._start
         if there < SIZE_BYTES:
@@ -200,7 +203,8 @@ class Connection(asyncio.BufferedProtocol):
             return None
         start = self._start + SIZE_BYTES
         self._start = start + size
-        return self._buffer[start : self._start]
+        frame = self._buffer[start : self._start]
+        return bytes(frame) if size <= _COPIED_BYTES else frame
 
     def _compact(self, needed: int) -> None:
         """Make room in the buffer for a request of ``needed`` bytes, its size included."""
@@ -250,14 +254,15 @@ class Connection(asyncio.BufferedProtocol):
             self._is_reading = wants
             (self._transport.resume_reading if wants else self._transport.pause_reading)()
 
-    def _take(self, frame: memoryview) -> None:
+    def _take(self, frame: bytes | memoryview) -> None:
         number, start = frame_number(frame), self._loop.time()
         answer = self._answers.handle(frame, self._peer)
         now = self._loop.time()
         if isinstance(answer, Pending):
             slot = _Slot(number, start, now, holds_others=answer.holds_others)
             self._slots.append(slot)
-            self._detach_buffer()
+            if isinstance(frame, memoryview):
+                self._detach_buffer()
             more_bytes = max(answer.size_bytes - _USUAL_MEMORY * len(frame), 0)
             free = self._room.answering(self, more_bytes)
             self._is_held = answer.holds_others or len(self._slots) >= _MOST_PENDING

@@ -102,7 +102,7 @@ class Dispatcher:
         handler = self._handlers.get(header.number)
         if api is None or handler is None:
             raise Disconnect(f"request {header.number} is not offered")
-        if not api.is_offered(version):
+        if version not in api.is_flexible:
             if header.number == API_VERSIONS:
                 return self._unknown_version(api, header)
             raise Disconnect(f"version {version} of {api.name} is not offered")

@@ -41,7 +41,10 @@ class Api:
         self.number: Final = int(number)
         self.first_version: Final = int(first)
         self.last_version: Final = int(last)
-        self._flexible_from: Final = NEVER if flexible_from is None else int(flexible_from)
+        flexible = NEVER if flexible_from is None else int(flexible_from)
+        offered = range(self.first_version, self.last_version + 1)
+        self.is_flexible: Final = {version: version >= flexible for version in offered}
+        """Of each version that is offered: whether it has compact sizes and tagged fields."""
         self._requests = self._messages("Request", fields_of(request))
         self._responses = self._messages("Response", fields_of(response))
 
@@ -50,22 +53,14 @@ class Api:
 
     def _messages(self, kind: str, fields: tuple[Field, ...]) -> dict[int, Message]:
         return {
-            version: Message(self.name + kind, self.is_flexible(version), fields, version)
-            for version in range(self.first_version, self.last_version + 1)
+            version: Message(self.name + kind, is_flexible, fields, version)
+            for version, is_flexible in self.is_flexible.items()
         }
 
     def has_response_field(self, name: str) -> bool:
         """Whether responses have a field of this name, not inside of another."""
         fields = self._responses[self.last_version].fields
         return any(field.name == name for field in fields)
-
-    def is_offered(self, version: int) -> bool:
-        """Whether a version is one of those offered."""
-        return self.first_version <= version <= self.last_version
-
-    def is_flexible(self, version: int) -> bool:
-        """Whether a version has compact sizes and tagged fields."""
-        return version >= self._flexible_from
 
     def read_request(self, version: int, data: Bytes, at: int) -> dict[str, Any]:
         """Return the fields of a request; raise InvalidRecord.
@@ -103,7 +98,7 @@ class Api:
         """Return what a request begins with."""
         name = client_id.encode()
         head = _REQUEST_HEAD.pack(self.number, version, correlation_id, len(name)) + name
-        return head + b"\0" if self.is_flexible(version) else head
+        return head + b"\0" if self.is_flexible[version] else head
 
     def response_header(self, version: int, correlation_id: int) -> bytes:
         """Return what a response begins with.
@@ -111,7 +106,7 @@ class Api:
         That of ApiVersions never has tagged fields: its reader does not know the version yet.
         """
         head = _RESPONSE_HEAD.pack(correlation_id)
-        is_long = self.is_flexible(version) and self.number != API_VERSIONS
+        is_long = self.is_flexible[version] and self.number != API_VERSIONS
         return head + b"\0" if is_long else head
 
 
@@ -170,7 +165,7 @@ def read_request_header(data: Bytes) -> RequestHeader:
             client_id = str(data[at : at + size], "utf-8", "replace")
             at += size
         api = apis().get(number)
-        if api is not None and api.is_offered(version) and api.is_flexible(version):
+        if api is not None and api.is_flexible.get(version):
             at = _after_tags(data, at)
     except (struct.error, IndexError):
         raise InvalidRecord("the header of a request is cut short") from None
