@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
+from random import Random
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,8 +25,10 @@ from tests.machinery.broker_home import (
     write,
 )
 
+from tidelog.codec.compression import Codec
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaStorageError
+from tidelog.manager.partition import Partition
 from tidelog.manager.producer_ids import TRANSACTIONS_TOPIC
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
 
@@ -143,6 +147,49 @@ def test_records_wait_in_their_order() -> None:
         found = [record.value for record in home.logs.read("t")]
         assert found == [b"%d" % number for number in range(5)]
         assert not home.broker._appends._queues
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(
+    ("compression_type", "codec", "value_bytes", "is_long"),
+    [
+        ("producer", Codec.NONE, 100_000, False),
+        ("producer", Codec.ZSTD, 1_000, False),
+        ("producer", Codec.ZSTD, 100_000, True),
+        ("uncompressed", Codec.NONE, 100_000, False),
+        ("zstd", Codec.ZSTD, 10_000, False),
+        ("gzip", Codec.ZSTD, 1_000, False),
+        ("gzip", Codec.ZSTD, 10_000, True),
+        ("gzip", Codec.NONE, 10_000, True),
+    ],
+)
+def test_what_has_to_be_unpacked_or_compressed_is_not_done_on_the_event_loop(
+    compression_type: str,
+    codec: Codec,
+    value_bytes: int,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_long: bool,
+) -> None:
+    """Others would wait for it; what comes after it to the same partition does."""
+    threads: list[int] = []
+    plain = Partition.append
+
+    def append(self: Partition, *given: Any, **how: Any) -> Any:
+        threads.append(get_ident())
+        return plain(self, *given, **how)
+
+    monkeypatch.setattr(Partition, "append", append)
+
+    async def test(home: BrokerHome) -> None:
+        home.logs.create_topic("c", config={"compression.type": compression_type})
+        large = Random(7).randbytes(value_bytes)
+        waiting = begin(home.produce("c", large, codec=codec)), begin(home.produce("c", b"small"))
+        for one in waiting:
+            assert code(await answered(one)) is ErrorCode.NONE
+        assert [record.value for record in home.logs.read("c")] == [large, b"small"]
+        assert (threads[0] != get_ident()) is is_long
 
     with_broker(test)
 

@@ -1,7 +1,8 @@
 """Appends of the event loop, which never waits for a lock that another thread has.
 
 A large commit, the cleaner or a slow disk holds a partition for as long as it takes. On the event
-loop, waiting for it would keep all clients waiting. Kafka's brokers append on threads of requests.
+loop, waiting for it would keep all clients waiting, and so would compressing a large batch. Kafka's
+brokers append on threads of requests.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _AT_ONCE: Final = 16
 
 
 class Appends:
-    """Calls what appends to a partition: at once, or on a thread while its lock is held.
+    """Calls what appends to a partition: at once, or on a thread if that takes long.
 
     Only the event loop uses it. What one partition is called for happens in the order of the calls.
     The threads are its own, one for a partition at a time, and they take turns: neither calls of
@@ -41,14 +42,17 @@ class Appends:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_closed = False
 
-    def call(self, partition: Partition, append: Callable[[], T]) -> T | asyncio.Task[T]:
-        """Call ``append``; return what it returns, or a task that will if it has to wait.
+    def call(
+        self, partition: Partition, append: Callable[[], T], *, is_long: bool = False
+    ) -> T | asyncio.Task[T]:
+        """Call ``append``; return what it returns, or a task that will.
 
-        A task that is cancelled before its turn has come drops the call; later it waits for the
-        end of the call.
+        It has to wait while others hold the partition, and for a thread if it ``is_long``. A task
+        that is cancelled before its turn has come drops the call; later it waits for the end of the
+        call.
         """
         queue = self._queues.get(partition)
-        if queue is None:
+        if queue is None and not is_long:
             with partition.listeners:
                 log = partition.try_lock()
                 if log is not None:
@@ -56,10 +60,11 @@ class Appends:
                         return append()
                     finally:
                         partition.unlock(log)
+        if queue is None:
             queue = self._queues[partition] = _Queue(partition)
             self._begin(self._run(queue))
         waiting = ThreadCall(append)
-        queue.calls.append(waiting)
+        queue.calls.append((waiting, is_long))
         return self._begin(waiting.result())
 
     async def run(self, partition: Partition, append: Callable[[], T]) -> T:
@@ -76,7 +81,7 @@ class Appends:
     async def _run(self, queue: _Queue) -> None:
         try:
             while queue.calls and not self._is_closed:
-                if queue.take_turn(0.0, _AT_ONCE):
+                if queue.take_turn(0.0, _AT_ONCE, with_long=False):
                     # Free again: the rest need no thread, and the queue comes to an end.
                     await asyncio.sleep(0)
                 else:
@@ -84,7 +89,7 @@ class Appends:
                     await in_thread(turn, threads=self._threads)
         finally:
             del self._queues[queue.partition]
-            for call in queue.calls:
+            for call, _ in queue.calls:
                 call.drop()
 
     def close(self) -> None:
@@ -98,18 +103,23 @@ class _Queue:
 
     def __init__(self, partition: Partition) -> None:
         self.partition: Final = partition
-        self.calls: deque[ThreadCall[Any]] = deque()
+        self.calls: deque[tuple[ThreadCall[Any], bool]] = deque()
+        """What is to be called, and whether it takes long."""
 
-    def take_turn(self, patience_s: float, most: int) -> bool:
-        """Make up to ``most`` calls; return False at one for which the partition is held."""
+    def take_turn(self, patience_s: float, most: int, *, with_long: bool = True) -> bool:
+        """Make up to ``most`` calls; return False at one that cannot be made here and now."""
         partition = self.partition
         for _ in range(min(most, len(self.calls))):
+            call, is_long = self.calls[0]
+            if is_long and not with_long:
+                return False
             with partition.listeners:
                 log = partition.try_lock(patience_s)
                 if log is None:
                     return False
                 try:
-                    self.calls.popleft().make()
+                    self.calls.popleft()
+                    call.make()
                 finally:
                     partition.unlock(log)
         return True

@@ -36,6 +36,12 @@ FIRST_SERVED_VERSION: Final = 3
 a client that does not see version 0 in the offer thinks the broker too old to compress for."""
 _ZSTD_VERSION: Final = 7
 ALL_REPLICAS: Final = -1
+_CODEC: Final = int(BatchFlags.CODEC)
+_CODECS: Final = {codec.kafka_name: codec for codec in Codec}
+_LONG_BYTES: Final = 16 << 10
+"""Compressed batches from this size on take a thread: unpacking them takes up to milliseconds."""
+_LONG_REPACKED_BYTES: Final = 2 << 10
+"""The same for batches that are compressed again, or first here."""
 
 
 class Produce:
@@ -118,11 +124,13 @@ class Produce:
         try:
             _check(request, topic, given["records"])
             partition = self._manager.partition(topic, given["index"])
+            is_long = _takes_long(partition.config.compression_type, given["records"])
         except KafkaError as error:
             return _failed(given["index"], error)
         except Exception:  # noqa: BLE001 - the other partitions are not to blame
             return _failed_unexpectedly(topic, given["index"])
-        return self._appends.call(partition, partial(self._append, partition, given, appended))
+        append = partial(self._append, partition, given, appended)
+        return self._appends.call(partition, append, is_long=is_long)
 
     def _append(
         self, partition: Partition, given: dict[str, Any], appended: list[_Appended]
@@ -168,13 +176,31 @@ def _check(request: Request, topic: str, records: Bytes | None) -> None:
         raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by brokers alone")
     if not records:
         raise InvalidRecord("there are no records")
-    if request.version < _ZSTD_VERSION and len(records) >= BATCH_HEADER.size:
-        flags = BATCH_HEADER.unpack_field("attributes", records)
-        if int(flags & BatchFlags.CODEC) == int(Codec.ZSTD):
-            raise Refusal(
-                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-                f"zstd needs version {_ZSTD_VERSION} of Produce",
-            )
+    is_old = request.version < _ZSTD_VERSION and len(records) >= BATCH_HEADER.size
+    if is_old and _codec_of(records) == Codec.ZSTD:
+        raise Refusal(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"zstd needs version {_ZSTD_VERSION} of Produce",
+        )
+
+
+def _codec_of(records: Bytes) -> int:
+    """Return the number of the codec; whether there is such a one is not looked at here."""
+    number: int = BATCH_HEADER.unpack_field("attributes", records) & _CODEC
+    return number
+
+
+def _takes_long(compression_type: str, records: Bytes) -> bool:
+    """Whether an append to a topic of this ``compression.type`` is nothing for the event loop."""
+    if len(records) < _LONG_REPACKED_BYTES:
+        return False
+    is_kept = compression_type == "producer"
+    if is_kept and len(records) < _LONG_BYTES:
+        return False
+    codec = _codec_of(records)
+    if codec == Codec.NONE:
+        return not is_kept and compression_type != "uncompressed"
+    return len(records) >= _LONG_BYTES or codec != _CODECS.get(compression_type)
 
 
 def _failed(number: int, error: KafkaError) -> dict[str, Any]:
