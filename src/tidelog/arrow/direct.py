@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from tidelog.records.batch_columns import BatchColumns
 
 _MAGIC: Final = 2
-_NOT_PLAIN: Final = int(BatchFlags.CODEC | BatchFlags.CONTROL)
-_APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
+_NOT_PLAIN: Final = BatchFlags.CODEC | BatchFlags.CONTROL
 _NUMBERS: Final = {"offset": pa.int64(), "timestamp": TIMESTAMP_TYPE}
 _NONE: Final = np.empty(0, np.int64)
 
@@ -71,7 +70,7 @@ def direct_columns(
 
 def _are_usual(batches: BatchColumns, wanted: Wanted) -> bool:
     """Return whether all batches are wanted whole and their records are not compressed."""
-    unusual = _NOT_PLAIN | (_APPEND_TIME if "timestampType" in wanted.names else 0)
+    unusual = _NOT_PLAIN | (BatchFlags.LOG_APPEND_TIME if "timestampType" in wanted.names else 0)
     return (
         batches.first_offset >= wanted.start_offset
         and int(batches.last_offset[-1]) < wanted.end_offset

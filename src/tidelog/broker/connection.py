@@ -21,6 +21,7 @@ from tidelog.codec.protocol.apis import (
     frame_size,
     size_of_frame,
 )
+from tidelog.env.clock import MS_PER_S
 from tidelog.errors import TidelogError
 from tidelog.records.file_records import FileSlice
 
@@ -41,7 +42,6 @@ _USUAL_MEMORY: Final = 32
 """Bytes of memory that a byte of a request may take; what is above that counts as large."""
 _COPY_BYTES: Final = 256 << 10
 """How much of a slice is copied where the socket takes no more."""
-_MS_PER_S: Final = 1000
 _MOST_PENDING: Final = 64
 """Responses that may be pending before no more requests are taken."""
 
@@ -316,7 +316,7 @@ class Connection(asyncio.BufferedProtocol):
         if _requests.isEnabledFor(logging.DEBUG):
             text = "request-answered request=%s host=%s local_ms=%.3f wait_ms=%.3f"
             name = apis()[number].name
-            local_ms, wait_ms = (seconds - waited) * _MS_PER_S, waited * _MS_PER_S
+            local_ms, wait_ms = (seconds - waited) * MS_PER_S, waited * MS_PER_S
             _requests.debug(text, name, self._peer.host, local_ms, wait_ms)
 
     # Responses

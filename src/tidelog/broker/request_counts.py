@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.protocol.apis import apis
+from tidelog.env.clock import MS_PER_S
 from tidelog.manager.metrics.metric import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_MS_PER_S: Final = 1000
 _REQUESTS: Final = ("kafka.network", "RequestMetrics")
 _GROUPS: Final = ("kafka.coordinator.group", "GroupMetadataManager")
 
@@ -43,7 +43,7 @@ class RequestCounts:
                 ("LocalTimeMs", total - waited),
                 ("RemoteTimeMs", waited),
             ):
-                for part, value in (("count", count), ("sum", seconds * _MS_PER_S)):
+                for part, value in (("count", count), ("sum", seconds * MS_PER_S)):
                     yield Metric(*_REQUESTS, name, tags, value, "summary", part)
         yield Metric("kafka.server", "socket-server-metrics", "connection-count", (), connections)
         yield Metric("tidelog", "Broker", "ConnectionsClosedCount", (), self.closed, "counter")

@@ -14,6 +14,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.client_request import Address
 from tidelog.broker.connection import Connection, LocalConnection
 from tidelog.broker.room import Room
+from tidelog.env.clock import MS_PER_S
 from tidelog.env.event_loop import LoopTimers, in_thread, listen_on
 from tidelog.env.forks import OfOneProcess, close_inherited
 from tidelog.env.unix_sockets import listen_in
@@ -35,7 +36,6 @@ _log = logging.getLogger(__name__)
 _BACKLOG: Final = 511
 _IDLE_LOOKS: Final = 10
 """How often, in the time after which a connection is idle, they are looked at."""
-_MS_PER_S: Final = 1000
 
 
 class BrokerServer(OfOneProcess):
@@ -186,7 +186,7 @@ class BrokerServer(OfOneProcess):
             await asyncio.wait([starting, loading])
 
     async def _close_idle(self, room: Room) -> None:
-        idle_s = self._config.connections_max_idle_ms / _MS_PER_S
+        idle_s = self._config.connections_max_idle_ms / MS_PER_S
         while True:
             await asyncio.sleep(idle_s / _IDLE_LOOKS)
             for connection in tuple(room.connections):

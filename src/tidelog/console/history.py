@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.console.rendering import duration
+from tidelog.env.clock import MS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -20,7 +21,6 @@ _SPAN_MS: Final = 10 * 60_000
 _LEAST_GAP_MS: Final = 4000
 """Of two values that come closer together, the later one replaces the earlier."""
 _MOST_SERIES: Final = 500
-_MS_PER_S: Final = 1000
 WIDTH: Final = 96
 HEIGHT: Final = 20
 """The size of a drawing, in pixels of its own."""
@@ -67,7 +67,7 @@ class History:
 def _growth(series: deque[tuple[int, float]]) -> list[tuple[int, float]]:
     """Return the growth per second up to each value but the first."""
     return [
-        (at, max(new - old, 0) * _MS_PER_S / max(at - before, 1))
+        (at, max(new - old, 0) * MS_PER_S / max(at - before, 1))
         for (before, old), (at, new) in pairwise(series)
     ]
 

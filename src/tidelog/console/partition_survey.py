@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.console.seen_damage import SeenDamage
-from tidelog.env.clock import NS_PER_MS
+from tidelog.env.clock import MS_PER_S, NS_PER_MS
 from tidelog.errors import CorruptMessage, TidelogError, UnknownTopicOrPartition
 from tidelog.explain.listed_partition import ListedPartition, list_partition
 from tidelog.readonly.read_again import read_again
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_topic import MissingPartition
 
 
-_MS_PER_S: Final = 1000
 _NEAR_BYTES: Final = 4096
 _LEAST_MS: Final = 1000
 """Of a shorter time no growth is shown."""
@@ -256,7 +255,7 @@ class PartitionSurvey:
         passed = now.at_ms - first.at_ms
         growth = None
         if passed >= _LEAST_MS:
-            growth = max(now.end_offset - first.end_offset, 0) * _MS_PER_S / passed
+            growth = max(now.end_offset - first.end_offset, 0) * MS_PER_S / passed
         return known._replace(surveyed=surveyed._replace(growth=growth))
 
 

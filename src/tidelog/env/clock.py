@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final, NamedTuple, Protocol
 
+MS_PER_S: Final = 1000
 NS_PER_MS: Final = 1_000_000
 
 

@@ -13,6 +13,8 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from tidelog.env.clock import MS_PER_S
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
     from typing import Self
@@ -25,7 +27,6 @@ CHUNK_ITEMS: Final = 500
 """Items of an iterator that are taken on a thread at a time."""
 CHUNK_BYTES: Final = 1 << 20
 """Bytes after which no more are taken at that time."""
-_MS_PER_S: Final = 1000
 
 
 async def in_thread(
@@ -193,7 +194,7 @@ class LoopBell:
         if self._bell.rings != seen:
             return
         with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_ms / _MS_PER_S):
+            async with asyncio.timeout(timeout_ms / MS_PER_S):
                 await self._event.wait()
 
     def _post(self) -> None:
@@ -227,7 +228,7 @@ def listen_on(host: str, port: int, backlog: int) -> socket.socket:
 
 async def sleep(ms: int) -> None:
     """Suspend this task."""
-    await asyncio.sleep(ms / _MS_PER_S)
+    await asyncio.sleep(ms / MS_PER_S)
 
 
 class LoopTimers:
@@ -244,4 +245,4 @@ class LoopTimers:
     ) -> asyncio.TimerHandle:
         """Run ``task`` once after ``delay_ms``; ``name`` is for the scheduler that tests use."""
         del name
-        return self._loop.call_later(delay_ms / _MS_PER_S, task)
+        return self._loop.call_later(delay_ms / MS_PER_S, task)

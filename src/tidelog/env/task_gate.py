@@ -10,11 +10,12 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.clock import MS_PER_S
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_WAIT_MS: Final = 30_000
-_MS_PER_S: Final = 1000
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class TaskGate:
             self.is_closed = True
             have_ended = self._changed.wait_for(
                 lambda: all(other == thread for other in self._running),
-                timeout=max_wait_ms / _MS_PER_S,
+                timeout=max_wait_ms / MS_PER_S,
             )
             count = sum(other != thread for other in self._running)
         if not have_ended:

@@ -14,6 +14,8 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.env.clock import MS_PER_S
+
 if TYPE_CHECKING:
     from random import Random
 
@@ -26,7 +28,6 @@ _OURS_ONLY: Final = 0o600
 _RANDOM_BITS: Final = 64
 _BACKLOG: Final = 128
 _LONGEST_POINTER: Final = 4096
-_MS_PER_S: Final = 1000
 _LOOK_S: Final = 1.0
 
 
@@ -143,7 +144,7 @@ def ring_in(folder: str, timeout_ms: int) -> bool:
     on which nothing is sent asks for that, and is closed once it is done.
     """
     try:
-        found = connect_in(folder, timeout_ms / _MS_PER_S)
+        found = connect_in(folder, timeout_ms / MS_PER_S)
         if found is None:
             return False
         with found:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import select
 import threading
 import time
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from tidelog.env.clock import NS_PER_MS
+from tidelog.env.clock import MS_PER_S, NS_PER_MS
 from tidelog.env.forks import call_after_fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_MS_PER_S: Final = 1000
 
 
 class Bell(Protocol):
@@ -91,7 +89,7 @@ class ThreadBell:
         """Wait at most ``timeout_ms`` for a ring after the first ``seen`` ones."""
         with self._condition:
             return self._condition.wait_for(
-                lambda: self._rings != seen, timeout=timeout_ms / _MS_PER_S
+                lambda: self._rings != seen, timeout=timeout_ms / MS_PER_S
             )
 
     def add_listener(self, listener: Callable[[], None]) -> None:
@@ -113,7 +111,7 @@ def holder_of(lock: threading.RLock) -> Callable[[], bool]:
 
 def sleep_ms(ms: int) -> None:
     """Sleep; only where nothing rings a bell, as when throttling to a rate."""
-    time.sleep(ms / _MS_PER_S)
+    time.sleep(ms / MS_PER_S)
 
 
 def wait_readable(file_number: int, timeout_ms: int) -> bool:
@@ -122,6 +120,6 @@ def wait_readable(file_number: int, timeout_ms: int) -> bool:
     Returns True where waiting is not possible, as on Windows for anything but a pipe.
     """
     try:
-        return bool(select.select([file_number], [], [], timeout_ms / _MS_PER_S)[0])
+        return bool(select.select([file_number], [], [], timeout_ms / MS_PER_S)[0])
     except (OSError, ValueError):
         return True

@@ -159,11 +159,12 @@ CRC_FROM: Final = 21
 """First byte that the CRC covers."""
 SMALLEST_LENGTH: Final = 14
 """Least value of the length field of a batch of any magic."""
+
+# Attribute bits, which ``records.batch`` names ``BatchFlags``.
 CODEC_BITS: Final = 0x07
-"""Attribute bits of the codec."""
-CONTROL_BIT: Final = 0x20
-"""Attribute bit of a control batch."""
 LOG_APPEND_TIME: Final = 0x08
-"""Attribute bit: every record's timestamp is the batch's greatest timestamp."""
-UNUSUAL_FLAGS: Final = 0x2F
-"""Attribute bits of codec, append time and control."""
+"""Every record's timestamp is the batch's greatest timestamp."""
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
+UNUSUAL_FLAGS: Final = CODEC_BITS | LOG_APPEND_TIME | CONTROL_BIT

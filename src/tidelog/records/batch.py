@@ -5,10 +5,11 @@ Kafka: ``DefaultRecordBatch``.
 
 from __future__ import annotations
 
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 from typing import Annotated, Final, NamedTuple
 
 from tidelog.codec.layout import Layout, Wire
+from tidelog.kernels import rows
 
 
 class BatchPrefix(NamedTuple):
@@ -72,14 +73,14 @@ def wrap_int64(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
-class BatchFlags(IntFlag):
-    """Bits of ``attributes``; the codec is in bits 0 to 2."""
+class BatchFlags:
+    """Bits of ``attributes``; plain numbers, since arrays and single rows are tested for them."""
 
-    CODEC = 0x07
-    LOG_APPEND_TIME = 0x08
-    TRANSACTIONAL = 0x10
-    CONTROL = 0x20
-    DELETE_HORIZON = 0x40
+    CODEC: Final = rows.CODEC_BITS
+    LOG_APPEND_TIME: Final = rows.LOG_APPEND_TIME
+    TRANSACTIONAL: Final = rows.TRANSACTIONAL_BIT
+    CONTROL: Final = rows.CONTROL_BIT
+    DELETE_HORIZON: Final = rows.DELETE_HORIZON_BIT
 
 
 class TimestampType(IntEnum):

@@ -7,7 +7,7 @@ how all other modules see batches. Kafka: the fields of ``DefaultRecordBatch``.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.kernels import rows
 from tidelog.kernels.runtime.gate import use_kernels
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from tidelog.records.array_rows import Bools, Ints
     from tidelog.records.batch import BatchHeader
-
-_TRANSACTIONAL: Final = int(BatchFlags.TRANSACTIONAL)
 
 
 def advance_sequences(base_sequence: Ints, delta: Ints) -> Ints:
@@ -119,7 +117,7 @@ class BatchColumns:
     @property
     def codec(self) -> Ints:
         """Number of the codec, 0 none."""
-        return self.attributes & int(BatchFlags.CODEC)
+        return self.attributes & BatchFlags.CODEC
 
     @property
     def last_sequence(self) -> Ints:
@@ -150,8 +148,8 @@ class BatchColumns:
         """Whether ``base_timestamp`` is the delete horizon."""
         return self._has(BatchFlags.DELETE_HORIZON)
 
-    def _has(self, flag: BatchFlags, *, from_magic: int = 2) -> Bools:
-        is_set: Bools = ((self.attributes & int(flag)) != 0) & (self.magic >= from_magic)
+    def _has(self, flag: int, *, from_magic: int = 2) -> Bools:
+        is_set: Bools = ((self.attributes & flag) != 0) & (self.magic >= from_magic)
         return is_set
 
     def row(self, index: int) -> list[int]:
@@ -267,7 +265,7 @@ class _RowBatches(BatchColumns):
         if self._rows is None:
             return super().has_transactional()
         newer = (row for row in self._rows if row[rows.MAGIC] >= MAGIC_V2)
-        return any(row[rows.ATTRIBUTES] & _TRANSACTIONAL for row in newer)
+        return any(row[rows.ATTRIBUTES] & BatchFlags.TRANSACTIONAL for row in newer)
 
     def move(self, delta_position: int) -> None:
         if self._rows is None:

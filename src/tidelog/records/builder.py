@@ -262,7 +262,7 @@ def empty_batch(header: BatchHeader) -> bytes:
     control bits are kept. Source: Kafka DefaultRecordBatch.writeEmptyHeader.
     """
     kept = BatchFlags.LOG_APPEND_TIME | BatchFlags.TRANSACTIONAL | BatchFlags.CONTROL
-    attributes = header.attributes & int(kept)
+    attributes = header.attributes & kept
     return pack_batch(
         header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, records_count=0), b""
     )

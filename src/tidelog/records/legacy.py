@@ -60,8 +60,6 @@ LEGACY_HEADER_V1: Final = Layout(LegacyHeaderV1)
 FIELD_SIZE: Final = Layout(FieldSize)
 assert LEGACY_HEADER_V0.size == 18
 assert LEGACY_HEADER_V1.size == 26
-_CODEC: Final = int(BatchFlags.CODEC)
-_APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 _MOST_KEPT_BYTES: Final = 8 << 20
 """The records of a wrapper that decompresses to more bytes are parsed again for each reading.
 
@@ -89,7 +87,7 @@ class LegacyRecord(NamedTuple):
     @property
     def codec_id(self) -> int:
         """Number of the codec of a wrapper's value, 0 for an uncompressed record."""
-        return self.attributes & _CODEC
+        return self.attributes & BatchFlags.CODEC
 
 
 class Expansion(NamedTuple):
@@ -171,7 +169,7 @@ def _field(data: memoryview, record_at: int, at: int, end: int) -> tuple[int, in
 def _timestamp_type(header: LegacyHeaderV1) -> TimestampType:
     if header.magic == 0:
         return TimestampType.NO_TIMESTAMP_TYPE
-    if header.attributes & _APPEND_TIME:
+    if header.attributes & BatchFlags.LOG_APPEND_TIME:
         return TimestampType.LOG_APPEND_TIME
     return TimestampType.CREATE_TIME
 

@@ -36,7 +36,6 @@ COUNT_UNKNOWN: Final = -1
 
 WRONG_CRC: Final = "the CRC of a batch is wrong"
 """What is said of a batch whose bytes do not match its checksum."""
-_CODEC: Final = int(BatchFlags.CODEC)
 CRC_COVERS_FROM: Final = BATCH_HEADER.offsets["attributes"]
 """First byte of a v2 batch that its CRC covers."""
 
@@ -106,7 +105,7 @@ def _legacy_row(view: memoryview, position: int, size: int) -> tuple[int, ...]:
         NO_PRODUCER_ID,
         -1,
         NO_SEQUENCE,
-        COUNT_UNKNOWN if header.attributes & _CODEC else 1,
+        COUNT_UNKNOWN if header.attributes & BatchFlags.CODEC else 1,
         header.crc,
     )
 

@@ -8,7 +8,6 @@ from tidelog.records.batch import (
     BATCH_PREFIX,
     LOG_OVERHEAD,
     MIN_RECORD_LENGTH,
-    BatchFlags,
 )
 
 
@@ -20,14 +19,6 @@ def test_positions_in_a_batch_are_those_of_the_layout() -> None:
     assert declared == constants
     assert BATCH_HEADER.offsets["attributes"] == rows.CRC_FROM
     assert MIN_RECORD_LENGTH == rows.SMALLEST_LENGTH
-
-
-def test_the_flag_of_append_time_is_the_declared_one() -> None:
-    """Kernels test the declared attribute bit."""
-    assert int(BatchFlags.LOG_APPEND_TIME) == rows.LOG_APPEND_TIME
-    assert int(BatchFlags.CODEC) == rows.CODEC_BITS
-    unusual = BatchFlags.CODEC | BatchFlags.LOG_APPEND_TIME | BatchFlags.CONTROL
-    assert int(unusual) == rows.UNUSUAL_FLAGS
 
 
 def test_every_error_status_has_a_text() -> None:

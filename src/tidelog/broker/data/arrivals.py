@@ -10,14 +10,13 @@ from contextlib import contextmanager, suppress
 from threading import get_ident
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.clock import MS_PER_S
 from tidelog.log.listeners import LogListener
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from tidelog.manager.partition import Partition
-
-_MS_PER_S: Final = 1000
 
 
 class Arrivals:
@@ -62,7 +61,7 @@ class Watch:
     async def wait(self, timeout_ms: float) -> None:
         """Wait for news since the last wait, at most ``timeout_ms``."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_ms / _MS_PER_S):
+            async with asyncio.timeout(timeout_ms / MS_PER_S):
                 await self.news.wait()
         self.news.clear()
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.broker.client_request import Refusal
+from tidelog.env.clock import MS_PER_S
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, OffsetOutOfRange
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 ISOLATIONS: Final = (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED)
 """By their numbers in requests."""
 _ID_VERSION: Final = 13
-_MS_PER_S: Final = 1000
 _NO_OFFSET: Final = -1
 NOTHING_ARCHIVED: Final[MappingProxyType[int, bytes | KafkaError]] = MappingProxyType({})
 
@@ -81,14 +81,14 @@ class Fetch:
     ) -> dict[str, Any]:
         """Wait until there is more than was ``found``, which is closed, or the time is over."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + request.values["maxWaitMs"] / _MS_PER_S
+        end = loop.time() + request.values["maxWaitMs"] / MS_PER_S
         partitions = {one.partition for one in wanted if one.partition is not None}
         with self._arrivals.watching(partitions) as watch:
             while True:
                 # Not read again for nothing: a client may ask for a thousand partitions.
                 if found.is_outdated:
                     found = self._read(request, wanted)
-                left_ms = (end - loop.time()) * _MS_PER_S
+                left_ms = (end - loop.time()) * MS_PER_S
                 if found.is_enough or left_ms <= 0:
                     return found.answer
                 found.close()

@@ -36,7 +36,6 @@ FIRST_SERVED_VERSION: Final = 3
 a client that does not see version 0 in the offer thinks the broker too old to compress for."""
 _ZSTD_VERSION: Final = 7
 ALL_REPLICAS: Final = -1
-_CODEC: Final = int(BatchFlags.CODEC)
 _CODECS: Final = {codec.kafka_name: codec for codec in Codec}
 _LONG_BYTES: Final = 16 << 10
 """Compressed batches from this size on take a thread: unpacking them takes up to milliseconds."""
@@ -185,8 +184,8 @@ def _check(request: Request, topic: str, records: Bytes | None) -> None:
 
 
 def _codec_of(records: Bytes) -> int:
-    """Return the number of the codec; whether there is such a one is not looked at here."""
-    number: int = BATCH_HEADER.unpack_field("attributes", records) & _CODEC
+    """Return the number of the codec, which may be none that there is."""
+    number: int = BATCH_HEADER.unpack_field("attributes", records) & BatchFlags.CODEC
     return number
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidelog.errors import InvalidTxnState
 from tidelog.log.append_info import NO_GUARD
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from tidelog.broker.transactions.transaction_coordinator import TransactionCoordinator
     from tidelog.codec.varint import Bytes
     from tidelog.manager.partition import Partition
-
-_TRANSACTIONAL: Final = int(BatchFlags.TRANSACTIONAL)
 
 
 class Verification:
@@ -30,7 +28,7 @@ class Verification:
         """
         if len(records) < BATCH_HEADER.size:
             return NO_GUARD  # the append says what is wrong with it
-        if not BATCH_HEADER.unpack_field("attributes", records) & _TRANSACTIONAL:
+        if not BATCH_HEADER.unpack_field("attributes", records) & BatchFlags.TRANSACTIONAL:
             return NO_GUARD
         batch = BATCH_HEADER.unpack(records)
         return self.guard_of(

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tidelog.records.decoding.record_columns import RecordColumns
 
 _READ: Final = keys.FILTER | keys.KEEP
-_APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 _FROM_COLUMNS: Final = {
     keys.OFFSET: rows.OFFSET,
     keys.TIMESTAMP: rows.TIMESTAMP,
@@ -153,7 +152,7 @@ def _walk_plainly(
             timestamp = wrap_int64(base_timestamp + span.timestamp_delta)
             yield (
                 offset,
-                max_timestamp if attributes & _APPEND_TIME else timestamp,
+                max_timestamp if attributes & BatchFlags.LOG_APPEND_TIME else timestamp,
                 rest_at,
                 span.key_at,
                 span.key_size,

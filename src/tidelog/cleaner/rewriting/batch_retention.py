@@ -8,7 +8,7 @@ Kafka: ``checkBatchRetention`` of the record filter in ``Cleaner.cleanInto``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.control import ControlType
     from tidelog.segment.txn_index import AbortedTxn
-
-_CONTROL: Final = int(BatchFlags.CONTROL)
-_TRANSACTIONAL: Final = int(BatchFlags.TRANSACTIONAL)
-_CODEC: Final = int(BatchFlags.CODEC)
 
 
 class LastOfProducer(Protocol):
@@ -116,7 +112,7 @@ class BatchRetentionRules:
         aborted: list[AbortedTxn] = []
         for index in _control_and_transactional(batches, summary):
             row = batches.row(index)
-            if row[rows.ATTRIBUTES] & _CONTROL:
+            if row[rows.ATTRIBUTES] & BatchFlags.CONTROL:
                 actions[index] = self._marker_action(data, row, int(actions[index]), aborted)
             elif self.transactions.on_batch(row[rows.PRODUCER_ID], row[rows.LAST_OFFSET]):
                 actions[index] &= ~keys.FILTER
@@ -144,7 +140,7 @@ def read_control_type(data: Bytes, row: list[int]) -> ControlType | None:
     if not row[rows.RECORDS_COUNT]:
         return None
     position = row[rows.POSITION]
-    if row[rows.ATTRIBUTES] & _CODEC:
+    if row[rows.ATTRIBUTES] & BatchFlags.CODEC:
         record = first_record(data, position)
         return None if record is None else control_type(record.key)
     view = byte_view(data)
@@ -163,7 +159,7 @@ def actions_for_map(
     for index in _control_and_transactional(batches, summary):
         row = batches.row(index)
         producer_id, last_offset = row[rows.PRODUCER_ID], row[rows.LAST_OFFSET]
-        if row[rows.ATTRIBUTES] & _CONTROL:
+        if row[rows.ATTRIBUTES] & BatchFlags.CONTROL:
             transactions.on_marker(producer_id, last_offset, read_control_type(data, row))
             actions[index] = 0
         elif transactions.on_batch(producer_id, last_offset):
@@ -175,6 +171,6 @@ def _control_and_transactional(batches: BatchColumns, summary: HeaderSummary) ->
     """Return the indices of control batches and of batches of transactions."""
     if not summary.has_special:
         return []
-    is_special = (batches.attributes & (_CONTROL | _TRANSACTIONAL)) != 0
+    is_special = (batches.attributes & (BatchFlags.CONTROL | BatchFlags.TRANSACTIONAL)) != 0
     found: list[int] = np.flatnonzero(is_special & (batches.magic >= 2)).tolist()
     return found

@@ -13,7 +13,7 @@ The kernels that do the same for whole segments are ``decide_retention``
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidelog.kernels import rows
 from tidelog.records.batch import INT64_MAX, BatchFlags
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tidelog.records.array_rows import Bools
     from tidelog.records.batch_columns import BatchColumns
 
-HORIZON: Final = int(BatchFlags.DELETE_HORIZON)
 """Attribute bit: the batch's base timestamp is its delete horizon."""
 
 
@@ -41,12 +40,14 @@ def gets_horizon(row: Sequence[int], *, has_tombstone: bool, has_emptied_marker:
     ``has_tombstone``: one of its retained records is a tombstone. ``has_emptied_marker``: it is the
     marker of a transaction of which no record is left.
     """
-    return (has_tombstone or has_emptied_marker) and not row[rows.ATTRIBUTES] & HORIZON
+    is_due = has_tombstone or has_emptied_marker
+    return is_due and not row[rows.ATTRIBUTES] & BatchFlags.DELETE_HORIZON
 
 
 def has_passed(row: Sequence[int], now_ms: int) -> bool:
     """Return whether the horizon of a batch, given by its 14 fields, has passed at ``now_ms``."""
-    return bool(row[rows.ATTRIBUTES] & HORIZON) and row[rows.BASE_TIMESTAMP] <= now_ms
+    has_horizon = bool(row[rows.ATTRIBUTES] & BatchFlags.DELETE_HORIZON)
+    return has_horizon and row[rows.BASE_TIMESTAMP] <= now_ms
 
 
 def have_passed(batches: BatchColumns, now_ms: int) -> Bools:

@@ -15,7 +15,7 @@ from tidelog.records.batch import BatchFlags
 if TYPE_CHECKING:
     from tidelog.records.batch_columns import BatchColumns
 
-_SPECIAL: Final = int(BatchFlags.CONTROL | BatchFlags.TRANSACTIONAL)
+_SPECIAL: Final = BatchFlags.CONTROL | BatchFlags.TRANSACTIONAL
 
 
 class HeaderSummary(NamedTuple):

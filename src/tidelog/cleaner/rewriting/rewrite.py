@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from tidelog.cleaner.keys.key_table import NEGATIVE_TIMESTAMP
-from tidelog.cleaner.rewriting.delete_horizon import HORIZON, gets_horizon
+from tidelog.cleaner.rewriting.delete_horizon import gets_horizon
 from tidelog.codec.compression import Codec, compress
 from tidelog.codec.layout import byte_view
 from tidelog.codec.varint import write_varint, write_varlong
@@ -31,10 +31,14 @@ if TYPE_CHECKING:
     from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.record import Record
 
-_KEPT_FLAGS: Final = int(BatchFlags.CODEC | BatchFlags.LOG_APPEND_TIME) | int(
-    BatchFlags.TRANSACTIONAL | BatchFlags.CONTROL
+_HORIZON: Final = BatchFlags.DELETE_HORIZON
+_KEPT_FLAGS: Final = (
+    BatchFlags.CODEC
+    | BatchFlags.LOG_APPEND_TIME
+    | BatchFlags.TRANSACTIONAL
+    | BatchFlags.CONTROL
+    | _HORIZON
 )
-_APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 
 
 class RewrittenBatches(NamedTuple):
@@ -115,11 +119,11 @@ def _rewritten(
     timestamps = [record[keys.TIMESTAMP] for record in retained]
     if min(timestamps) < NO_TIMESTAMP:
         raise InvalidArgument(NEGATIVE_TIMESTAMP)
-    attributes = header.attributes & (_KEPT_FLAGS | HORIZON)
+    attributes = header.attributes & _KEPT_FLAGS
     base_timestamp = timestamps[0]
     if new_horizon_ms is not None:
-        base_timestamp, attributes = new_horizon_ms, attributes | HORIZON
-    elif attributes & HORIZON:
+        base_timestamp, attributes = new_horizon_ms, attributes | _HORIZON
+    elif attributes & _HORIZON:
         base_timestamp = header.base_timestamp
     body = bytearray()
     for record, timestamp in zip(retained, timestamps, strict=True):
@@ -130,7 +134,7 @@ def _rewritten(
         rest = data[record[keys.REST_AT] : record[keys.END]]
         write_varint(body, len(head) + len(rest))
         body += head + rest
-    is_appended = attributes & _APPEND_TIME
+    is_appended = attributes & BatchFlags.LOG_APPEND_TIME
     changed = header._replace(
         attributes=attributes,
         base_timestamp=base_timestamp,

@@ -5,7 +5,7 @@ Kafka: ``Cleaner.cleanInto`` and ``CleanerStats``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidelog.kernels.compaction.key_rows import (
     BITS_END,
@@ -53,6 +53,7 @@ from tidelog.kernels.rows import (
     BASE_TIMESTAMP,
     BATCH_COLUMNS,
     CODEC_BITS,
+    CONTROL_BIT,
     HEADER_BYTES,
     LAST_OFFSET,
     MAGIC,
@@ -62,6 +63,7 @@ from tidelog.kernels.rows import (
     RECORDS_COUNT,
     SIZE,
     SMALLEST_RECORD_BYTES,
+    TRANSACTIONAL_BIT,
 )
 from tidelog.kernels.runtime.intrinsics import add64, subtract64
 from tidelog.kernels.runtime.jit import (
@@ -78,10 +80,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-CONTROL: Final = 0x20
-TRANSACTIONAL: Final = 0x10
-"""Attribute bits."""
-
 
 @kernel(f"UniTuple(int64, 2)({TABLE})")
 def summarize_headers(batches: npt.NDArray[np.int64]) -> tuple[int, int]:
@@ -93,7 +91,7 @@ def summarize_headers(batches: npt.NDArray[np.int64]) -> tuple[int, int]:
         attributes = batches[ATTRIBUTES, index]
         if batches[MAGIC, index] < 2:
             found |= HAS_OLD
-        elif attributes & (CONTROL | TRANSACTIONAL) != 0:
+        elif attributes & (CONTROL_BIT | TRANSACTIONAL_BIT) != 0:
             found |= HAS_SPECIAL
         if attributes & CODEC_BITS != 0:
             found |= HAS_COMPRESSED
@@ -228,7 +226,7 @@ def collect_stats(
         cause = SEEN_ABORTED
         if actions[index] & SUPERSEDED_WHOLE != 0:
             cause = SEEN_SUPERSEDED
-        elif batches[MAGIC, index] >= 2 and batches[ATTRIBUTES, index] & CONTROL != 0:
+        elif batches[MAGIC, index] >= 2 and batches[ATTRIBUTES, index] & CONTROL_BIT != 0:
             cause = SEEN_MARKERS
         seen[SEEN_RECORDS] = add64(seen[SEEN_RECORDS], records)
         seen[cause] = add64(seen[cause], records)

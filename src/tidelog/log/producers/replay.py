@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.control import EndTxnMarker
 
-_CONTROL: Final = int(BatchFlags.CONTROL)
-_TRANSACTIONAL: Final = int(BatchFlags.TRANSACTIONAL)
 _TELLING: Final = BATCHES_TO_RETAIN + 1
 
 
@@ -47,8 +45,8 @@ def producer_batches(batches: BatchColumns, data: Buffer) -> Iterator[tuple[int,
             row[rows.BASE_OFFSET],
             row[rows.LAST_OFFSET],
             row[rows.MAX_TIMESTAMP],
-            is_transactional=bool(attributes & _TRANSACTIONAL),
-            is_control=bool(attributes & _CONTROL),
+            is_transactional=bool(attributes & BatchFlags.TRANSACTIONAL),
+            is_control=bool(attributes & BatchFlags.CONTROL),
         )
         if batch.is_control and row[rows.RECORDS_COUNT]:
             timestamp, marker = _read_marker(data, position)

@@ -36,7 +36,6 @@ AREA_FROM_BATCH: Final = (
 """Fields that an area copies from its batch, in the order of the area's rows from the count on."""
 _area_fields: Final = itemgetter(*AREA_FROM_BATCH)
 _RECORD_WORK: Final = 40
-_APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 assert rows.AREA_COUNT + len(AREA_FROM_BATCH) == rows.AREA_COLUMNS
 
 
@@ -161,7 +160,7 @@ def _row_of(span: RecordSpan, index: int, area: list[int]) -> tuple[int, ...]:
     timestamp = wrap_int64(base_timestamp + span.timestamp_delta)
     return (
         wrap_int64(base_offset + span.offset_delta),
-        max_timestamp if attributes & _APPEND_TIME else timestamp,
+        max_timestamp if attributes & BatchFlags.LOG_APPEND_TIME else timestamp,
         *span[2:8],
         index,
     )

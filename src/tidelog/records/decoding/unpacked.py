@@ -6,7 +6,7 @@ Kafka: ``DefaultRecordBatch.compressedIterator``.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from tidelog.records.array_rows import Bytes, Ints
     from tidelog.records.batch_columns import BatchColumns
-
-_CODEC: Final = int(BatchFlags.CODEC)
 
 
 class Unpacked:
@@ -82,7 +80,7 @@ class Unpacked:
         position, size = row[rows.POSITION], row[rows.SIZE]
         found = legacy.expand(self._view, position, size, limit=self._allowed())
         shift = len(self._plain)
-        if row[rows.ATTRIBUTES] & _CODEC:
+        if row[rows.ATTRIBUTES] & BatchFlags.CODEC:
             self._plain += found.data
         else:
             self._plain += self._view[position : position + size]

@@ -33,7 +33,6 @@ _KNOWN_FLAGS: Final = 0x77
 """Attribute bits that a change of timestamp type keeps: codec, transaction, control, horizon."""
 
 # Plain ints, since operations on an IntFlag take ten times as long.
-_APPEND_TIME: Final = int(BatchFlags.LOG_APPEND_TIME)
 _LEADER_EPOCH_AT: Final = BATCH_HEADER.offsets["leader_epoch"]
 
 
@@ -46,8 +45,8 @@ def stamp_in_place(
     updated. The CRC is recomputed only if type or timestamp change.
     """
     position, size = row[rows.POSITION], row[rows.SIZE]
-    appended = _APPEND_TIME if kind is TimestampType.LOG_APPEND_TIME else 0
-    is_same_kind = row[rows.ATTRIBUTES] & _APPEND_TIME == appended
+    appended = BatchFlags.LOG_APPEND_TIME if kind is TimestampType.LOG_APPEND_TIME else 0
+    is_same_kind = row[rows.ATTRIBUTES] & BatchFlags.LOG_APPEND_TIME == appended
     if not is_same_kind or row[rows.MAX_TIMESTAMP] != max_timestamp:
         row[rows.ATTRIBUTES] = (row[rows.ATTRIBUTES] & _KNOWN_FLAGS) | appended
         row[rows.MAX_TIMESTAMP] = max_timestamp

@@ -6,7 +6,7 @@ CRCs before. Kafka: ``LogValidator``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.codec.compression import Codec
 from tidelog.codec.layout import byte_view
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from tidelog.codec.layout import Buffer
     from tidelog.config.log_config import LogConfig
     from tidelog.records.validation.analyze import Analyzed
-
-
-_CONTROL: Final = int(BatchFlags.CONTROL)
 
 
 class ValidatedRecords(NamedTuple):
@@ -157,7 +154,7 @@ class _Append(NamedTuple):
         else:
             data, areas = Unpacked(data, self.analyzed.batches).areas()
         summary = check_area(data, areas, self.rules(on_rejected))
-        is_marker = source is Codec.NONE and row[rows.ATTRIBUTES] & _CONTROL
+        is_marker = source is Codec.NONE and row[rows.ATTRIBUTES] & BatchFlags.CONTROL
         needs_dense = source is not Codec.NONE or self.origin is AppendOrigin.CLIENT
         if is_marker or (source is self.codec and (summary.is_dense or not needs_dense)):
             return self._in_place(row, summary.max_timestamp)
@@ -245,7 +242,7 @@ def _check_client_batch(row: list[int], on_rejected: Callable[[Rejection, int], 
     offsets = row[rows.LAST_OFFSET] - row[rows.BASE_OFFSET] + 1
     if count <= 0 or offsets != count:
         reason = f"a batch of {count} records spans {offsets} offsets"
-    elif attributes & _CONTROL:
+    elif attributes & BatchFlags.CONTROL:
         reason = "clients may not write control records"
     elif row[rows.PRODUCER_ID] >= 0 and row[rows.BASE_SEQUENCE] < 0:
         reason = f"producer {row[rows.PRODUCER_ID]} sent base sequence {row[rows.BASE_SEQUENCE]}"

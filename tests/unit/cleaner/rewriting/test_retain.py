@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("engine")
 NOW_MS: Final = 1_000
-HORIZON: Final = int(BatchFlags.DELETE_HORIZON)
+HORIZON: Final = BatchFlags.DELETE_HORIZON
 BITS_START: Final = 10
 BITS_END: Final = 20
 LATEST_OFFSET: Final = 24
