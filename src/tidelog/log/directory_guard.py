@@ -43,6 +43,11 @@ def may_pass(error: BaseException) -> bool:
     return lacks_space(error) or lacks_resources(error)
 
 
+def is_passing(error: BaseException) -> bool:
+    """Whether an error, or the one that caused it, is one of ``PASSING``."""
+    return _errno_of(error) in PASSING
+
+
 def _errno_of(error: BaseException) -> int | None:
     cause = error if isinstance(error, OSError) else error.__cause__
     return cause.errno if isinstance(cause, OSError) else None

@@ -173,7 +173,7 @@ class LogManager(OfOneProcess):
         """Make what creates, loads, moves, deletes and checkpoints logs."""
         machine, log_dirs, registry = self.machine, self._log_dirs, self._registry
         self._queue = DeletionQueue(
-            machine, delay_ms=lambda: self._topics.delete_delay_ms, on_failure=log_dirs.take_offline
+            machine, delay_ms=lambda: self._topics.delete_delay_ms, on_failure=log_dirs.note_error
         )
         self._deleter = LogDeleter(
             machine,

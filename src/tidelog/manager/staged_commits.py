@@ -26,7 +26,7 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
     text_or_kind,
 )
-from tidelog.log.directory_guard import PASSING, is_interrupt, lacks_resources
+from tidelog.log.directory_guard import is_interrupt, lacks_resources
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.manager.consumer_groups import Groups
 from tidelog.manager.directories.log_dirs import parent_of
@@ -231,7 +231,7 @@ class StagedCommits(OfOneProcess):
             except BaseException as error:  # also an interrupt, at any moment of the commit
                 self._note_written(log_dir, target, error)
                 if isinstance(error, OSError):
-                    self._check_disk(log_dir, error)
+                    self.log_dirs.note_error(log_dir.path, error)
                     raise KafkaStorageError(f"committing in {path} failed: {error}") from error
                 raise
 
@@ -323,7 +323,7 @@ class StagedCommits(OfOneProcess):
             except (OSError, KafkaStorageError) as error:
                 # Its id stays among those of deleted topics, so that a replay leaves it out.
                 if isinstance(error, OSError):
-                    self._check_disk(log_dir, error)
+                    self.log_dirs.note_error(log_dir.path, error)
                 left = self._without_deleted(path, journal)
                 text = "transaction-not-rewritten directory=%s txn=%s reason=%s"
                 _log.warning(text, path, txn, error)
@@ -399,7 +399,7 @@ class StagedCommits(OfOneProcess):
     def _failed(self, log_dir: LogDir, journal: Journal, error: BaseException) -> None:
         cause = _root_of(error)
         if isinstance(cause, OSError):
-            self._check_disk(log_dir, cause)
+            self.log_dirs.note_error(log_dir.path, cause)
         key = log_dir.path, journal.txn
         now_ns = self.machine.clock.monotonic_ns()
         if now_ns >= self._due_ns.get(key, 0):  # tries for other commits in between do not count
@@ -410,10 +410,6 @@ class StagedCommits(OfOneProcess):
         self._note(log_dir.path, journal, reason)
         text = "transaction-pending directory=%s txn=%s reason=%s"
         _log.warning(text, log_dir.path, journal.txn, reason)
-
-    def _check_disk(self, log_dir: LogDir, error: OSError) -> None:
-        if error.errno not in PASSING:
-            self.log_dirs.take_offline(log_dir.path, error)
 
     def _note(self, path: str, journal: Journal, reason: str) -> None:
         self.pending[path, journal.txn] = journal, reason

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 from tidelog.env.clock import NS_PER_MS
 from tidelog.env.task_gate import Pass, TaskGate
 from tidelog.errors import KafkaStorageError
-from tidelog.log.directory_guard import PASSING
 from tidelog.manager.directories.disk_reserve import retain_by_percent
 from tidelog.manager.staged_commits import RETRY_MS
 from tidelog.service.ready_commits import ReadyCommits
@@ -182,8 +181,7 @@ class BackgroundTasks:
                 free_bytes = self._machine.fs.free_bytes(log_dir.path)
             except OSError as error:
                 _log.error("retention-failed directory=%s reason=%s", log_dir.path, error)
-                if error.errno not in PASSING:
-                    self._log_dirs.take_offline(log_dir.path, error)
+                self._log_dirs.note_error(log_dir.path, error)
                 continue
             deleted += retain_by_percent(
                 log_dir,

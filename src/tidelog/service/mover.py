@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.archive.claim_file import carry_claim, claim_file
 from tidelog.config.option import INT64_MAX
-from tidelog.env.files import WRONG_KIND
 from tidelog.errors import (
     CommitPending,
     InvalidArgument,
@@ -27,8 +26,7 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
     text_or_kind,
 )
-from tidelog.log.directory_guard import PASSING, lacks_space
-from tidelog.manager.lifecycle.deleter import is_full
+from tidelog.log.directory_guard import is_passing, lacks_space, may_pass
 from tidelog.manager.lifecycle.move_status import MoveState, MoveStatus
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import log_directory_name, log_future_directory_name
@@ -411,11 +409,9 @@ class PartitionMover:
 
     def _failed(self, key: TopicPartition, error: Exception) -> None:
         """Schedule the step again after an error that may pass; else end the move."""
-        cause = error.__cause__
         attempts = self._attempts.pop(key, 0)
-        is_passing = isinstance(cause, OSError) and cause.errno in PASSING - WRONG_KIND
         is_held = isinstance(error, CommitPending)
-        if is_held or (is_passing and attempts < len(RETRY_MS)):
+        if is_held or (may_pass(error) and attempts < len(RETRY_MS)):
             self._attempts[key] = attempts + 1
             self._reasons[key] = str(error)
             delay_ms = RETRY_MS[min(attempts, len(RETRY_MS) - 1)]
@@ -520,7 +516,7 @@ class PartitionMover:
         except KafkaStorageError as error:
             _log.error("moved-log-not-deleted directory=%s reason=%s", current.directory, error)
             current.close_handlers()
-            if is_full(error):
+            if is_passing(error):
                 self._put_away_later(key, source, 0)
 
     def _put_away_later(self, key: TopicPartition, source: LogDir, attempts: int) -> None:
@@ -537,7 +533,7 @@ class PartitionMover:
                 except KafkaStorageError as error:
                     text = "moved-log-not-deleted directory=%s reason=%s"
                     _log.error(text, f"{source.path}/{log_directory_name(*key)}", error)
-                    if is_full(error):
+                    if is_passing(error):
                         self._put_away_later(key, source, attempts + 1)
 
         if attempts < len(RETRY_MS):
@@ -552,9 +548,8 @@ class PartitionMover:
         If that fails the partition takes no more appends, which the next start could lose. Where
         every catalogue is as it was before there is nothing to do, and the disk may be too full.
         """
-        cause, home = error.__cause__, source.directory_id
-        is_passing = isinstance(cause, OSError) and cause.errno in PASSING
-        if is_passing and self._topics.is_placed(key.topic, key.partition, home):
+        home = source.directory_id
+        if is_passing(error) and self._topics.is_placed(key.topic, key.partition, home):
             return
         try:
             self._topics.restore_place(key.topic, key.partition, home)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.datadir.partition_directories import lies_twice
 from tidelog.errors import KafkaStorageError
-from tidelog.log.directory_guard import lacks_resources
-from tidelog.manager.lifecycle.deleter import is_full
+from tidelog.log.directory_guard import is_passing, lacks_resources
 from tidelog.manager.lifecycle.log_closer import log_closer
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 
@@ -93,7 +92,7 @@ class Reconciler:
             if not self._deleter.is_unfinished:
                 self._log_dirs.despite_failures(self._topics.forget_deleted)
         except KafkaStorageError as error:
-            if not is_full(error):
+            if not is_passing(error):
                 raise
             # The next change writes them. Until then what is known now is found at each start.
             paths = ", ".join(one.path for one in self._log_dirs)

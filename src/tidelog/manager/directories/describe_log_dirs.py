@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.datadir.log_dir_description import LogDirDescription, ReplicaInfo
-from tidelog.log.directory_guard import PASSING
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -45,8 +44,7 @@ def _space(fs: FileSystem, log_dirs: LogDirs, path: str) -> tuple[int, int] | No
     try:
         return fs.total_bytes(path), fs.free_bytes(path)
     except OSError as error:
-        if error.errno not in PASSING:
-            log_dirs.take_offline(path, error)
+        log_dirs.note_error(path, error)
         return None
 
 

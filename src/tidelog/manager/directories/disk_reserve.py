@@ -90,9 +90,8 @@ class DiskReserve:
                 if self._free_bytes(home.path) < reserve:
                     full.add(home.path)
             except OSError as error:
-                if error.errno not in PASSING:
-                    self._dirs.take_offline(home.path, error)
-                elif home.path in self.full:
+                self._dirs.note_error(home.path, error)
+                if error.errno in PASSING and home.path in self.full:
                     full.add(home.path)
         for path in full - self.full:
             _log.warning("directory-full directory=%s reserve_bytes=%d", path, reserve)

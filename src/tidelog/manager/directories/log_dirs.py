@@ -111,8 +111,7 @@ class LogDirs:
             try:
                 names = self._fs.list(log_dir.path)
             except OSError as error:
-                if error.errno not in PASSING:
-                    self.take_offline(log_dir.path, error)
+                self.note_error(log_dir.path, error)
                 continue
             yield log_dir.path, names
 
@@ -202,6 +201,11 @@ class LogDirs:
             if self.on_offline is not None:
                 self.on_offline()
 
+    def note_error(self, path: str, error: OSError) -> None:
+        """Put a directory out of use for an error of its disk, unless it is one of ``PASSING``."""
+        if error.errno not in PASSING:
+            self.take_offline(path, error)
+
     @contextmanager
     def failing(self, path: str, doing: str) -> Iterator[None]:
         """Raise an OSError of the body as KafkaStorageError; ``path`` goes offline unless full."""
@@ -210,8 +214,7 @@ class LogDirs:
         except OSError as error:
             if is_interrupt(error):
                 raise
-            if error.errno not in PASSING:
-                self.take_offline(path, error)
+            self.note_error(path, error)
             raise KafkaStorageError(f"{doing} in {path} failed: {error}") from error
 
     def despite_failures(self, write: Callable[[], None]) -> None:

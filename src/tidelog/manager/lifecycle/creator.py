@@ -20,7 +20,6 @@ from tidelog.errors import (
     InvalidReplicaAssignment,
     KafkaStorageError,
 )
-from tidelog.log.directory_guard import PASSING, is_interrupt
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.lifecycle.known_copies import KnownCopies
 from tidelog.manager.lifecycle.lost_offsets import check_not_archived, warn_of_lost_log
@@ -397,28 +396,24 @@ class LogCreator:
         Their checkpoint lines go first: a line that an earlier partition of the name left would
         truncate the new log.
         """
-        fs = self._machine.fs
+        fs, what = self._machine.fs, ", ".join(names[:3])
+        paths = [os.path.join(log_dir.path, name) for name in names]
         try:
-            paths = [os.path.join(log_dir.path, name) for name in names]
-            for path in paths:
-                self._log_dirs.links.check(path)
-            log_dir.begin_change()
-            self._cleaning.forget_lines(log_dir, keys)
-            for path in paths:
-                if topic_id is None:
-                    fs.make_directory(path)
-                else:
-                    make_partition_directory(fs, path, topic_id)
-            # Before any record is acknowledged: flushes of a log sync its files, not its name.
-            fs.sync_directory(log_dir.path)
-        except OSError as error:
+            with self._log_dirs.failing(log_dir.path, f"creating {what}"):
+                for path in paths:
+                    self._log_dirs.links.check(path)
+                log_dir.begin_change()
+                self._cleaning.forget_lines(log_dir, keys)
+                for path in paths:
+                    if topic_id is None:
+                        fs.make_directory(path)
+                    else:
+                        make_partition_directory(fs, path, topic_id)
+                # Before any record is acknowledged: flushes of a log sync its files, not its name.
+                fs.sync_directory(log_dir.path)
+        except BaseException:
             log_dir.doubt_names()  # what was made before it is found there, and used
-            if is_interrupt(error):
-                raise
-            if error.errno not in PASSING:
-                self._log_dirs.take_offline(log_dir.path, error)
-            what = ", ".join(names[:3])
-            raise KafkaStorageError(f"creating {what} in {log_dir.path}: {error}") from error
+            raise
 
     def _candidates(
         self, key: TopicPartition, target_directory_id: UUID | None, *, is_future: bool

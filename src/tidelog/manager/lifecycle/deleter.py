@@ -15,7 +15,7 @@ from tidelog.archive.claim_file import note_deleted
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.uncatalogued_topics import readable_topic_id
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
-from tidelog.log.directory_guard import PASSING, lacks_space
+from tidelog.log.directory_guard import is_passing, lacks_space
 from tidelog.log.loading.cut_files import is_cut_name, is_newer
 from tidelog.mailbox.look import Look
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
@@ -117,7 +117,7 @@ class LogDeleter:
                     self._note_in_claims({topic.topic_id})
                     self._topics.forget_deleted(topic.topic_id)
             for error in failures:
-                if not is_full(error):
+                if not is_passing(error):
                     raise error
 
     def _delete_from_catalogue(
@@ -207,7 +207,7 @@ class LogDeleter:
         try:
             yield
         except KafkaStorageError as error:
-            if is_full(error):
+            if is_passing(error):
                 self._undo_creation(topic, numbers)
             raise
 
@@ -362,7 +362,7 @@ class LogDeleter:
             self._manifests.look(log_dir.path, fs.list(log_dir.path))
             abandoned = abandoned_files(fs, log_dir.path, now_ms - retention_ms)
         except OSError as error:
-            self._check_disk(log_dir, error)
+            self._log_dirs.note_error(log_dir.path, error)
             return
         self._delete_old(log_dir, MANIFESTS.is_left, LEFTOVER_MS)
         self._delete_old(log_dir, abandoned.__contains__, retention_ms)
@@ -398,11 +398,7 @@ class LogDeleter:
                         fs.delete(path)
                         _log.info("old-file-deleted path=%s age_ms=%d", path, age_ms)
         except OSError as error:
-            self._check_disk(log_dir, error)
-
-    def _check_disk(self, log_dir: LogDir, error: OSError) -> None:
-        if error.errno not in PASSING:
-            self._log_dirs.take_offline(log_dir.path, error)
+            self._log_dirs.note_error(log_dir.path, error)
 
     def _rename_unopened_copies(self, log_dir: LogDir, topic_ids: Container[UUID]) -> None:
         """Rename the ``-future`` directories of topics, none of them open, to ``-delete``."""
@@ -484,12 +480,6 @@ def _going_on(topic: str, failures: list[KafkaStorageError]) -> Iterator[None]:
     except KafkaStorageError as error:
         _log.warning("topic-deletion-put-off topic=%s reason=%s", topic, error)
         failures.append(error)
-
-
-def is_full(error: KafkaStorageError) -> bool:
-    """Return whether an error says no more than that a disk is full, or descriptors are lacking."""
-    cause = error.__cause__
-    return isinstance(cause, OSError) and cause.errno in PASSING
 
 
 def _is_old_directory(fs: FileSystem, path: str, changed_until_ms: int) -> bool:

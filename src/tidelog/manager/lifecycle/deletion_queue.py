@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.env.task_gate import TaskGate
 from tidelog.errors import KafkaStorageError
-from tidelog.log.directory_guard import PASSING, may_pass
+from tidelog.log.directory_guard import may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,7 +162,7 @@ class DeletionQueue:
                     waiting.log.close_handlers()
                 self.add(waiting.directory)
                 return False
-            if isinstance(error, OSError) and error.errno not in PASSING:
+            if isinstance(error, OSError):
                 self._on_failure(os.path.dirname(waiting.directory), error)
         return True
 

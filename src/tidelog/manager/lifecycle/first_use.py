@@ -13,7 +13,6 @@ from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.partition_directories import is_directory
 from tidelog.datadir.uncatalogued_topics import readable_topic_id
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
-from tidelog.log.directory_guard import PASSING
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -153,7 +152,7 @@ class FirstUseLoader:
         A crash between the catalogue and the renaming leaves only the copy.
         """
         current = log_dir.path_of(*key)
-        try:
+        with self._log_dirs.failing(log_dir.path, f"loading {key}"):
             self._log_dirs.links.check(current)
             log_dir.begin_change()
             if self._fs.exists(current):
@@ -163,10 +162,6 @@ class FirstUseLoader:
                 # Appends follow: a power cut must not take them back to a name that no start loads.
                 self._fs.sync_directory(log_dir.path)
                 _log.info("future-log-promoted directory=%s", current)
-        except OSError as error:
-            if error.errno not in PASSING:
-                self._log_dirs.take_offline(log_dir.path, error)
-            raise KafkaStorageError(f"loading {key} in {log_dir.path}: {error}") from error
 
     def _not_here(self, key: TopicPartition, topic: Topic) -> Exception:
         if self._log_dirs.failures:

@@ -43,7 +43,7 @@ from tidelog.errors import (
     KafkaStorageError,
     UnknownTopicOrPartition,
 )
-from tidelog.log.directory_guard import NO_RESOURCES, PASSING, lacks_resources
+from tidelog.log.directory_guard import NO_RESOURCES, lacks_resources
 from tidelog.manager.topics.topic_checks import altered_config, following, new_topic
 from tidelog.readonly.cluster_metadata import find_broker_settings
 
@@ -356,8 +356,7 @@ class Topics:
                 try:
                     mark_deleted(self._fs, path, topic_id)
                 except OSError as error:
-                    if error.errno not in PASSING:
-                        self._dirs.take_offline(path, error)
+                    self._dirs.note_error(path, error)
                     for marked in data_dirs:
                         self._delete_marks(marked, frozenset({topic_id}))
                     raise KafkaStorageError(f"deleting {name} in {path}: {error}") from error
@@ -530,8 +529,7 @@ class Topics:
         except OSError as error:
             if error.errno not in NO_RESOURCES:  # else perhaps in place, and only not synced
                 replaced.pop()
-            if error.errno not in PASSING:
-                self._dirs.take_offline(path, error)
+            self._dirs.note_error(path, error)
             raise KafkaStorageError(f"writing the topics of {path}: {error}") from error
         self._written[path] = catalogue
 
@@ -546,8 +544,7 @@ class Topics:
                 write_catalogue(self._fs, path, catalogue)
             except OSError as error:
                 _log.warning("topics-not-restored directory=%s reason=%s", path, error)
-                if error.errno not in PASSING:
-                    self._dirs.take_offline(path, error)
+                self._dirs.note_error(path, error)
             else:
                 self._written[path] = catalogue
 
