@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tidelog.env.clock import MS_PER_S
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -57,6 +58,16 @@ def time_ms(given: Moment, now_ms: Callable[[], int] | None = None) -> int:
     return number
 
 
+def utc_text(ms: float) -> str | None:
+    """Return ms since the epoch as ``2026-11-21 14:30:00``; None if no calendar has that."""
+    from datetime import UTC, datetime  # noqa: PLC0415 - slow to import, and few calls need it
+
+    try:
+        return f"{datetime.fromtimestamp(ms // MS_PER_S, UTC):%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 def _number(given: Moment, now_ms: Callable[[], int] | None) -> int:
     if isinstance(given, str):
         return _of_text(given, now_ms)
@@ -69,13 +80,13 @@ def _number(given: Moment, now_ms: Callable[[], int] | None) -> int:
 
 
 def _of_datetime(given: object) -> int:
-    from datetime import datetime  # noqa: PLC0415 - slow to import, and few calls need it
+    from datetime import datetime  # noqa: PLC0415 - as above
 
     if not isinstance(given, datetime):
         what = type(given).__name__
         raise InvalidArgument(f"a time is an int (ms), a datetime or text, not {what}: {given!r}")
     try:
-        return round(datetime.timestamp(given) * 1000)
+        return round(datetime.timestamp(given) * MS_PER_S)
     except (OverflowError, ValueError, OSError) as error:
         raise InvalidArgument(f"{given} is not a valid time: {error}") from None
 

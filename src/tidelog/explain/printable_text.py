@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tidelog.env.moments import utc_text
+
 
 def printable(text: str) -> str:
     r"""Return ``text`` with every unprintable character escaped, as in ``a\nb`` or ``\x1b[2J``.
@@ -28,13 +30,8 @@ def format_time(ms: int) -> str:
 
     A time outside the calendar's range is returned as the number: ``-1 ms``.
     """
-    from datetime import UTC, datetime  # noqa: PLC0415 - `--help` and most commands need none
-
-    try:
-        moment = datetime.fromtimestamp(ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{ms} ms"
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+    text = utc_text(ms)
+    return f"{ms} ms" if text is None else f"{text} UTC"
 
 
 def begun_by(producer_id: int, epoch: int, first_offset: int, first_timestamp: int) -> str:

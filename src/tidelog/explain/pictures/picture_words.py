@@ -5,9 +5,9 @@ Names, paths and reasons come from outside; all text is safe to print and has on
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.moments import utc_text
 from tidelog.explain.picture import format_bytes
 from tidelog.explain.pictures.log_picture import OTHERS
 from tidelog.explain.printable_text import counted, printable
@@ -36,30 +36,20 @@ def offsets_text(start: int, end: int) -> str:
 
 def time_text(ms: int) -> str:
     """Return milliseconds since the Unix epoch as ``2026-11-21 14:30:00.123 UTC``."""
-    try:
-        moment = datetime.fromtimestamp(ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{ms} ms"
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{ms % 1000:03} UTC"
+    text = utc_text(ms)
+    return f"{ms} ms" if text is None else f"{text}.{ms % 1000:03} UTC"
 
 
 def times_text(first: int, last: int) -> str:
     """Return a range of times in ms, empty without any; a day that both share stands once."""
     if last < 0:
         return ""
-    texts = [_seconds(ms) for ms in (first, last) if ms >= 0]
+    texts = [utc_text(ms) or f"{ms} ms" for ms in (first, last) if ms >= 0]
     if len(texts) == 1 or texts[0] == texts[1]:
         return f"{texts[-1]} UTC"
     day = texts[0][:11]
     after = texts[1].removeprefix(day) if " " in day else texts[1]
     return f"{texts[0]} to {after} UTC"
-
-
-def _seconds(ms: int) -> str:
-    try:
-        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
-    except (ValueError, OverflowError, OSError):
-        return f"{ms} ms"
 
 
 def summary(picture: LogPicture) -> str:

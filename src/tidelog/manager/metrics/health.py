@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from tidelog.codec.shown_rows import Named, Time
+from tidelog.env.moments import utc_text
 from tidelog.manager.metrics.metric import parse_prometheus
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def degraded_reasons(metrics: Iterable[Metric]) -> list[str]:
     """Return a sentence for each thing that is wrong; none: all is well."""
     return [
         _PROBLEMS[metric.name].format(
-            value=int(metric.value), time=_time(metric.value), **dict(metric.tags)
+            value=int(metric.value), time=f"{utc_text(metric.value)} UTC", **dict(metric.tags)
         )
         for metric in metrics
         if metric.name in _PROBLEMS and metric.value
@@ -52,10 +52,3 @@ def offline_directories(text: str) -> list[OfflineDirectory]:
         for name, tags, value in parse_prometheus(text)
         if name == _OFFLINE_SINCE and value
     ]
-
-
-def _time(ms: float) -> str:
-    try:
-        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError, OSError):  # another metric's value
-        return ""
