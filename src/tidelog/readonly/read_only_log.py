@@ -22,6 +22,7 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.lazy import np
+from tidelog.log.reading.committed import open_producers
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.readonly.batch_walk import PIECE_BYTES, walk_range
 from tidelog.readonly.checkpoints import NO_LINES, Checkpoints, Lines
@@ -483,15 +484,11 @@ class ReadOnlyLog:
 
         As ``ReadableLog.settled_records``; None: from the log start offset. Errors as ``columns``.
         """
-        opened = self.transactions(up_to, aborted=False).open
+        known = self.transactions(up_to, aborted=False).open
+        opened = {txn.producer_id: txn.first_offset for txn in known}
         for columns in self.columns(start_offset, self.end_offset(up_to), committed=True):
-            batches = columns.batches
-            is_open = np.zeros(len(batches), np.bool_)
-            for txn in opened:
-                is_of_producer = batches.producer_id == txn.producer_id
-                is_open |= is_of_producer & (batches.base_offset >= txn.first_offset)
-            is_open &= batches.is_transactional
-            yield from columns.select(~is_open[columns.batch]).records()
+            is_settled = open_producers(columns.batches, opened) < 0
+            yield from columns.select(is_settled[columns.batch]).records()
 
     def columns(
         self,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.lazy import np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from tidelog.records.array_rows import Bools
+    from tidelog.records.array_rows import Bools, Ints
     from tidelog.records.batch_columns import BatchColumns
 
 
@@ -54,6 +54,18 @@ class AbortedFilter:
             elif producers[index] in self._skipped_producers:
                 shown[index] = False
         return shown
+
+
+def open_producers(batches: BatchColumns, opened: Mapping[int, int]) -> Ints:
+    """Return the producer of each batch if its transaction is one of ``opened``, else -1.
+
+    ``opened`` has the first offset of each transaction, by producer.
+    """
+    owners = np.full(len(batches), -1, np.int64)
+    for producer_id, first_offset in opened.items():
+        is_its = (batches.producer_id == producer_id) & (batches.base_offset >= first_offset)
+        owners[is_its & batches.is_transactional] = producer_id
+    return owners
 
 
 def without_aborted(batches: BatchColumns, aborted: Sequence[AbortedTransaction]) -> BatchColumns:

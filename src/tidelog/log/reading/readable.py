@@ -13,10 +13,9 @@ from tidelog.codec.one_line import one_line, open_or_closed
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import OffsetOutOfRange
-from tidelog.lazy import np
 from tidelog.log.leader_epoch import UNDEFINED_EPOCH_OFFSET, OffsetAndEpoch
 from tidelog.log.offsets import LogOffsetSnapshot
-from tidelog.log.reading.committed import AbortedTransaction
+from tidelog.log.reading.committed import AbortedTransaction, open_producers
 from tidelog.log.reading.log_reads import FetchData, LogView, collect_aborted, iterate, resolve
 from tidelog.log.reading.offset_lookup import fetch_offset
 from tidelog.log.retention.retention_pass import segment_facts
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from tidelog.log.segments import LogSegments
     from tidelog.log.state import LogState
     from tidelog.records.array_rows import Ints
-    from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.record import Record
     from tidelog.segment.txn_index import AbortedTxn
@@ -306,7 +304,7 @@ class ReadableLog(OfOneProcess):
 
         for columns in iterate(read, start_offset):
             below = columns.select(columns.offset < end_offset)
-            yield below, _owners(below.batches, opened)[below.batch]
+            yield below, open_producers(below.batches, opened)[below.batch]
             if len(below) < len(columns):
                 return
 
@@ -446,15 +444,6 @@ class ReadableLog(OfOneProcess):
             return collect_aborted(segments, view.offsets.log_start_offset, upper_bound_offset)
 
         return self._state.look("collecting aborted transactions", collect)
-
-
-def _owners(batches: BatchColumns, opened: Mapping[int, int]) -> Ints:
-    """Return the producer of each batch if its transaction is one of ``opened``, else -1."""
-    owners = np.full(len(batches), -1, np.int64)
-    for producer_id, first_offset in opened.items():
-        is_its = (batches.producer_id == producer_id) & (batches.base_offset >= first_offset)
-        owners[is_its & batches.is_transactional] = producer_id
-    return owners
 
 
 def _place_of_start(view: LogView) -> LogOffsetMetadata:
