@@ -28,22 +28,6 @@ _ATTEMPTS: Final = 10
 _log = logging.getLogger(__name__)
 
 
-def delete_segment_files(
-    context: LogContext, segments: Iterable[LogSegment], reason: str, *, immediately: bool = False
-) -> None:
-    """Rename the files of ``segments`` to ``.deleted`` and delete them after the topic's delay.
-
-    The segments are out of the log's set already. Slices of them that are in use stay readable.
-    With ``immediately`` they are deleted before this returns. A log that is closed meanwhile
-    closes their files too, as the task may never run.
-    """
-    doomed = list(segments)
-    context.leaving.update(doomed)
-    for segment in doomed:
-        rename_to_deleted(context, segment, reason)
-    delete_renamed(context, doomed, immediately=immediately)
-
-
 def rename_to_deleted(context: LogContext, segment: LogSegment, reason: str) -> None:
     """Rename the files of a segment to ``.deleted``, unless they are; all or, on OSError, none."""
     if not segment.has_suffix(DELETED_SUFFIX):
@@ -58,33 +42,29 @@ def delete_renamed(
     context: LogContext,
     segments: Iterable[LogSegment],
     *,
-    immediately: bool = False,
     attempts: int = _ATTEMPTS,
 ) -> None:
-    """Delete the files of segments that are renamed, after the topic's delay; see above."""
+    """Delete the files of segments that are renamed, and no longer in the log, after a delay.
+
+    Slices of them that are in use stay readable. A log that is closed meanwhile closes their files,
+    too, as the task may never run.
+    """
     left = list(segments)
     context.leaving.update(left)
 
-    def delete() -> None:
-        with context.guard.watch("deleting segments"):
-            while left:
-                left[0].delete()
-                context.leaving.discard(left.pop(0))
-
     def delete_or_retry() -> None:
         try:
-            delete()
+            with context.guard.watch("deleting segments"):
+                while left:
+                    left[0].delete()
+                    context.leaving.discard(left.pop(0))
         except KafkaStorageError as error:
             if attempts == 0 or context.guard.is_offline:
                 raise
             _log.warning("deletion-put-off directory=%s reason=%s", context.directory, error)
             delete_renamed(context, left, attempts=attempts - 1)
 
-    if not left:
-        return
-    if immediately:
-        delete()
-    else:
+    if left:
         delay_ms = context.config.file_delete_delay_ms
         context.scheduler.schedule("delete-file", delete_or_retry, delay_ms=delay_ms)
 
@@ -93,17 +73,11 @@ def delete_snapshots(
     context: LogContext,
     snapshots: SnapshotFiles,
     offsets: Iterable[int],
-    *,
-    immediately: bool = False,
 ) -> None:
     """Rename the snapshots at ``offsets`` to ``.deleted`` and delete them after the delay.
 
     One that cannot be renamed now is renamed with the next ones: it does no harm until then.
     """
-    if immediately:
-        for offset in offsets:
-            snapshots.delete(offset)
-        return
     renamed = []
     for offset in sorted({*offsets, *snapshots.undeleted}):
         try:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from tidelog.errors import InvariantError
 from tidelog.log.file_deletion import (
     delete_renamed,
-    delete_segment_files,
     rename_to_deleted,
 )
 from tidelog.segment.filenames import (
@@ -193,8 +192,10 @@ class LocalLog:
             segment.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
             self._sync_directory()
         self.segments.replace(arriving, leaving)
+        self.context.leaving.update(leaving)
         for segment in leaving:
-            delete_segment_files(self.context, [segment], "replaced")
+            rename_to_deleted(self.context, segment, "replaced")
+        delete_renamed(self.context, leaving)
         self._sync_directory()
         for segment in arriving:
             segment.change_suffix(SWAP_SUFFIX, "")

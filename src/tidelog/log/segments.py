@@ -29,8 +29,8 @@ class LogSegments:
     Changes are made under the log's lock.
     """
 
-    def __init__(self, segments: Iterable[LogSegment] = ()) -> None:
-        self.all: tuple[LogSegment, ...] = tuple(sorted(segments, key=_base))
+    def __init__(self) -> None:
+        self.all: tuple[LogSegment, ...] = ()
 
     def __len__(self) -> int:
         return len(self.all)
