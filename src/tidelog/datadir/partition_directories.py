@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, RESERVED_DIRECTORY_IDS
 from tidelog.env.files import WRONG_KIND, is_gone
-from tidelog.errors import InvalidTopic, KafkaStorageError
+from tidelog.errors import InvalidArgument, InvalidTopic, KafkaStorageError
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, write_partition_metadata
 from tidelog.segment.filenames import (
     LOG_SUFFIX,
@@ -51,6 +51,12 @@ def is_partition_directory(names: Iterable[str]) -> bool:
         if name == PARTITION_METADATA_FILE or (found is not None and found.kind == LOG_SUFFIX):
             return True
     return False
+
+
+def check_data_directory(fs: FileSystem, path: str) -> None:
+    """Raise InvalidArgument for the directory of one partition; ``path`` exists."""
+    if is_partition_directory(fs.list(path)):
+        raise InvalidArgument(f"{path} is one partition; name the data directory above it")
 
 
 class Surveyed(NamedTuple):

@@ -30,8 +30,9 @@ from tidelog.env.unix_sockets import is_listened_in
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import DirectoryLocked, InvalidArgument
 from tidelog.log.loading.load_watch import SILENT
+from tidelog.manager.directories.log_dir import check_outside
 from tidelog.manager.log_manager import LogManager
-from tidelog.manager.mirror import Mirror, check_mirror_paths
+from tidelog.manager.mirror import Mirror
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_directory import ReadOnlyDirectory
@@ -277,7 +278,7 @@ def mirror_topics(
 
     ``fs`` is where the target lies; the others and errors as ``mirror_directory`` and ``Mirror``.
     """
-    check_mirror_paths(source, target)
+    check_outside(source, fs, target)
     for topic in topics:
         source.topic(topic)
     with open_to_change(target, fs=fs, watcher=watcher) as manager:

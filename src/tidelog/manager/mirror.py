@@ -15,13 +15,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from tidelog.codec.shown_rows import Named, PartitionNumber, TopicName
-from tidelog.datadir.partition_directories import is_partition_directory, random_id
+from tidelog.datadir.partition_directories import random_id
 from tidelog.datadir.renamed_files import delete_if_there
 from tidelog.errors import (
     CommitPending,
     DataLoss,
     InconsistentTopicId,
-    InvalidArgument,
     MirrorDiverged,
     UnknownTopicOrPartition,
 )
@@ -263,7 +262,7 @@ class Mirror:
                 _log.warning(text, log.directory, hole.start_offset, hole.end_offset)
             is_new = topic.name in self._new
             done = MirroredPartition(topic.name, number, is_new, found, found, start)
-            done.log_start_offset = max(start, _start_of(target))
+            done.log_start_offset = max(start, 0 if target is None else target.log_start_offset)
             done.settings_left_out = self._left_out.get(topic.name, ())
             return done, MirrorRange(
                 *(topic.name, number, topic.topic_id, found, first, max(first, end)),
@@ -327,23 +326,6 @@ class Mirror:
         if log.log_start_offset < done.log_start_offset <= log.log_end_offset:
             log.maybe_increment_log_start_offset(done.log_start_offset)
             log.delete_segments_below_start()
-
-
-def check_mirror_paths(source: ReadOnlyDirectory, target: str) -> None:
-    """Raise InvalidArgument unless topics of ``source`` can be mirrored in ``target``."""
-    theirs = os.path.realpath(target)
-    for path in source.paths:
-        if is_partition_directory(source.fs.list(path)):
-            raise InvalidArgument(f"{path} is one partition; name the data directory above it")
-        ours = os.path.realpath(path)
-        if ours == theirs:
-            raise InvalidArgument(f"{target} is the source itself")
-        if theirs.startswith(os.path.join(ours, "")):
-            raise InvalidArgument(f"{target} is inside the source: Kafka would not start with that")
-
-
-def _start_of(log: Log | None) -> int:
-    return 0 if log is None else log.log_start_offset
 
 
 def _last_batch(log: Log) -> _Header | None:

@@ -33,7 +33,7 @@ from tidelog.datadir.offset_checkpoints import (
 from tidelog.datadir.partition_directories import random_id
 from tidelog.errors import CorruptArchive, InvalidArgument
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadata
-from tidelog.manager.directories.log_dir import check_nothing_at, make_directories
+from tidelog.manager.directories.log_dir import check_nothing_at, make_directories, put_in_place
 from tidelog.readonly.read_files import storage_errors
 from tidelog.segment.filenames import log_file
 
@@ -116,10 +116,7 @@ def restore(
         done = scheduler.run_all("tidelog-restore", tasks, AT_ONCE)
         _describe(fs, beside, topics)
         # Only now: a part of a topic would pass for all of it.
-        fs.rename(beside, target)
-        fs.sync_directory(os.path.dirname(target))
-        # Last: without it nobody would know whose the directory beside the target is.
-        fs.delete(os.path.join(target, _MARK))
+        put_in_place(fs, beside, target, _MARK)
     return done
 
 

@@ -22,7 +22,8 @@ from tidelog.errors import (
     PartitionsElsewhere,
 )
 from tidelog.manager import mirror
-from tidelog.manager.mirror import Mirror, check_mirror_paths
+from tidelog.manager.directories.log_dir import check_outside
+from tidelog.manager.mirror import Mirror
 from tidelog.manager.staged_commits import StagedCommits
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.builder import build_batch
@@ -410,14 +411,14 @@ def test_a_directory_is_not_its_own_mirror() -> None:
     homes = homes_with(b"a")
     source = open_directory_read_only(SOURCE, fs=homes.home.fs)
 
-    with pytest.raises(InvalidArgument, match="the source itself"):
-        check_mirror_paths(source, SOURCE)
-    with pytest.raises(InvalidArgument, match="inside the source"):
-        check_mirror_paths(source, f"{SOURCE}/copy")
-    check_mirror_paths(source, f"{SOURCE}-copy")
+    with pytest.raises(InvalidArgument, match="is in the source"):
+        check_outside(source, homes.home.fs, SOURCE)
+    with pytest.raises(InvalidArgument, match="is in the source"):
+        check_outside(source, homes.home.fs, f"{SOURCE}/copy")
+    check_outside(source, homes.home.fs, f"{SOURCE}-copy")
     partition = open_directory_read_only(f"{SOURCE}/t-0", fs=homes.home.fs)
     with pytest.raises(InvalidArgument, match="one partition"):
-        check_mirror_paths(partition, TARGET)
+        check_outside(partition, homes.home.fs, TARGET)
 
 
 def ready_to_copy(seed: int) -> Homes:

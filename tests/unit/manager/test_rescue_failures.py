@@ -263,7 +263,7 @@ def test_what_is_at_the_target_is_left_alone() -> None:
     with pytest.raises(InvalidArgument, match=r"/disk/new.rescuing is not of a rescue"):
         home.rescue()
     assert home.fs.list(NEW + BESIDE) == ["mine"]
-    with pytest.raises(InvalidArgument, match="in which nothing is changed"):
+    with pytest.raises(InvalidArgument, match="is in the source, /:"):
         home.rescue("/")
     with pytest.raises(InvalidArgument, match="/data/t-0 is one partition"):
         home.rescue(LOG)

@@ -25,8 +25,8 @@ from tidelog.datadir.metadata_files import (
 )
 from tidelog.datadir.offset_checkpoints import DirectoryCheckpoints
 from tidelog.datadir.partition_directories import (
+    check_data_directory,
     is_directory,
-    is_partition_directory,
     random_id,
 )
 from tidelog.errors import CorruptFile, InvalidArgument, KafkaStorageError
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.env.files import FileLock, FileSystem
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
 
 class LogDir:
@@ -81,8 +82,7 @@ class LogDir:
         self._has_durable_names = False
         self._fs = fs
         make_directories(fs, path)
-        if is_partition_directory(fs.list(path)):
-            raise InvalidArgument(f"{path} is one partition; name the data directory above it")
+        check_data_directory(fs, path)
         lock = fs.lock(self._file(LOCK_FILE))
         self._lock: FileLock | None = lock
         try:
@@ -204,6 +204,32 @@ def check_nothing_at(fs: FileSystem, path: str) -> None:
     """Raise InvalidArgument unless there is nothing at a path, or an empty directory."""
     if fs.exists(path) and (not fs.stat(path).is_directory or fs.list(path)):
         raise InvalidArgument(f"there is something at {path}: name a path with nothing")
+
+
+def check_outside(source: ReadOnlyDirectory, fs: FileSystem, target: str) -> None:
+    """Raise InvalidArgument unless a path, on ``fs``, lies outside of the directories of a source.
+
+    Nor may one of these be the directory of one partition.
+    """
+    theirs = os.path.join(fs.real_path(target), "")
+    for path in source.paths:
+        check_data_directory(source.fs, path)
+        if theirs.startswith(os.path.join(source.fs.real_path(path), "")):
+            raise InvalidArgument(f"{target} is in the source, {path}: name a place outside of it")
+
+
+def put_in_place(fs: FileSystem, beside: str, target: str, mark: str) -> None:
+    """Give a complete directory its name, durably; then delete the file that calls it unfinished.
+
+    At the target there is nothing, or an empty directory.
+    """
+    if fs.exists(target):
+        fs.delete_directory(target)
+    fs.rename(beside, target)
+    fs.sync_directory(os.path.dirname(target))
+    # Last: without it nobody would know whose the directory beside the target is.
+    fs.delete(os.path.join(target, mark))
+    fs.sync_directory(target)
 
 
 def make_directories(fs: FileSystem, path: str) -> None:

@@ -20,7 +20,6 @@ from tidelog.datadir.metadata_files import (
 )
 from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE
 from tidelog.datadir.partition_directories import (
-    is_partition_directory,
     make_partition_directory,
     random_id,
 )
@@ -28,8 +27,10 @@ from tidelog.errors import InvalidArgument, InvalidConfig, InvariantError, Kafka
 from tidelog.log.loading.load_watch import LoadWatcher
 from tidelog.manager.directories.log_dir import (
     check_nothing_at,
+    check_outside,
     make_directories,
     new_identity,
+    put_in_place,
 )
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.log_manager import LogManager
@@ -122,8 +123,9 @@ class Rescue:
             KafkaStorageError: the source cannot be listed, or the disk of the target failed or is
                 full; the target is as it was. Call it again.
         """
-        check_target(self._source, self._fs, self._target)
         with storage_errors(self._target):
+            check_nothing_at(self._fs, self._target)
+            check_outside(self._source, self._fs, self._target)
             beside = self._begun()
             directory_id = self._identify(beside)
             topics = [self._topic(topic) for topic in self._source.topics.values()]
@@ -137,13 +139,7 @@ class Rescue:
             self._describe(beside, directory_id, topics, done)
             self._open_once(beside, done)
             # Only now: an unfinished copy would pass for all that could be read.
-            if self._fs.exists(self._target):
-                self._fs.delete_directory(self._target)
-            self._fs.rename(beside, self._target)
-            self._fs.sync_directory(os.path.dirname(self._target))
-            # Last: without it nobody would know whose the directory beside the target is.
-            self._fs.delete(os.path.join(self._target, _MARK))
-            self._fs.sync_directory(self._target)
+            put_in_place(self._fs, beside, self._target, _MARK)
         return Rescued(tuple(done), tuple(self._entries))
 
     def _begun(self) -> str:
@@ -269,16 +265,3 @@ class Rescue:
                         f"{log.directory} ends at {log.log_end_offset}, and was copied up to"
                         f" {one.log_end_offset}"
                     )
-
-
-def check_target(source: ReadOnlyDirectory, fs: FileSystem, target: str) -> None:
-    """Raise InvalidArgument unless a new directory can be made at ``target``."""
-    with storage_errors(target):
-        check_nothing_at(fs, target)
-        theirs = os.path.join(fs.real_path(target), "")
-        for path in source.paths:
-            if is_partition_directory(source.fs.list(path)):
-                raise InvalidArgument(f"{path} is one partition; name the data directory above it")
-            ours = os.path.join(source.fs.real_path(path), "")
-            if theirs.startswith(ours):
-                raise InvalidArgument(f"{target} is inside of {path}, in which nothing is changed")
