@@ -235,7 +235,13 @@ def named_partition() -> Callable[[str, str], Partition]:
     return Partition
 
 
+def is_first_of_its_case(found: Partition) -> bool:
+    """Whether a partition stands for its case where what is proven is not about the log."""
+    return found == next(one for one in find_partitions() if one.case == found.case)
+
+
 partition = each_partition(lambda _: True)
+of_each_case = each_partition(is_first_of_its_case)
 loadable = each_partition(lambda found: not found.is_refused)
 indexed = each_partition(lambda found: not found.is_log_files_only)
 with_snapshots = each_partition(

@@ -38,17 +38,28 @@ def test_cat_prints_the_records_that_kafka_gives(
 KEPT = ("partition", "timestamp", "key", "value", "headers")
 
 
-@pytest.mark.parametrize("encoding", ["base64", "utf8", "json"])
 def test_what_cat_prints_append_takes(
-    partition: Partition,
-    encoding: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    partition: Partition, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """``cat A | append B`` keeps keys, values, headers, timestamps and nulls.
 
     Negative timestamps are refused, as by Kafka's producers; those lines are left out here.
     """
+    check_appended(partition, "base64", tmp_path, capsys)
+
+
+@pytest.mark.parametrize("encoding", ["utf8", "json"])
+def test_what_cat_prints_as_text_append_takes(
+    of_each_case: Partition, encoding: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As above, in the encodings that show text as it is."""
+    check_appended(of_each_case, encoding, tmp_path, capsys)
+
+
+def check_appended(
+    partition: Partition, encoding: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Append what is printed of a log to another one, and compare both."""
     data, lines = str(tmp_path / "data"), tmp_path / "lines"
     read = ["cat", "--encoding", encoding, "-d"]
     if main([*read, str(partition.directory)]) == 2:

@@ -54,10 +54,13 @@ def check(
 
 
 def test_a_query_gives_the_records_that_kafka_gives(
-    partition: Partition, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    of_each_case: Partition, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every record that a Java consumer received is a row, and nothing else is."""
-    check(partition, "read_uncommitted", tmp_path, capsys)
+    """Every record that a Java consumer received is a row, and nothing else is.
+
+    That DuckDB reads every log so is in ``test_table_tools``.
+    """
+    check(of_each_case, "read_uncommitted", tmp_path, capsys)
 
 
 def test_a_query_gives_the_committed_records_that_kafka_gives(

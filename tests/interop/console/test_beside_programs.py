@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-ROUNDS = scaled(4)
+ROUNDS = scaled(2)
 WRITER = """
 import sys, tidelog
 quick = {"log.initial.task.delay.ms": 50, "log.retention.check.interval.ms": 100,
@@ -92,11 +93,26 @@ def test_every_page_answers_beside_programs_that_are_killed(tmp_path: Path) -> N
     assert looks.count > ROUNDS * 25  # by their names alone: lists may be some seconds old
 
 
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a program leaves that wrote for a while and was killed; to be copied."""
+    data = tmp_path_factory.mktemp("killed") / "data"
+    tidelog.open(data).close()
+    with writer(data, "once") as process:
+        with console_on("-d", data) as console:
+            for _ in range(10):
+                assert console.get("/partitions").status == 200
+        assert process.poll() is None
+    return data
+
+
 @pytest.mark.parametrize("words", [("compact", "keyed"), ("retain",), ("recover",)])
-def test_every_page_answers_beside_a_command(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_every_page_answers_beside_a_command(
+    killed: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
     """That cleans, deletes or recovers what a killed program has left."""
-    data = tmp_path / "data"
-    with console_on("-d", write_and_kill(data)) as console:
+    data = shutil.copytree(killed, tmp_path / "data", ignore=shutil.ignore_patterns("*.sock"))
+    with console_on("-d", data) as console:
         looks = Looks(console, data)
         looks.everywhere()
         with subprocess.Popen(
@@ -109,14 +125,3 @@ def test_every_page_answers_beside_a_command(tmp_path: Path, words: tuple[str, .
         assert looks.compare_at_rest() >= 4
 
     assert looks.faults == []
-
-
-def write_and_kill(data: Path) -> Path:
-    """Let a program write for a while."""
-    tidelog.open(data).close()
-    with writer(data, "once") as process:
-        with console_on("-d", data) as console:
-            for _ in range(10):
-                assert console.get("/partitions").status == 200
-        assert process.poll() is None
-    return data

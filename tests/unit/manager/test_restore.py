@@ -324,10 +324,14 @@ def test_a_lost_partition_comes_back_as_a_whole(
     monkeypatch: pytest.MonkeyPatch, enumerated: Enumerated
 ) -> None:
     """With a power cut at each operation; what a cut leaves behind the next opening deletes."""
-    cuts = 0
+    cuts, store = 0, ObjectModel(Random(3))
+    lost = lost_home(store, monkeypatch)
+    lose(lost, "t-0")
+    archived = dict(store.objects)
     while True:
-        home = lost_home(ObjectModel(Random(3)), monkeypatch)
-        lose(home, "t-0")
+        home = lost.copied(seed=0)
+        store.objects.clear()
+        store.objects.update(archived)
         home.fs.crash_after(cuts)
         try:
             put_back(home)
