@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from tidelog.cleaner.pick import ExaminedLog, ExaminedSegment
+from tidelog.segment.txn_index import HasAborted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -16,10 +17,9 @@ if TYPE_CHECKING:
     from tidelog.log.producers.producer_entry import ProducerStateEntry
     from tidelog.records.damage.sound_offsets import OffsetBounds
     from tidelog.records.file_records import FileRecords
-    from tidelog.segment.txn_index import TxnIndexSearchResult
 
 
-class SourceSegment(ExaminedSegment, Protocol):
+class SourceSegment(ExaminedSegment, HasAborted, Protocol):
     """A segment that a cleaning reads."""
 
     @property
@@ -38,9 +38,6 @@ class SourceSegment(ExaminedSegment, Protocol):
 
         ``bounds``: the offsets that they may have; a batch with other ones is damaged.
         """
-
-    def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
-        """Return the transactions of its index that overlap offsets of [fetch, upper bound)."""
 
     def read_next_offset(self) -> int:
         """Return the offset after its last batch."""

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from tidelog.env.pooled_file import PooledFile
-from tidelog.errors import InvalidArgument
+from tidelog.errors import CorruptIndex, InvalidArgument
 from tidelog.segment.index_file import IndexFile, read_index_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tidelog.codec.layout import Layout
     from tidelog.env.files import FileSystem, OpenFile
 
 _FIRST_CAPACITY: Final = 64
@@ -59,18 +60,18 @@ class AbstractIndex(IndexFile):
         path: the file; need not exist.
         base_offset: of the segment.
         max_bytes: maximum size of the file, in bytes.
-        entry: big-endian format of one entry, with two fields.
 
     Source: Kafka AbstractIndex, LazyIndex.
     """
 
+    layout: ClassVar[Layout[Any]]
+    """Format of one entry, with two fields."""
     reserved_entries: ClassVar[int] = 0
     """Entries at the end of the file that an append leaves free."""
 
-    def __init__(
-        self, fs: FileSystem, path: str, base_offset: int, max_bytes: int, entry: np.dtype[Any]
-    ) -> None:
+    def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
         super().__init__(fs, path, base_offset)
+        entry = self.layout.dtype
         self._max_bytes: Final = max_bytes
         self._entry: Final = entry
         self._key, self._value = entry.names or ("", "")
@@ -137,10 +138,24 @@ class AbstractIndex(IndexFile):
         at = published.filled - 1
         return published.keys.item(at), published.values.item(at)
 
-    def has_odd_size(self) -> bool:
-        """Return whether the size of the file is not a multiple of the entry size."""
+    def numbered(self, number: int) -> tuple[int, int]:
+        """Return key and value of an entry, counted from 0; InvalidArgument beyond the last."""
+        entries = self.entries()
+        if not 0 <= number < entries.filled:
+            raise InvalidArgument(f"{self.path} has no entry {number}, only {entries.filled}")
+        return int(entries.keys[number]), int(entries.values[number])
+
+    def check_size(self) -> None:
+        """Raise CorruptIndex if the size of the file is not a multiple of the entry size."""
         self.entries()
-        return self._file_bytes % self._entry.itemsize != 0
+        size = self._entry.itemsize
+        if self._file_bytes % size:
+            raise CorruptIndex(f"size of {self.path} is not a multiple of {size} bytes")
+
+    def check_room(self) -> None:
+        """Raise InvalidArgument if no entry can be appended."""
+        if self.is_full:
+            raise InvalidArgument(f"{self.path} is full with {self.entry_count} entries")
 
     # Writing
 
@@ -180,6 +195,10 @@ class AbstractIndex(IndexFile):
         """Trim the file, which gets no more entries; the next ``sync`` closes it."""
         self.trim()
         self._is_sealed = True
+
+    def truncate(self) -> None:
+        """Remove all entries."""
+        self.keep(0)
 
     def reset(self) -> None:
         """Remove all entries; the file is not changed until ``trim`` completes the rebuilding.

@@ -5,13 +5,12 @@ Kafka: ``OffsetIndex``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
 from tidelog.errors import (
     CorruptIndex,
-    InvalidArgument,
     OffsetsOutOfOrder,
     SegmentOffsetOverflow,
 )
@@ -23,7 +22,6 @@ from tidelog.segment.index_entries import OFFSET_INDEX_ENTRY, OffsetPosition
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidelog.env.files import FileSystem
 
 _INT64_MIN: Final = -(2**63)
 
@@ -37,8 +35,7 @@ class OffsetIndex(AbstractIndex):
     Source: Kafka OffsetIndex.
     """
 
-    def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
-        super().__init__(fs, path, base_offset, max_bytes, OFFSET_INDEX_ENTRY.dtype)
+    layout: ClassVar = OFFSET_INDEX_ENTRY
 
     @property
     def last_offset(self) -> int:
@@ -48,12 +45,8 @@ class OffsetIndex(AbstractIndex):
 
     def entry(self, number: int) -> OffsetPosition:
         """Return entry ``number``, counted from 0; InvalidArgument beyond the last."""
-        entries = self.entries()
-        if not 0 <= number < entries.filled:
-            raise InvalidArgument(f"{self.path} has no entry {number}, only {entries.filled}")
-        return OffsetPosition(
-            self.base_offset + int(entries.keys[number]), int(entries.values[number])
-        )
+        relative, position = self.numbered(number)
+        return OffsetPosition(self.base_offset + relative, position)
 
     def lookup(self, offset: int) -> OffsetPosition:
         """Return the last entry at or below ``offset``; (base offset, 0) if there is none."""
@@ -80,8 +73,7 @@ class OffsetIndex(AbstractIndex):
     def append(self, offset: int, position: int) -> None:
         """Append one entry; InvalidArgument if the file is full, else errors as ``append_all``."""
         self.create()
-        if self.is_full:
-            raise InvalidArgument(f"{self.path} is full with {self.entry_count} entries")
+        self.check_room()
         relative, last = offset - self.base_offset, self.last()
         if last is not None and relative <= last[0]:
             raise self._out_of_order(offset)
@@ -113,18 +105,11 @@ class OffsetIndex(AbstractIndex):
         entries = self.entries()
         self.keep(_search(entries.filled_keys, offset - self.base_offset, "left"))
 
-    def truncate(self) -> None:
-        """Remove all entries."""
-        self.keep(0)
-
     def sanity_check(self) -> None:
         """Raise CorruptIndex if the last entry or the length of the file is not valid."""
         if self.entry_count and self.last_offset < self.base_offset:
             raise CorruptIndex(f"{self.path} ends below the base offset {self.base_offset}")
-        if self.has_odd_size():
-            raise CorruptIndex(
-                f"size of {self.path} is not a multiple of {OFFSET_INDEX_ENTRY.size} bytes"
-            )
+        self.check_size()
 
     def _check_order(self, relative: NDArray[np.int64]) -> None:
         last = self.last()

@@ -11,7 +11,6 @@ import numpy as np
 
 from tidelog.errors import (
     CorruptIndex,
-    InvalidArgument,
     InvariantError,
     OffsetsOutOfOrder,
     SegmentOffsetOverflow,
@@ -25,8 +24,6 @@ from tidelog.segment.offset_index import check_relative
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidelog.env.files import FileSystem
-
 
 class TimeIndex(AbstractIndex):
     """Sparse entries (timestamp, offset): all greater timestamps are after that offset.
@@ -37,10 +34,8 @@ class TimeIndex(AbstractIndex):
     Source: Kafka TimeIndex.
     """
 
+    layout: ClassVar = TIME_INDEX_ENTRY
     reserved_entries: ClassVar[int] = 1
-
-    def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
-        super().__init__(fs, path, base_offset, max_bytes, TIME_INDEX_ENTRY.dtype)
 
     @property
     def last_entry(self) -> TimestampOffset:
@@ -52,12 +47,8 @@ class TimeIndex(AbstractIndex):
 
     def entry(self, number: int) -> TimestampOffset:
         """Return entry ``number``, counted from 0; InvalidArgument beyond the last."""
-        entries = self.entries()
-        if not 0 <= number < entries.filled:
-            raise InvalidArgument(f"{self.path} has no entry {number}, only {entries.filled}")
-        return TimestampOffset(
-            int(entries.keys[number]), self.base_offset + int(entries.values[number])
-        )
+        timestamp, relative = self.numbered(number)
+        return TimestampOffset(timestamp, self.base_offset + relative)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """Return the last entry at or before ``timestamp``; (-1, base offset) if none."""
@@ -75,8 +66,7 @@ class TimeIndex(AbstractIndex):
         """
         if not skip_full_check:
             self.create()
-            if self.is_full:
-                raise InvalidArgument(f"{self.path} is full with {self.entry_count} entries")
+            self.check_room()
         relative, last = offset - self.base_offset, self.last()
         if last is not None and relative < last[1]:
             raise self._out_of_order(offset)
@@ -115,10 +105,6 @@ class TimeIndex(AbstractIndex):
         wanted = min(max(offset - self.base_offset, 0), np.iinfo(np.int64).max)
         self.keep(int(relative.searchsorted(wanted, "left")))
 
-    def truncate(self) -> None:
-        """Remove all entries."""
-        self.keep(0)
-
     def sanity_check(self) -> None:
         """Raise CorruptIndex if the last entry or the length of the file is not valid."""
         if self.entry_count:
@@ -127,10 +113,7 @@ class TimeIndex(AbstractIndex):
                 raise CorruptIndex(f"{self.path} ends with a timestamp below its first")
             if last.offset < self.base_offset:
                 raise CorruptIndex(f"{self.path} ends below the base offset {self.base_offset}")
-        if self.has_odd_size():
-            raise CorruptIndex(
-                f"size of {self.path} is not a multiple of {TIME_INDEX_ENTRY.size} bytes"
-            )
+        self.check_size()
 
     def _greater_ones(
         self, timestamps: NDArray[np.int64], offsets: NDArray[np.int64]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from tidelog.segment.index_file import IndexFile, read_whole_index
 from tidelog.segment.undo import undone_on_error
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -48,6 +48,30 @@ class TxnIndexSearchResult(NamedTuple):
 
     aborted: tuple[AbortedTxn, ...]
     is_complete: bool
+
+
+class HasAborted(Protocol):
+    """A segment, or its index, as far as aborted transactions are looked for in it."""
+
+    def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
+        """Return the transactions of its index that overlap offsets of [fetch, upper bound)."""
+
+
+def collect_aborted(
+    segments: Iterable[HasAborted], start_offset: int, upper_bound: int
+) -> list[AbortedTxn]:
+    """Return the aborted transactions with offsets in [start, upper bound), oldest marker first.
+
+    ``segments`` are those from the one of ``start_offset`` to the end of the log: an abort may be
+    indexed long after its transaction's records.
+    """
+    aborted: list[AbortedTxn] = []
+    for segment in segments:
+        found = segment.collect_aborted(start_offset, upper_bound)
+        aborted += found.aborted
+        if found.is_complete:
+            break
+    return aborted
 
 
 class TransactionIndex(IndexFile):

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from tidelog.cleaner.keys.key_table import KeyTable
 from tidelog.cleaner.rewriting.batch_retention import actions_for_map
-from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions, collect_aborted
+from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions
 from tidelog.cleaner.rewriting.decompressed_batches import decompress_batches
 from tidelog.cleaner.rewriting.header_summary import HeaderSummary
 from tidelog.kernels.compaction import key_rows as keys
 from tidelog.records.batch import INT64_MAX
 from tidelog.records.damage.sound_offsets import OffsetBounds
+from tidelog.segment.txn_index import collect_aborted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,25 +13,7 @@ from tidelog.records.control import ControlType
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tidelog.cleaner.source_log import SourceSegment
     from tidelog.segment.txn_index import AbortedTxn
-
-
-def collect_aborted(
-    segments: Iterable[SourceSegment], start_offset: int, end_offset: int
-) -> list[AbortedTxn]:
-    """Return the aborted transactions that overlap [start, end), from the indexes of ``segments``.
-
-    ``segments`` are those from the one that contains ``start_offset`` to the end of the log: an
-    abort may be indexed long after its transaction's records.
-    """
-    aborted: list[AbortedTxn] = []
-    for segment in segments:
-        found = segment.collect_aborted(start_offset, end_offset)
-        aborted += found.aborted
-        if found.is_complete:
-            break
-    return aborted
 
 
 class CleanedTransactions:

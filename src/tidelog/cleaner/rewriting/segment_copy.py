@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tidelog.cleaner.rewriting.batch_retention import BatchRetentionRules, LastBatches
-from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions, collect_aborted
+from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions
 from tidelog.cleaner.rewriting.header_summary import HeaderSummary
 from tidelog.cleaner.rewriting.record_filter import RecordFilter
 from tidelog.errors import CorruptMessage, InvalidRecord
 from tidelog.records.damage.sound_offsets import OffsetBounds
+from tidelog.segment.txn_index import collect_aborted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tidelog.cleaner.cleaner import CleaningResult, groups_of, is_worth_kernels
 from tidelog.cleaner.keys.offset_map import random_hash_key
-from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions, collect_aborted
+from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions
 from tidelog.cleaner.rewriting.delete_horizon import legacy_horizon_of
 from tidelog.cleaner.rewriting.swap import split_overflowed, swap_in
 from tidelog.cleaner.spread.entries import KeyCollision
@@ -23,6 +23,7 @@ from tidelog.cleaner.stats import CleanerStats
 from tidelog.errors import CleaningAborted, SegmentOffsetOverflow
 from tidelog.records.damage.sound_offsets import GREATEST_OFFSET
 from tidelog.segment.filenames import DELETED_SUFFIX
+from tidelog.segment.txn_index import collect_aborted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

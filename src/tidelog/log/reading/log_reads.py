@@ -20,6 +20,7 @@ from tidelog.records.decoding.record_columns import ascending
 from tidelog.records.file_records import FileRecords
 from tidelog.records.isolation import Isolation
 from tidelog.segment.offset_metadata import LogOffsetMetadata
+from tidelog.segment.txn_index import collect_aborted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -184,19 +185,6 @@ def _closed_on_error(held: FileSlice) -> Iterator[None]:
     except BaseException:
         held.close()
         raise
-
-
-def collect_aborted(
-    segments: Sequence[LogSegment], start_offset: int, upper_bound: int
-) -> list[AbortedTxn]:
-    """Return the aborted transactions with offsets in [start, upper bound), oldest marker first."""
-    aborted: list[AbortedTxn] = []
-    for segment in segments:
-        found = segment.collect_aborted(start_offset, upper_bound)
-        aborted += found.aborted
-        if found.is_complete:
-            break
-    return aborted
 
 
 def _to_skip(aborted: Iterable[AbortedTxn]) -> tuple[AbortedTransaction, ...]:

@@ -16,13 +16,14 @@ from tidelog.errors import OffsetOutOfRange
 from tidelog.log.leader_epoch import UNDEFINED_EPOCH_OFFSET, OffsetAndEpoch
 from tidelog.log.offsets import LogOffsetSnapshot
 from tidelog.log.reading.committed import AbortedTransaction, open_producers
-from tidelog.log.reading.log_reads import FetchData, LogView, collect_aborted, iterate, resolve
+from tidelog.log.reading.log_reads import FetchData, LogView, iterate, resolve
 from tidelog.log.reading.offset_lookup import fetch_offset
 from tidelog.log.retention.retention_pass import segment_facts
 from tidelog.log.segments import segments_from
 from tidelog.log.trace import is_traced, trace_read
 from tidelog.records.isolation import Isolation
 from tidelog.segment.offset_metadata import LogOffsetMetadata
+from tidelog.segment.txn_index import collect_aborted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
