@@ -60,13 +60,15 @@ def copy_to_snapshot(
         InvalidArgument: the log has too many closed segments.
         StoreError, CorruptMessage: as ``Copier.copy``.
     """
-    segments = log.closed_segments()
+    start = log.log_start_offset
+    # What was deleted on request stays on the disk until the next pass of retention.
+    segments = [one for one in log.closed_segments() if one.end_offset > start]
     if len(segments) > MAX_SEGMENTS:
         raise InvalidArgument(
             f"{log.topic}-{log.partition} has {len(segments):,} closed segments; a snapshot takes"
             f" {MAX_SEGMENTS:,} of a partition"
         )
-    chain, start = Chain(store, log.topic_id, log.partition, rng), log.log_start_offset
+    chain = Chain(store, log.topic_id, log.partition, rng)
     claim = Claim(f"{rng.getrandbits(128):032x}", log.topic, dict(log.config))
     operations: list[Operation] = [claim, Snapshot(partitions)]
     if start:

@@ -95,6 +95,19 @@ def test_a_topic_is_read_only_with_all_its_partitions(data: Path) -> None:
         open_directory_read_only(ROOT, fs=files_with(store, ROOT)).open("t", 0)
 
 
+def test_a_snapshot_begins_where_the_log_does(data: Path) -> None:
+    """Segments below that, which the next pass of retention deletes, are not in it."""
+    store = Stopping(0)
+    second = LogOfFiles(data).closed_segments()[1]
+    log = LogOfFiles(data, first=second.base_offset + 2)
+
+    state = copy_to_snapshot(SYSTEM_FILES, store, log, store.rng, 1)
+
+    assert state.entries[0].base_offset == second.base_offset
+    with open_directory_read_only(ROOT, fs=files_with(store, ROOT)).open("t", 0) as found:
+        assert [one.offset for one in found.records()] == [*range(log.first, state.end)]
+
+
 def test_a_snapshot_never_changes(data: Path) -> None:
     """No archive continues in it, not even by taking it over; a version that follows is damage."""
     store = Stopping(0)
