@@ -37,6 +37,7 @@ class LogOfFiles:
     partition: int = 0
     topic_id: UUID = TOPIC
     config: Mapping[str, str] = field(default_factory=dict)
+    is_tiered: bool = False
 
     @property
     def data_dir(self) -> str:

@@ -123,6 +123,17 @@ class ObjectModel:
                 yield ObjectInfo(name, size, f"tag of {name}", self.times.get(name, 0))
 
 
+class Timed(ObjectModel):
+    """A store whose clock stands still until a test moves it."""
+
+    now_ms = 0
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Create an object."""
+        self.times.setdefault(name, self.now_ms)
+        return super().create(name, data)
+
+
 class Stopping(ObjectModel):
     """A store before whose request of a number the process ends."""
 

@@ -112,32 +112,33 @@ def read_claim(fs: FileSystem, path: str) -> ClaimFile:
     return found if found.inode == inode else ClaimFile(archive=found.archive)
 
 
-def leftovers(bases: Sequence[int], digests: Mapping[int, Digest]) -> int:
+def leftovers(bases: Sequence[int], claim: ClaimFile) -> int:
     """Return how many of the first segments a deletion has left, of which a crash lost a part.
 
     ``bases`` are the base offsets of all, in order. An archived segment whose successor is missing
-    was to be deleted with it: the segments before the last gap are only in the way.
+    was to be deleted with it: the segments before the last gap are only in the way. A gap that is
+    not archived is none of these: a power cut has taken what was never flushed.
     """
-    count = 0
+    count, archived_end = 0, 0 if claim.archive is None else claim.archive.end
     for number, (base, following) in enumerate(pairwise(bases), 1):
-        digest = digests.get(base)
-        if digest is None or not digest.end_offset:
+        digest = claim.digests.get(base)
+        if digest is None or not digest.end_offset or following > archived_end:
             break
         if digest.end_offset != following:
             count = number
     return count
 
 
-def delete_leftovers(fs: FileSystem, directory: str, digests: Mapping[int, Digest]) -> None:
+def delete_leftovers(fs: FileSystem, directory: str, claim: ClaimFile) -> None:
     """Finish, in a log's directory, a deletion of archived segments; see ``leftovers``.
 
     A segment whose file was written since it was archived stays, with all after it.
     """
     bases = sorted(log_offsets(fs.list(directory)))
-    count = leftovers(bases, digests)
+    count = leftovers(bases, claim)
     for base in bases[:count]:
         path = log_file(directory, base)
-        if not digests[base].is_of(fs.stat(path)):
+        if not claim.digests[base].is_of(fs.stat(path)):
             break
         _log.info("leftover-deleted path=%s", path)
         fs.delete(path)

@@ -102,6 +102,10 @@ class ArchivedLog(Protocol):
     def log_end_offset(self) -> int:
         """The offset that the next record gets."""
 
+    @property
+    def is_tiered(self) -> bool:
+        """Whether the disk gives up what the archive has, so that both are one log."""
+
     def closed_segments(self) -> Sequence[ClosedSegment]:
         """Return the segments that may be copied, in order."""
 
@@ -123,6 +127,8 @@ class Copier:
             deleted.
         truncates: remove from the archive what the log no longer has; else such an archive is
             refused.
+        claims_first: claim the archive before there is anything to write, for who deletes from
+            the disk what the archive has: nobody may change that unnoticed.
     """
 
     def __init__(
@@ -135,10 +141,14 @@ class Copier:
         takes_over: bool = False,
         follows_start: bool = False,
         truncates: bool = False,
+        claims_first: bool = False,
     ) -> None:
         self._truncates = truncates
+        self._claims_first = claims_first
         self.truncated = 0
         """How many segments were removed since they are not the log's."""
+        self.is_behind = False
+        """Whether the log ends before its archive begins, and so must begin there, too."""
         self._fs = fs
         self._store = store
         self._log = log
@@ -149,6 +159,9 @@ class Copier:
         self._path: Final = claim_file(log.data_dir, log.topic_id, log.partition)
         self.state = ChainState()
         self._epoch = 0
+        """That of the claim; 0: there is none."""
+        self._with_claim: list[Operation] = []
+        """What is committed with the claim."""
         self._digests: dict[int, Digest] = {}
         self._kept_digests: dict[int, Digest] | None = None
         """Those that the claim file has, as far as this object has written it."""
@@ -170,12 +183,13 @@ class Copier:
             CorruptMessage: a segment is damaged.
         """
         self.look()
-        segments = self._log.closed_segments()
+        segments = self._closed_segments()
         self._note_deletions(segments)
         copied = []
         try:
             for one in segments:
                 if one.end_offset > self.state.end:
+                    self._note_gap(one)
                     before_part(0)
                     copied.append(self._copied(one, before_part))
         finally:
@@ -183,13 +197,14 @@ class Copier:
         return copied
 
     def look(self) -> None:
-        """Read what the archive says now, and claim it where that is not done.
+        """Read what the archive says now, and whether this log may write it.
 
-        Raises as ``copy``.
+        It is claimed with the first version that is written; at once if another log has claimed
+        it, if it is new, and if the topic's settings have changed. Raises as ``copy``.
         """
         self._chain.read(state=self.state)
         if not self._epoch:
-            self._take_claim()
+            self._prepare_claim()
         elif self.state.claim_epoch != self._epoch:
             self._epoch = 0
             raise ArchiveOvertaken(f"another process has claimed the archive of {self._name}")
@@ -200,7 +215,7 @@ class Copier:
         Byte for byte, as far as the files have not been written since they were compared.
         """
         end = 0
-        for segment in self._log.closed_segments():
+        for segment in self._closed_segments():
             entry = self.state.entry_at(segment.base_offset)
             if entry is None or not self._is_equal(segment, entry):
                 break
@@ -215,13 +230,13 @@ class Copier:
         if offset <= self.state.start:
             return ()
         gone = self._ended_by(offset)
-        self._commit(_raised_start(offset, why, gone), self._epoch)
+        self._commit(_raised_start(offset, why, gone))
         return gone
 
     def end_archive(self) -> None:
         """Mark the archive as that of a deleted topic. Raises as ``copy``."""
         if not self.state.is_deleted:
-            self._commit([Deleted()], self._epoch)
+            self._commit([Deleted()])
 
     def remember(self, archive: KnownArchive | None) -> None:
         """Note durably, in the claim file, that the log continues an archive; None: it does not.
@@ -241,37 +256,46 @@ class Copier:
         self._change_own(noted)
         self._remembered = archive
 
-    def sweep(self) -> int:
+    def sweep(self, now_ms: int) -> int:
         """Delete objects that nothing needs any more, after a copy; return how many.
 
         Those are copies that were never committed; and segments that were removed a day ago, so
-        that readers which began before have had that time.
+        that readers which began before have had that time. It is the store's clock that counts;
+        ``now_ms`` only says when to ask what time it is there.
 
         Raises as ``copy``.
         """
         state, store = self.state, self._store
-        now_ms = self._time_of(state.version)
-        due = [
-            name
-            for name, version in state.removed_in.items()
-            if now_ms - self._time_of(version) >= REMOVED_MS
-        ]
-        for name in due:
-            store.delete(self._chain.name(name))
-        if due:  # once they are gone: the archive would forget those that a kill has left
-            self._commit([Drop(name) for name in due], self._epoch)
+        due = self._due(now_ms)
         known = {entry.name for entry in state.entries} | state.removed.keys()
         prefix = self._chain.name("")
         found = [info.name.removeprefix(prefix) for info in store.list(self._chain.name("s"))]
+        orphans = [name for name in found if is_segment_name(name) and name not in known]
+        if due or orphans:
+            self._claim()  # else what is deleted here might be another claimant's
+        for name in due:
+            store.delete(self._chain.name(name))
+        if due:  # once they are gone: the archive would forget those that a kill has left
+            self._commit([Drop(name) for name in due])
         # Of this claim one may be in use; a put of an earlier claim that comes late is one more.
-        orphans = [
-            name
-            for name in found
-            if is_segment_name(name) and name not in known and claim_of(name) < self._epoch
-        ]
+        orphans = [name for name in orphans if claim_of(name) < self._epoch]
         for name in orphans:
             store.delete(self._chain.name(name))
         return len(due) + len(orphans)
+
+    def _due(self, now_ms: int) -> list[str]:
+        """Return the segments that were removed a day ago."""
+        removed = self.state.removed_in
+        times = {version: self._time_of(version) for version in {*removed.values()}}
+
+        def due_at(time_ms: int) -> list[str]:
+            return [name for name, at in removed.items() if time_ms - times[at] >= REMOVED_MS]
+
+        due = due_at(self._time_of(self.state.version)) if removed else []
+        if not due and due_at(now_ms):
+            self._commit([])  # nothing was written since: a version says what time it is
+            due = due_at(self._time_of(self.state.version))
+        return due
 
     def _time_of(self, version: int) -> int:
         """Return when a version was committed, by the store's clock, in ms."""
@@ -285,16 +309,26 @@ class Copier:
     def _name(self) -> str:
         return f"{self._log.topic}-{self._log.partition}"
 
-    def _commit(self, operations: Sequence[Operation], epoch: int) -> None:
+    def _claim(self) -> None:
+        """Claim the archive, if that is not done."""
+        if not self._epoch:
+            self._commit([])
+
+    def _commit(self, operations: Sequence[Operation]) -> None:
         """Commit the next version, and write the runs that it ends. Raises as ``copy``."""
-        self._chain.commit(self.state, operations, epoch)
+        if self._epoch:
+            self._chain.commit(self.state, operations, self._epoch)
+        else:
+            epoch, claim = self.state.claim_epoch + 1, self._drawn_claim()
+            self._chain.commit(self.state, [claim, *self._with_claim, *operations], epoch)
+            self._epoch = epoch
         # After each kind of version: most of an archive to which little is added are claims, and
         # where a run is missing all of its versions are read one by one.
         with suppress(StoreUnavailable):
             self._chain.write_runs(self.state.version)
 
-    def _take_claim(self) -> None:
-        """Claim the archive; what two claims have in common must be the same bytes."""
+    def _prepare_claim(self) -> None:
+        """Claim the archive if it must be; what both have in common must be the same bytes."""
         known, state, uri = read_claim(self._fs, self._path), self.state, self._store.name
         if state.partitions is not None:
             raise ArchiveDiverged(f"{uri} is a snapshot, which never changes: name another archive")
@@ -305,42 +339,55 @@ class Copier:
                 f"the archive of {self._name} was written by another log, or by a copy of this"
                 " one: --continue claims it for this one, after which the other one stops"
             )
+        self._check_known(known.archive)
+        self._digests = dict(known.digests)
+        cut = self._common_end() if self._truncates else state.end
+        if cut == state.end and not self.is_behind:
+            self._check_lineage()
+        self._with_claim = []
+        if not state.version and self._log.log_start_offset:
+            self._with_claim.append(Start(self._log.log_start_offset, "log start"))
+        if cut < state.end:
+            self._with_claim.append(self._truncation(cut))
+        settings = self._log.topic, dict(self._log.config)
+        is_kept = drawn is not None and settings == (state.topic, state.config)
+        if not state.is_deleted and (self._claims_first or self._with_claim or not is_kept):
+            self._claim()
         last = known.archive
-        if last is not None and last.uri != uri and self._begins_before(last.end):
+        if last is not None and last.uri == uri and self._truncates:
+            self.remember(last._replace(end=state.end))
+
+    def _drawn_claim(self) -> Claim:
+        """Return a claim of an incarnation that is new, and noted in the claim file."""
+        uri, state = self._store.name, self.state
+        fresh, digests = f"{self._rng.getrandbits(128):032x}", self._digests
+
+        def noted(known: ClaimFile) -> ClaimFile:
+            # What the archive does not name yet may come late, as may the claim that follows.
+            drawn = known.drawn_since(uri, state.incarnation)
+            drawn = known.drawn.get(uri, ()) if drawn is None else drawn
+            names = (fresh, *drawn[:MAX_DRAWN])
+            return known._replace(drawn={**known.drawn, uri: names}, digests=digests)
+
+        # Durable before the claim: a claim that this file does not name would be nobody's.
+        change_claim(self._fs, self._path, noted)
+        return Claim(fresh, self._log.topic, dict(self._log.config))
+
+    def _check_known(self, last: KnownArchive | None) -> None:
+        """Raise ArchiveDiverged if this is not all of the archive in which the log begins."""
+        state, uri = self.state, self._store.name
+        if last is None:
+            return
+        if last.uri != uri and self._begins_before(last.end):
             raise ArchiveDiverged(
                 f"{self._name} begins in the archive {last.uri}, not in {uri}: name that one, or"
                 " restore it first"
             )
-        is_known = last is not None and last.uri == uri
-        if last is not None and is_known and state.end < last.end and not self._truncates:
+        if last.uri == uri and state.end < last.end and not self._truncates:
             raise ArchiveDiverged(
                 f"the archive of {self._name} ended at offset {last.end} when it was seen last, and"
                 f" ends at {state.end} now: it was deleted, or put back from an older copy"
             )
-        self._digests = dict(known.digests)
-        cut = self._common_end() if self._truncates else state.end
-        if cut == state.end:
-            self._check_lineage()
-        fresh = f"{self._rng.getrandbits(128):032x}"
-        # What the archive does not name yet may come late, as may the claim that follows.
-        drawn = known.drawn.get(uri, ()) if drawn is None else drawn
-        digests, names = self._digests, (fresh, *drawn[:MAX_DRAWN])
-        # Durable before the claim: a claim that this file does not name would be nobody's.
-        change_claim(
-            self._fs,
-            self._path,
-            lambda found: found._replace(drawn={**found.drawn, uri: names}, digests=digests),
-        )
-        operations: list[Operation] = [Claim(fresh, self._log.topic, dict(self._log.config))]
-        if not state.version and self._log.log_start_offset:
-            operations.append(Start(self._log.log_start_offset, "log start"))
-        if cut < state.end:
-            operations.append(self._truncation(cut))
-        epoch = state.claim_epoch + 1
-        self._commit(operations, epoch)
-        self._epoch = epoch
-        if last is not None and is_known and self._truncates:
-            self.remember(last._replace(end=state.end))
 
     def _begins_before(self, archive_end: int) -> bool:
         """Return whether the log begins in an archive, which ends at an offset."""
@@ -351,14 +398,21 @@ class Copier:
         """Raise ArchiveDiverged if the log ends before its archive.
 
         Whether it was truncated or began again, its next records would get offsets that the
-        archive has given to others.
+        archive has given to others. ``is_behind`` says whether the log has nothing that was not
+        deleted since, by retention or on request: then it has to begin where the archive does.
         """
         state, end = self.state, self._log.log_end_offset
-        if end < state.end and not state.entries:
+        self.is_behind = self._truncates and self._log.is_tiered and end < state.start
+        if end < state.start and not self.is_behind:
+            way = "Name another archive"
+            if self._log.is_tiered:
+                way = (
+                    "What it has was deleted since. Run tidelog archive --truncate: the log is then"
+                    " empty and begins there, too"
+                )
             raise ArchiveDiverged(
-                f"the archive of {self._name} has nothing left and begins at offset {state.start},"
-                f" where the log, which was restored from an older copy, has not come to: it ends"
-                f" at {end}. Name another archive"
+                f"the archive of {self._name} begins at offset {state.start}, where the log, which"
+                f" was restored from an older copy, has not come to: it ends at {end}. {way}"
             )
         if end < state.end and not self._truncates:
             raise ArchiveDiverged(
@@ -369,9 +423,26 @@ class Copier:
                 " tidelog archive --truncate"
             )
 
+    def _closed_segments(self) -> list[ClosedSegment]:
+        """Return the closed segments; one that is archived ends where it does there.
+
+        The next one may have been lost, as a power cut may take a file that was not flushed and
+        leave the one after it.
+        """
+        found = []
+        for one in self._log.closed_segments():
+            entry = self.state.entry_at(one.base_offset)
+            ends_before = entry is not None and entry.end_offset < one.end_offset
+            if entry is not None and ends_before and entry.base_offset == one.base_offset:
+                ended = ClosedSegment(one.base_offset, entry.end_offset)
+                found.append(ended if self._is_equal(ended, entry) else one)
+            else:
+                found.append(one)
+        return found
+
     def _check_lineage(self) -> None:
         """Raise ArchiveDiverged unless both have the same segments where both have some."""
-        local = self._log.closed_segments()
+        local = self._closed_segments()
         bases = {one.base_offset for one in local}
         self._digests = {base: one for base, one in self._digests.items() if base in bases}
         for segment in local:
@@ -388,7 +459,7 @@ class Copier:
 
     def _common_end(self) -> int:
         """Return where the last archived segment ends that the log has, or may have had."""
-        local, entries = self._log.closed_segments(), self.state.entries
+        local, entries = self._closed_segments(), self.state.entries
         bases = {one.base_offset for one in local}
         self._digests = {base: one for base, one in self._digests.items() if base in bases}
         end = local[-1].end_offset if local else self._log.local_start_offset
@@ -399,7 +470,11 @@ class Copier:
             if not self._is_equal(segment, entry)
         )
         ahead = (entry.base_offset for entry in entries if entry.end_offset > end)
-        return min(next(others, self.state.end), next(ahead, self.state.end))
+        cut = min(next(others, self.state.end), next(ahead, self.state.end))
+        if self._log.log_end_offset < cut:  # the log is to have again what was skipped
+            kept = (entry.end_offset for entry in entries if entry.end_offset <= cut)
+            cut = min(cut, max(kept, default=self.state.start))
+        return cut
 
     def _truncation(self, cut: int) -> Truncate:
         """Return the operation that ends the archive at an offset.
@@ -470,7 +545,15 @@ class Copier:
         elif state.end < first <= start:  # a gap above the start would contradict the archive
             operations.append(Skip(state.end, first, "deleted before it was archived"))
         if operations:
-            self._commit(operations, self._epoch)
+            self._commit(operations)
+
+    def _note_gap(self, segment: ClosedSegment) -> None:
+        """Commit that the disk lacks what comes before a segment, so that copying continues.
+
+        Nothing that is archived is given up for it.
+        """
+        if self.state.end < segment.base_offset and self.state.entries:
+            self._commit([Skip(self.state.end, segment.base_offset, "not on the disk")])
 
     def _ended_by(self, offset: int) -> list[Entry]:
         """Return the archived segments that end at or below an offset."""
@@ -484,6 +567,7 @@ class Copier:
 
     def _copied(self, segment: ClosedSegment, before_part: Callable[[int], None]) -> Entry:
         """Put a segment, then commit it."""
+        self._claim()  # its name says whose it is
         if not self.state.can_add(*segment):
             raise ArchiveDiverged(
                 f"the archive of {self._name} ends at offset {self.state.end}, and the next segment"
@@ -496,7 +580,7 @@ class Copier:
         name = f"s/{segment.base_offset:020}-{self._epoch}-{unique}"
         put = put_segment(self._store, self._chain.name(name), made, before_part)
         entry = made.entry(name, put.etag)
-        self._commit([Add(entry)], self._epoch)
+        self._commit([Add(entry)])
         self._digests[entry.base_offset] = Digest(
             stat.inode, entry.size_bytes, stat.mtime_ms, entry.crc32c, entry.end_offset
         )

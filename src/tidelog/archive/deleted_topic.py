@@ -10,12 +10,11 @@ from tidelog.archive.copier import Copier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from random import Random
     from uuid import UUID
 
     from tidelog.archive.chain_state import ChainState
     from tidelog.archive.copier import ClosedSegment
-    from tidelog.env.files import FileSystem
+    from tidelog.env.machine import Machine
     from tidelog.store.objects import Objects
 
 
@@ -24,6 +23,7 @@ class _NoLog:
 
     log_start_offset = 0
     directory = ""
+    is_tiered = False
 
     def __init__(self, found: ChainState, topic_id: UUID, partition: int, data_dir: str) -> None:
         self.topic: Final = found.topic
@@ -32,15 +32,13 @@ class _NoLog:
         self.topic_id: Final = topic_id
         self.partition: Final = partition
         self.data_dir: Final = data_dir
-        self.config: Final[Mapping[str, str]] = {}
+        self.config: Final[Mapping[str, str]] = found.config
 
     def closed_segments(self) -> Sequence[ClosedSegment]:
         return ()
 
 
-def end_archive(
-    fs: FileSystem, store: Objects, data_dir: str, part: tuple[UUID, int], rng: Random
-) -> bool:
+def end_archive(machine: Machine, store: Objects, data_dir: str, part: tuple[UUID, int]) -> bool:
     """Let the archive of a partition end; return whether nothing of it is left to delete.
 
     ``part``: topic id and number. The claim file in ``data_dir`` is deleted then. Until it is, this
@@ -48,13 +46,16 @@ def end_archive(
     before. Raises as ``Copier.copy``.
     """
     topic_id, partition = part
+    fs, rng = machine.fs, machine.rng
     found = Chain(store, topic_id, partition, rng).read()
     if found.version:
         log = _NoLog(found, topic_id, partition, data_dir)
-        copier = Copier(fs, store, log, rng)
+        # One that has ended never continues, so what is left of it is anybody's to delete: also
+        # for a disk that was put back as it was before it ended it.
+        copier = Copier(fs, store, log, rng, takes_over=found.is_deleted)
         copier.look()
         copier.end_archive()
-        copier.sweep()
+        copier.sweep(machine.clock.now_ms())
         if copier.state.removed:
             return False
     fs.delete(claim_file(data_dir, topic_id, partition))

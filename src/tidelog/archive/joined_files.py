@@ -74,8 +74,8 @@ class JoinedFiles(FilesBelow):
         self._part: Final = part
         self._beside: Final = beside
         assert claim.archive is not None
+        self._claim: Final = claim
         self._known: Final = claim.archive
-        self._digests: Final = claim.digests
         self._pinned: ArchivedPartition | None = None
         self._shown: Mapping[str, Place | bytes] | None = None
         self._epochs: list[tuple[int, int]] = []
@@ -151,7 +151,7 @@ class JoinedFiles(FilesBelow):
     def _in_front(self, names: Iterable[str]) -> dict[str, Place | bytes]:
         """Return the archive's files that stand for those the disk has no longer."""
         bases = sorted(log_offsets(names))
-        gaps = leftovers(bases, self._digests)
+        gaps = leftovers(bases, self._claim)
         self._first = bases[gaps] if bases else self._known.end
         if bases and bases[0] <= self._known.start and not gaps:
             return {}

@@ -28,7 +28,8 @@ class ArchivedOffsets(NamedTuple):
     def whole_start(self, local_start_offset: int) -> int:
         """Return the first offset of the whole log, which the disk has from an offset on.
 
-        A gap between what is archived and the disk is nothing that the archive explains.
+        What is archived stays in the log, also where the disk lacks what comes after that: only a
+        decision raises ``start``.
         """
-        is_gap = self.end < local_start_offset
-        return local_start_offset if is_gap else min(self.start, local_start_offset)
+        is_empty = self.end <= self.start
+        return local_start_offset if is_empty else min(self.start, local_start_offset)

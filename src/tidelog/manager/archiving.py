@@ -107,9 +107,12 @@ def archive_log(
             truncates=terms.truncates,
         )
         copied = copier.copy()
-        swept = copier.sweep() if terms.sweeps else 0
-        done = _in_archive(key, log, copier.state, copied, swept)
-        return replace(done, truncated=copier.truncated)
+        swept = copier.sweep(manager.machine.clock.now_ms()) if terms.sweeps else 0
+    if copier.is_behind:
+        # Last: an archive that is another's must not cost the log its records.
+        manager.truncation.truncate_fully_and_start_at(key, copier.state.start)
+    done = _in_archive(key, log, copier.state, copied, swept)
+    return replace(done, truncated=copier.truncated)
 
 
 def snapshot_log(manager: LogManager, key: TopicPartition, store: Objects) -> LogInArchive:

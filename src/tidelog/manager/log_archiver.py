@@ -58,7 +58,12 @@ class LogArchiver:
         self._machine = machine
         self._store = store
         self._copier: Final = Copier(
-            machine.fs, store, OpenLog(log, topic, number), machine.rng, follows_start=True
+            machine.fs,
+            store,
+            OpenLog(log, topic, number),
+            machine.rng,
+            follows_start=True,
+            claims_first=True,
         )
         self._swept_ms = self._archived_bytes = self._archived_segments = 0
 
@@ -185,12 +190,14 @@ class LogArchiver:
         self._archived_segments = len(state.entries)
         archived = ArchivedOffsets(state.start, state.end, self._copier.equal_end())
         self.log.note_archived(archived)
+        # An older copy of the directory may have been put back: what was deleted stays deleted.
+        self.log.maybe_increment_log_start_offset(min(state.start, self.log.deletable_end))
 
     def _sweep(self, now_ms: int) -> int:
         if now_ms - self._swept_ms < SWEEP_MS:
             return 0
         self._swept_ms = now_ms
-        return self._copier.sweep()
+        return self._copier.sweep(now_ms)
 
 
 class OpenLog:
@@ -227,6 +234,11 @@ class OpenLog:
     def log_end_offset(self) -> int:
         """The offset that the next record gets."""
         return self._log.log_end_offset
+
+    @property
+    def is_tiered(self) -> bool:
+        """Whether local retention deletes here what the archive has."""
+        return self._log.config.remote_storage_enable
 
     def closed_segments(self) -> Sequence[ClosedSegment]:
         """Return those below the last stable offset, and flush them.

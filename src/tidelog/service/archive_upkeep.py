@@ -105,14 +105,16 @@ class Archiving:
         wanted = {key: log for key, log in logs.items() if log.config.remote_storage_enable}
         for key in self._archivers.keys() - wanted.keys():
             del self._archivers[key]
-        tasks = [partial(self._try, key, partial(self._archive, key)) for key in sorted(wanted)]
-        threads = self._config().remote_log_manager_copier_thread_pool_size
-        self._machine.scheduler.run_all("tidelog-archive", tasks, threads)
         ids = {(log.topic_id, key.partition): key for key, log in logs.items()}
         found = {claim: ids.get(claim.part) for claim in self._claims()}
         settled = {claim: of for claim, of in found.items() if of not in wanted}
+        # First: a reader who finds the archive of a deleted topic, and that of a new one of its
+        # name, has an error.
         for claim, of in settled.items():
             self._try(claim, partial(self._settle, claim, of))
+        tasks = [partial(self._try, key, partial(self._archive, key)) for key in sorted(wanted)]
+        threads = self._config().remote_log_manager_copier_thread_pool_size
+        self._machine.scheduler.run_all("tidelog-archive", tasks, threads)
         for what in self._reasons.keys() - wanted.keys() - settled.keys():
             del self._reasons[what]
 
@@ -230,10 +232,10 @@ class Archiving:
             return
         if key is not None:
             self._disable(key, claim.data_dir)
-        elif known.is_deleted:
-            rng = self._machine.rng
-            if end_archive(fs, self._store, claim.data_dir, claim.part, rng):
-                _log.info("archive-ended log=%s", claim)
+        elif known.is_deleted and end_archive(
+            self._machine, self._store, claim.data_dir, claim.part
+        ):
+            _log.info("archive-ended log=%s", claim)
 
     def _disable(self, key: TopicPartition, data_dir: str) -> None:
         with self._cleaning.exclusive(key):

@@ -77,6 +77,28 @@ def log(store: Counting) -> ReadOnlyLog:
     return found
 
 
+def test_a_copy_with_nothing_to_do_writes_nothing(tmp_path: Path) -> None:
+    """It reads the newest version; an archive that is copied to each hour does not grow by that.
+
+    With records to copy, or settings that have changed, it is claimed.
+    """
+    made, key = ObjectModel(Random(0)), TopicPartition("t", 0)
+    settings = {"retention.ms": "-1", "internal.segment.bytes": "3000"}
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t", config=settings)
+        archive_log(logs.manager, key, made, ArchiveTerms())
+        logs.append_all("t", ({"value": bytes(500)} for _ in range(50)))
+        claims = len(archive_log(logs.manager, key, made, ArchiveTerms()).copied) + 2
+        for _ in range(3):
+            written, before = dict(made.objects), made.requests
+            done = archive_log(logs.manager, key, made, ArchiveTerms(sweeps=True))
+            assert (done.copied, made.objects) == ((), written)
+            assert made.requests - before <= claims + 5
+        logs.alter_topic("t", {"retention.ms": "5"})
+        archive_log(logs.manager, key, made, ArchiveTerms())
+        assert len(made.objects) == len(written) + 1
+
+
 @pytest.mark.parametrize("number", [0, 1, 1047, 16_383, 20_000, 31_416, 47_000])
 def test_a_lookup_by_time_takes_two_requests(
     store: Counting, log: ReadOnlyLog, number: int

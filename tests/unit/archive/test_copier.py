@@ -15,7 +15,14 @@ from tests.machinery.scale import scaled
 import tidelog
 from tidelog.archive import copier as copier_module
 from tidelog.archive.chain import Chain
-from tidelog.archive.claim_file import claim_file, read_claim
+from tidelog.archive.claim_file import (
+    ClaimFile,
+    Digest,
+    KnownArchive,
+    claim_file,
+    leftovers,
+    read_claim,
+)
 from tidelog.archive.copier import REMOVED_MS, Copier
 from tidelog.archive.deltas import Claim
 from tidelog.archive.segment_object import segment_facts
@@ -61,8 +68,8 @@ def data(tmp_path: Path) -> Path:
     return path
 
 
-def copier(store: ObjectModel, path: Path, *, takes_over: bool = False) -> Copier:
-    return Copier(SYSTEM_FILES, store, LogOfFiles(path), store.rng, takes_over=takes_over)
+def copier(store: ObjectModel, path: Path, **how: bool) -> Copier:
+    return Copier(SYSTEM_FILES, store, LogOfFiles(path), store.rng, **how)
 
 
 def check_archived(store: ObjectModel, path: Path) -> int:
@@ -127,9 +134,9 @@ def test_a_copy_of_a_directory_does_not_write_its_archive(
 def test_an_archive_to_which_nothing_is_added_stays_cheap_to_read(
     store: ObjectModel, data: Path
 ) -> None:
-    """Each copy claims it: the versions of those are summed up, too, 32 in one object."""
+    """Each start of a service claims it: those versions are summed up, too, 32 in one object."""
     for _ in range(100):
-        copier(store, data).copy()
+        copier(store, data, claims_first=True).copy()
     before = store.requests
 
     state = Chain(store, TOPIC, 0, Random(0)).read()
@@ -168,12 +175,12 @@ def test_a_claim_that_comes_late_is_ours(data: Path) -> None:
     before = chain.read()
     for seed in range(1, 4):
         with pytest.raises(StoreUnavailable):
-            copier(Refusing(store, seed), data).copy()
+            copier(Refusing(store, seed), data, claims_first=True).copy()
     drawn = read_claim(SYSTEM_FILES, claim_file(str(data), TOPIC, 0)).drawn[store.name]
     assert (len(drawn), drawn[-1]) == (4, before.incarnation)
     chain.commit(before, (Claim(drawn[2], "t", {}),), 2)
 
-    assert copier(store, data).copy() == []
+    assert copier(store, data, claims_first=True).copy() == []
     drawn = read_claim(SYSTEM_FILES, claim_file(str(data), TOPIC, 0)).drawn[store.name]
     assert before.incarnation in drawn
     assert chain.read().incarnation == drawn[0]
@@ -213,23 +220,46 @@ def test_a_take_over_that_failed_does_not_pass_for_ours(
 def test_a_log_that_lost_records_does_not_continue(
     store: ObjectModel, data: Path, tmp_path: Path
 ) -> None:
-    """The archive is ahead of it, or it has other segments, or a gap."""
+    """The archive has what it lost."""
     shutil.copytree(data, tmp_path / "old")
     append(data, 60)
     copier(store, data).copy()
 
     with pytest.raises(ArchiveDiverged, match="truncated, or restored from an older copy"):
         copier(store, tmp_path / "old", takes_over=True).copy()
+
+
+@pytest.mark.parametrize("is_in_front", [False, True])
+def test_a_segment_that_was_lost_before_it_was_archived_is_skipped(
+    store: ObjectModel, data: Path, *, is_in_front: bool
+) -> None:
+    """A power cut may take it and leave those around it; what is archived stays in the log."""
+    copier(store, data).copy()
+    end = Chain(store, TOPIC, 0, Random(0)).read().end
     append(data, 60)
-    segments = LogOfFiles(data).closed_segments()
-    archived = Chain(store, TOPIC, 0, Random(0)).read().end
-    for segment in segments:
-        if segment.base_offset <= archived:
+    after = next(one for one in LogOfFiles(data).closed_segments() if one.base_offset > end)
+    for segment in LogOfFiles(data).closed_segments():
+        if segment.base_offset == end or (is_in_front and segment.base_offset < end):
             (data / "t-0" / f"{segment.base_offset:020}.log").unlink()
-    before = dict(store.objects)
-    with pytest.raises(ArchiveDiverged, match="one is missing"):
-        copier(store, data).copy()
-    assert {name for name in store.objects if "/s/" in name} <= before.keys()
+
+    assert copier(store, data).copy()[0].base_offset == after.base_offset
+    state = copied(store, LogOfFiles(data)).state
+
+    assert [(one.start, one.end) for one in state.skips] == [(end, after.base_offset)]
+    files = files_with(store, ROOT)
+    with open_directory_read_only(ROOT, fs=files).open("t", 0) as log:
+        offsets = [record.offset for record in log.records()]
+    assert offsets == [*range(end), *range(after.base_offset, state.end)]
+
+
+@pytest.mark.parametrize("archived_end", [0, 20, 30, 40, 50])
+def test_only_what_is_archived_was_deleted_here(archived_end: int) -> None:
+    """Before a gap lies what a deletion has left, if the archive has what is missing there."""
+    digests = {base: Digest(1, 1, 1, 1, base + 10) for base in (0, 10, 20, 40)}
+    claim = ClaimFile(1, digests=digests, archive=KnownArchive(ROOT, 0, archived_end))
+
+    assert leftovers([0, 10, 20, 30, 40], claim) == 0
+    assert leftovers([0, 10, 40, 50], claim) == (2 if archived_end >= 40 else 0)
 
 
 @pytest.mark.parametrize("new", [0, 1, 5, 400])
@@ -332,12 +362,12 @@ def test_orphans_of_earlier_claims_are_swept(store: ObjectModel, data: Path) -> 
     orphan, other = f"s/{0:020}-1-{'a' * 32}", [f"s/{0:020}-2-{'a' * 32}", "s/notes.txt", "x/y"]
     for name in (orphan, *other):
         store.put(prefix + name, [b"records"], 7)
-    assert first.sweep() == 0
+    assert first.sweep(0) == 0
 
     second = copier(store, data)
     second.copy()
     before = set(store.objects)
-    assert second.sweep() == 1
+    assert second.sweep(0) == 1
 
     assert before - set(store.objects) == {prefix + orphan}
     check_archived(store, data)
@@ -357,21 +387,22 @@ def test_what_was_removed_is_swept_a_day_later(
     stops = 0
     while True:
         store.objects = dict(kept)
-        one = copied(store, log, takes_over=True)  # of an archive as it was before
+        # Of an archive as it was before:
+        one = copied(store, log, takes_over=True, claims_first=True)
         newest = f"{TOPIC}/0/m/{one.state.version:020}"
         store.times[newest] = REMOVED_MS - 1
-        assert one.sweep() == 0
+        assert one.sweep(0) == 0
         assert store.objects.keys() >= {f"{TOPIC}/0/{name}" for name in removed}
         store.times[newest] = REMOVED_MS
         store.left = stops + 1
         try:
-            assert one.sweep() == 3
+            assert one.sweep(0) == 3
         except KeyboardInterrupt:
             stops += 1
             store.left = 0
-            one = copied(store, log)
+            one = copied(store, log, claims_first=True)
             store.times[f"{TOPIC}/0/m/{one.state.version:020}"] = REMOVED_MS
-            one.sweep()
+            one.sweep(0)
         else:
             break
         finally:
@@ -532,10 +563,10 @@ def test_an_archive_is_truncated_when_told_to(
     assert one.state.truncated == gone == one.state.removed.keys()
     assert check_archived(store, tmp_path / "old") > 60
     assert {name.partition("0/")[2] for name in store.objects} >= gone
-    again = copied(store, log, truncates=True)
+    again = copied(store, log, truncates=True, claims_first=True)
     assert (again.truncated, again.state.version) == (0, one.state.version + 1)
     store.times[f"{TOPIC}/0/m/{again.state.version:020}"] = REMOVED_MS
-    assert again.sweep() == len(gone)
+    assert again.sweep(0) == len(gone)
     assert check_archived(store, tmp_path / "old") > 60
 
 

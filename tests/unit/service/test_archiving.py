@@ -7,9 +7,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.machinery.archives import files_with
 from tests.machinery.manager_home import Loading, ManagerHome
-from tests.machinery.object_model import ObjectModel
+from tests.machinery.object_model import ObjectModel, Timed
 
 from tidelog.archive import open_archives
 from tidelog.archive.chain import Chain
@@ -47,26 +46,6 @@ if TYPE_CHECKING:
 
 URI = "s3://lake/logs"
 ARCHIVED = {"remote.storage.enable": "true", "local.retention.ms": "1000", "retention.ms": "-1"}
-
-
-class Timed(ObjectModel):
-    """A store whose clock stands still until a test moves it."""
-
-    now_ms = 0
-
-    def create(self, name: str, data: bytes) -> bool:
-        self.times.setdefault(name, self.now_ms)
-        return super().create(name, data)
-
-
-@pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Timed:
-    """Let the archive of this process be one in memory."""
-    found = Timed(Random(1))
-    found.name = URI
-    files_with(found, URI)
-    monkeypatch.setattr(archive_upkeep, "ObjectStore", lambda _uri: found)
-    return found
 
 
 def service(home: ManagerHome, **settings: Any) -> LogService:

@@ -159,6 +159,11 @@ class ReadableLog(OfOneProcess):
         return self._state.archived_end
 
     @property
+    def deletable_end(self) -> int:
+        """The offset up to which the log start can be raised."""
+        return self._state.deletable_end
+
+    @property
     def retention_end(self) -> int:
         """The offset from which on limits delete nothing here."""
         return self._state.retention_end(self.config)

@@ -143,7 +143,7 @@ class LogOpener:
             log_start_offset = max(log_start_offset, archive.start)
             if not clean_shutdown:
                 with self._log_dirs.failing(os.path.dirname(path), f"opening {key}"):
-                    delete_leftovers(machine.fs, path, claim.digests)
+                    delete_leftovers(machine.fs, path, claim)
         log = Log.open(
             path,
             fs=machine.fs,

@@ -1,0 +1,23 @@
+"""The archive that services of these tests have."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from tests.machinery.archives import files_with
+from tests.machinery.object_model import Timed
+
+from tidelog.service import archive_upkeep
+
+URI = "s3://lake/logs"
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Timed:
+    """Let the archive of this process be one in memory."""
+    found = Timed(Random(1))
+    found.name = URI
+    files_with(found, URI)
+    monkeypatch.setattr(archive_upkeep, "ObjectStore", lambda _uri: found)
+    return found

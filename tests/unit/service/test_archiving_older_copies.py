@@ -1,0 +1,146 @@
+"""Archived logs whose disk was put back as it was before, or has lost what was never flushed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.machinery.manager_home import ManagerHome
+from tests.unit.service.test_archiving import (
+    ARCHIVED,
+    append,
+    archive,
+    archive_and_delete,
+    metrics_of,
+    objects_of,
+    offsets_read,
+    owned,
+    service,
+    state_of,
+)
+
+from tidelog.archive.claim_file import claims_among
+from tidelog.archive.copier import REMOVED_MS
+from tidelog.manager.archiving import ArchiveTerms, archive_log
+from tidelog.segment.filenames import TopicPartition
+
+if TYPE_CHECKING:
+    from tests.machinery.object_model import ObjectModel, Timed
+
+    from tidelog.service.log_service import LogService
+
+
+def followed(manager: LogService, store: ObjectModel) -> None:
+    """Do what ``tidelog archive --truncate --continue`` does, and a pass of the service."""
+    terms = ArchiveTerms(takes_over=True, truncates=True)
+    archive_log(manager, TopicPartition("t", 0), store, terms)
+    archive(manager)
+    archive(manager)  # the first one only learns of the other claim
+
+
+def test_what_was_deleted_stays_deleted_in_an_older_copy(store: Timed) -> None:
+    """The log begins where its archive does, for its owner, too."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        archive(manager)
+    older = home.fs.copied(1, clock=home.clock)
+    with service(home) as manager:
+        manager.partition("t", 0).log.delete_records(5)
+        archive(manager)
+    home.fs = older
+    with service(home) as manager:
+        followed(manager, store)
+        assert owned(manager) == offsets_read(home) == list(range(5, 20))
+        append(manager, 20)
+        archive_and_delete(home, manager)
+        assert state_of(store, manager).start == 5
+        assert owned(manager) == offsets_read(home) == list(range(5, 40))
+
+
+def test_an_older_copy_that_ends_before_its_archive_begins_begins_there(
+    store: Timed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where it is to be truncated; else it is left alone. No offset is given twice."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 4)
+        archive(manager)
+    older = home.fs.copied(1, clock=home.clock)
+    with service(home) as manager:
+        append(manager, 20)
+        archive(manager)
+        manager.partition("t", 0).log.delete_records(15)
+        archive(manager)
+    home.fs = older
+    with service(home) as manager:
+        before = dict(store.objects)
+        archive(manager)
+        assert "begins at offset 15, where the log, which was restored" in caplog.text
+        assert "tidelog archive --truncate: the log is then empty and begins there" in caplog.text
+        assert (owned(manager), store.objects) == (list(range(4)), before)
+        followed(manager, store)
+        assert metrics_of(manager, "FailedLogsCount") == 0
+        append(manager, 20)
+        archive_and_delete(home, manager)
+        assert owned(manager) == offsets_read(home) == list(range(15, 35))
+    with service(home) as manager:
+        assert owned(manager) == offsets_read(home) == list(range(15, 35))
+
+
+def test_an_archive_that_has_ended_is_not_ended_again_by_an_older_disk(store: Timed) -> None:
+    """It deletes what is left of it, as the disk that has ended it would."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        archive(manager)
+        manager.delete_topic("t")
+    older = home.fs.copied(1, clock=home.clock)
+    with service(home) as manager:
+        archive(manager)
+    home.fs = older
+    with service(home) as manager:
+        count = len(store.objects)
+        archive(manager)
+        assert len(store.objects) == count + 1  # to learn what time it is there
+        assert metrics_of(manager, "FailedLogsCount") == 0
+        store.now_ms = REMOVED_MS
+        archive(manager)
+        assert objects_of(store) == len(claims_among(home.files())) == 0
+
+
+@pytest.mark.parametrize("is_deleted_here", [False, True])
+def test_a_file_that_was_never_flushed_costs_no_more_than_its_records(
+    store: Timed, *, is_deleted_here: bool
+) -> None:
+    """A power cut takes the file of the segment that follows the archive, and leaves the next one.
+
+    What is archived stays in the log, whether the disk has it or not.
+    """
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        archive(manager)
+        if is_deleted_here:
+            archive_and_delete(home, manager)
+        end = state_of(store, manager).end
+        append(manager, 20)
+        bases = manager.partition("t", 0).log.segments.base_offsets
+    following = bases[bases.index(end) + 1]
+    for name in home.files("/data/t-0"):
+        if name.startswith(f"{end:020}"):
+            home.fs.delete(f"/data/t-0/{name}")
+    home.fs.delete("/data/.kafka_cleanshutdown")
+    kept = [*range(end), *range(following, 40)]
+    with service(home) as manager:
+        assert owned(manager) == offsets_read(home) == kept
+        archive_and_delete(home, manager)
+        assert metrics_of(manager, "FailedLogsCount") == 0
+        assert [(one.start, one.end) for one in state_of(store, manager).skips] == [
+            (end, following)
+        ]
+        assert owned(manager) == offsets_read(home) == kept
