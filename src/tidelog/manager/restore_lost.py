@@ -31,7 +31,9 @@ from tidelog.manager.log_archiver import archived_facts
 from tidelog.manager.restore import AT_ONCE, Restoration
 from tidelog.readonly.read_files import storage_errors
 from tidelog.segment.filenames import (
+    DELETE_DIRECTORY_SUFFIX,
     TopicPartition,
+    is_delete_directory,
     log_delete_directory_name,
     log_directory_name,
 )
@@ -177,8 +179,9 @@ class _Restoring:
     def restore(self, lost: _Lost, needed: ArchivedPartition) -> RestoredPartition:
         """Bring one back, with some of its segments, as a whole or not at all."""
         fs, path = self._machine.fs, self._log_dir.path
+        self._remove_leftovers(lost.key)
         unique = f"{self._machine.rng.getrandbits(128):032x}"
-        # After a kill the next opening of the directory deletes what has this name.
+        # After a kill the next restore, or the next start of a service, deletes what has this name.
         beside = os.path.join(path, log_delete_directory_name(*lost.key, unique))
         try:
             done = self._files.partition(needed, lost.topic.topic_id, beside)
@@ -190,6 +193,14 @@ class _Restoring:
             raise
         fs.sync_directory(path)
         return done
+
+    def _remove_leftovers(self, key: TopicPartition) -> None:
+        """Delete what a killed restore has left: it takes the space that this one needs."""
+        fs, path = self._machine.fs, self._log_dir.path
+        for name in fs.list(path):
+            unique = name.removesuffix(DELETE_DIRECTORY_SUFFIX)[-32:]
+            if is_delete_directory(name) and name == log_delete_directory_name(*key, unique):
+                remove_directory(fs, os.path.join(path, name))
 
     def needed(self, lost: _Lost) -> ArchivedPartition:
         """Return the partition with those segments that the disk is to have."""

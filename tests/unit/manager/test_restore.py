@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from tests.machinery.archives import files_with
@@ -320,10 +320,14 @@ def test_an_archive_that_has_lost_segments_restores_none(
     assert "t-0" not in home.fs.list("/data")
 
 
+@pytest.mark.parametrize("kept", ["all", None])
 def test_a_lost_partition_comes_back_as_a_whole(
-    monkeypatch: pytest.MonkeyPatch, enumerated: Enumerated
+    monkeypatch: pytest.MonkeyPatch, enumerated: Enumerated, kept: Literal["all"] | None
 ) -> None:
-    """With a power cut at each operation; what a cut leaves behind the next opening deletes."""
+    """With a kill or a power cut at each operation; the next restore deletes what that leaves.
+
+    So does the next service, if the restore had brought the partition back.
+    """
     cuts, store = 0, ObjectModel(Random(3))
     lost = lost_home(store, monkeypatch)
     lose(lost, "t-0")
@@ -336,16 +340,17 @@ def test_a_lost_partition_comes_back_as_a_whole(
         try:
             put_back(home)
         except PowerCut:
-            home.fs.power_cut()
+            home.fs.power_cut(kept)
         else:
             break
         is_back = "t-0" in home.fs.list("/data")
         if not is_back:
             put_back(home)
+            assert not any(name.endswith("-delete") for name in home.fs.list("/data"))
         with home.open(tidelog_archive_uri=URI) as manager:
             assert len(values(manager)) > 20
             home.clock.advance(120_000)
         assert set(home.fs.list("/data")) >= {"t-0", "t-1"}
         assert not any(name.endswith("-delete") for name in home.fs.list("/data"))
         cuts += 1
-    enumerated("power cuts", cuts, at_least=20)
+    enumerated("ends", cuts, at_least=20)
