@@ -251,7 +251,7 @@ class Directory:
 
     def copy_to(self, path: Path) -> Directory:
         """Return a copy, as a back-up would make it."""
-        shutil.copytree(self.path, path)
+        shutil.copytree(self.path, path, ignore=shutil.ignore_patterns("*.sock"))
         return Directory(path, self.values)
 
 

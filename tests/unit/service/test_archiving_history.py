@@ -257,8 +257,9 @@ class History:
             # A transaction whose marker is not archived is not decided there.
             assert log.visible_end(committed=True) == min([state.end, *opened])
             for is_committed in (False, True):
-                last = log.visible_end(committed=is_committed)
-                alone = self.listed(log, min(first, last), last, is_committed)
+                # Below the log start if the beginning of an undecided transaction was deleted.
+                last = max(first, log.visible_end(committed=is_committed))
+                alone = self.listed(log, first, last, is_committed)
                 assert alone == between(self.records(is_committed=is_committed), first, last)
 
 

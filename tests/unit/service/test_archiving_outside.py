@@ -143,9 +143,10 @@ class OutsideHistory(History):
         done = snapshot_log(self.manager, KEY, store)
         files = ArchiveFiles(archive_at(uri), uri)
         with open_directory_read_only(uri, fs=files).open("t", 0) as alone:
-            first, last = alone.log_start_offset, alone.visible_end(committed=True)
+            first = alone.log_start_offset
+            last = max(first, alone.visible_end(committed=True))
             found = self.listed(alone, first, last, True)
-        assert last <= done.archive_end_offset <= log.last_stable_offset
+        assert last <= max(first, done.archive_end_offset) <= max(first, log.last_stable_offset)
         local = max(first, log.local_log_start_offset)
         assert found == between(self.records(is_committed=True), local, last)
         del open_archives._archives[uri]
@@ -161,9 +162,9 @@ class OutsideHistory(History):
         topic = RestoredTopic("t", found.topic_id, {}, {}, {0: found})
         restore(self.store, [topic], target, fs=home.fs, rng=self.rng, scheduler=home.scheduler)
         with open_directory_read_only(target, fs=home.fs).open("t", 0) as log:
-            last = log.visible_end(committed=True)
             first = max(log.log_start_offset, self.manager.partition("t", 0).log.log_start_offset)
-            records = self.listed(log, min(first, last), last, True)
+            last = max(first, log.visible_end(committed=True))
+            records = self.listed(log, first, last, True)
         assert records == between(self.records(is_committed=True), first, last)
 
 
