@@ -19,7 +19,6 @@ from tidelog.errors import (
     KafkaError,
     NotServed,
     OutcomeUnknown,
-    TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
 from tidelog.manager.consumer_groups import of_live_topics
@@ -176,18 +175,6 @@ class JoinedSource:
         before: Mapping[TopicPartition, CommittedAt | None],
     ) -> dict[TopicPartition, CommittedAt]:
         """Commit positions, durably."""
-        try:
-            return self._commit(group, positions, before)
-        except TopicAlreadyExists:
-            # The first commit of another group has created the topic of the positions meanwhile.
-            return self._commit(group, positions, before)
-
-    def _commit(
-        self,
-        group: str,
-        positions: Mapping[TopicPartition, Position],
-        before: Mapping[TopicPartition, CommittedAt | None],
-    ) -> dict[TopicPartition, CommittedAt]:
         directory = BusyDirectory(self._logs.path, self._machine)
         with directory.transaction(None, codec=Codec.NONE) as txn:
             txn.add_positions(group, positions, before)

@@ -289,7 +289,7 @@ class Transaction(OfOneProcess):
                 partitions={name: max(one.partitions) + 1 for name, one in self._topics.items()},
                 steps=tuple(self._steps.values()),
             )
-            self.committed = self._committed(staged)
+            self.committed = self._manager.staged_commits.commit(self._path, staged)
         except BaseException as error:
             if not isinstance(error, CommitUnfinished) and not self._is_needed(error):
                 self.abort()
@@ -297,23 +297,6 @@ class Transaction(OfOneProcess):
         finally:
             self._is_open = False
         return self.committed
-
-    def _committed(self, staged: Staged) -> CommittedTransaction:
-        """Commit; another group may have created the topic of positions since that was planned."""
-        try:
-            return self._manager.staged_commits.commit(self._path, staged)
-        except TopicAlreadyExists:
-            known = self._manager.topics().get(OFFSETS_TOPIC)
-            new = [topic for topic in staged.new_topics if topic.name != OFFSETS_TOPIC]
-            if known is None or len(known.partitions) > 1 or len(new) == len(staged.new_topics):
-                raise
-            again = replace(
-                staged,
-                new_topics=tuple(new),
-                topic_ids={**staged.topic_ids, OFFSETS_TOPIC: known.topic_id},
-                partitions={**staged.partitions, OFFSETS_TOPIC: 1},
-            )
-            return self._manager.staged_commits.commit(self._path, again)
 
     def _append_positions(self) -> None:
         # Only now: the topic may have been created since a reader's commit, by another group's.

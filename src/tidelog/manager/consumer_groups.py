@@ -7,6 +7,7 @@ closed reader nor an older one can move positions back. Kafka: ``GroupMetadataMa
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tidelog.datadir.catalogue import Topic
     from tidelog.manager.known_positions import Committed, Through
     from tidelog.manager.partition import Partition
+    from tidelog.staging.commit import Transaction
     from tidelog.staging.group_step import GroupPartition, GroupStep
 
 
@@ -120,6 +122,23 @@ class Groups(OfOneProcess):
             return frozenset()
         known = self._caught_up(partition_of_group(group, len(topic.partitions)), topic)
         return known.undecided(group)
+
+    def with_known_home(self, transaction: Transaction) -> Transaction:
+        """Return a transaction that takes the topic of positions as it is, if it is to create it.
+
+        The first commit of another group has created it since that was planned. One that has
+        several partitions is left to be refused: the positions may belong into another one.
+        """
+        known = self._topics().get(OFFSETS_TOPIC)
+        new = tuple(one for one in transaction.new_topics if one.name != OFFSETS_TOPIC)
+        if known is None or len(known.partitions) > 1 or len(new) == len(transaction.new_topics):
+            return transaction
+        return replace(
+            transaction,
+            new_topics=new,
+            topic_ids={**transaction.topic_ids, OFFSETS_TOPIC: known.topic_id},
+            partitions={**transaction.partitions, OFFSETS_TOPIC: 1},
+        )
 
     def check(self, steps: Iterable[GroupStep]) -> None:
         """Check that steps may be taken; the caller keeps others from committing.

@@ -222,6 +222,7 @@ class StagedCommits(OfOneProcess):
             self.registry.check_open()
             self.finish_all()
             log_dir = self.log_dirs.online(path)
+            transaction = self.groups.with_known_home(transaction)
             self._check_free(path, transaction)
             target = _Directory(self, log_dir)
             try:

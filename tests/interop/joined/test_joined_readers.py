@@ -135,6 +135,40 @@ def test_positions_are_committed_with_a_transaction(broker: Served, joined: Join
         assert values(reader) == []
 
 
+def test_first_commits_of_many_programs_meet_without_harm(data: Path, broker: Served) -> None:
+    """The topic of the positions is there for none of them when they begin."""
+    barrier, faults = threading.Barrier(8), list[str]()
+
+    def commit(number: int) -> None:
+        try:
+            with (
+                tidelog.join(data) as logs,
+                logs.reader("t", group=f"g{number}") as reader,
+                logs.transaction() as txn,
+            ):
+                for record in reader.read():
+                    txn.append("t", record.value, partition=0)
+                barrier.wait(30)
+                if number % 2:
+                    reader.commit(txn)
+                else:
+                    reader.commit()
+        except Exception as error:  # noqa: BLE001 - the test fails with it
+            faults.append(repr(error))
+
+    threads = [threading.Thread(target=commit, args=[number]) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert faults == []
+    groups = broker.logs.group_positions()
+    assert {group: {one.offset for one in found.values()} for group, found in groups.items()} == {
+        f"g{number}": {1} for number in range(8)
+    }
+
+
 def test_a_group_has_one_reader_of_a_partition(broker: Served, joined: JoinedLogs) -> None:
     """Whichever program it is in; others may read other partitions, and the next one the same."""
     with joined.reader("t", group="g", partitions=[0]):

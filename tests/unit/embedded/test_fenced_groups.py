@@ -209,6 +209,24 @@ def test_first_commits_of_two_groups_may_meet(partitions: int) -> None:
     assert list_staged(home.fs, "/data") == []
 
 
+def test_first_commits_of_several_programs_may_meet() -> None:
+    """Each has planned to create the topic of positions, and looks at the topics only once."""
+    home = Home()
+    topic_id = home.logs.topic("in").topic_id
+    txns = {group: home.beside().transaction(None, codec=Codec.NONE) for group in ("g", "h", "i")}
+    for at, (group, txn) in enumerate(txns.items()):
+        assert not txn.has_topic("__consumer_offsets")
+        txn.append("out", group.encode())
+        txn.add_positions(group, {IN: Position(at, -1, "", 0, topic_id)}, {})
+
+    for txn in txns.values():
+        txn.commit()
+
+    assert [home.position(group) for group in txns] == [0, 1, 2]
+    assert home.out() == [b"g", b"h", b"i"]
+    assert list_staged(home.fs, "/data") == []
+
+
 def test_a_reset_to_the_same_offset_fences_too() -> None:
     """An operator who sets a group back wants the records processed again, by a new reader."""
     home = Home()
