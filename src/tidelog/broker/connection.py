@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.broker.client_request import Address, Peer
 from tidelog.broker.dispatch import Pending
+from tidelog.broker.no_room import write_no_room
 from tidelog.codec.protocol.apis import (
     SIZE_BYTES,
     apis,
@@ -99,9 +100,13 @@ class Connection(asyncio.BufferedProtocol):
         self._peer = Peer(remote[0] if is_ip and remote else "", self._advertised or own)
         transport.set_write_buffer_limits(high=0)  # ``resume_writing`` comes when all is sent
         if not self._room.enter(self):
-            reason = "too many programs have joined" if self.is_local else "max.connections"
-            _log.warning("connection-refused host=%s reason=%s", self._peer.host, reason)
-            transport.abort()
+            self._refuse()
+
+    def _refuse(self) -> None:
+        """Close the connection, for which there is no room."""
+        text = "connection-refused host=%s reason=max.connections"
+        _log.warning(text, self._peer.host)
+        self._transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - as asyncio calls it
         """Release what the connection holds; as asyncio requires."""
@@ -414,6 +419,16 @@ class LocalConnection(Connection):
         """Begin; as asyncio requires."""
         super().connection_made(transport)
         self._peer = self._peer._replace(held={})
+
+    def _refuse(self) -> None:
+        """Say so, and close; it may be a ring all the same."""
+        most = self._room.most_joined
+        if self._room.is_full_of_joined_anew():
+            text = "connection-refused host=localhost reason=tidelog.max.joined.connections is %d"
+            _log.warning(text, most)
+        self._transport.write(write_no_room(most))
+        self._transport.close()
+        self._look(lambda: None)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Release what the other end had; as asyncio requires."""

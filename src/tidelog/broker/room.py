@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.broker.request_counts import RequestCounts
+from tidelog.config.broker_config import MOST_JOINED
 from tidelog.errors import InvalidRecord
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_MOST_LOCAL: Final = 1000
-"""Connections of programs of this machine; clients that have taken all of theirs leave these."""
 _LOOK_S: Final = 1
 _ARRIVAL_S: Final = 10
 _ARRIVAL_BYTES_PER_S: Final = 1 << 20
@@ -60,8 +59,12 @@ class Room:
     """
 
     def __init__(self, config: ServeConfig) -> None:
-        self._most: Final = {False: config.max_connections, True: _MOST_LOCAL}
+        self._most_clients: Final = config.max_connections
+        self.most_joined = MOST_JOINED
+        """Connections of programs of this machine; clients that have taken all of theirs leave
+        these."""
         self._counts: Counter[bool] = Counter()
+        self._is_told_full = False
         self._largest: Final = config.socket_request_max_bytes
         self._free = config.most_request_bytes
         self._held: dict[Visitor, tuple[int, float]] = {}
@@ -80,15 +83,21 @@ class Room:
     def enter(self, connection: Visitor) -> bool:
         """Count a connection; return False, and do not, where there are too many."""
         is_local = connection.is_local
-        if self._counts[is_local] >= self._most[is_local]:
+        if self._counts[is_local] >= (self.most_joined if is_local else self._most_clients):
             return False
         self._counts[is_local] += 1
         self.connections.add(connection)
         return True
 
+    def is_full_of_joined_anew(self) -> bool:
+        """Return whether no joined program was refused since one has left: each tries again."""
+        was_told, self._is_told_full = self._is_told_full, True
+        return not was_told
+
     def leave(self, connection: Visitor) -> None:
         """Forget a connection; nothing if it is not counted."""
         if connection in self.connections:
+            self._is_told_full &= not connection.is_local
             self.connections.discard(connection)
             self._counts[connection.is_local] -= 1
 

@@ -92,6 +92,7 @@ class BrokerServer(OfOneProcess):
     ) -> None:
         """Begin to answer where somebody listens beside the data, and on accepted connections."""
         self._locals = list(local)
+        self._room.most_joined = service.config.tidelog_max_joined_connections
         self._thread = threading.Thread(
             target=self._run, args=(service, accepted), name="broker", daemon=True
         )

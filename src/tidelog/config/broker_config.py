@@ -42,6 +42,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 ALL_DIRS: Final = "*"
 STAGED_RETENTION_MS: Final = 7 * DAY_MS
 CUT_RETENTION_MS: Final = 7 * DAY_MS
+MOST_JOINED: Final = 1000
 _MIB: Final = 2**20
 _uri_of_archive: Final = Check(
     "the URI of an archive, without credentials",
@@ -228,6 +229,13 @@ class BrokerConfig:
         at_least(MINUTE_MS),
         "Time in ms since the last write after which a staged file is removed, and since its commit"
         " for which a transaction id is known.",
+    )
+    tidelog_max_joined_connections: Int32 = option(
+        "tidelog.max.joined.connections",
+        MOST_JOINED,
+        at_least(1),
+        "Connections of programs that have joined: each has one, and one for each of its readers of"
+        " groups.",
     )
     tidelog_log_levels: tuple[str, ...] = option(
         "tidelog.log.levels",

@@ -7,6 +7,7 @@ from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.broker.no_room import read_no_room
 from tidelog.codec.protocol.apis import (
     SIZE_BYTES,
     api_named,
@@ -17,6 +18,7 @@ from tidelog.codec.protocol.apis import (
 from tidelog.datadir.lock_file import writer_of
 from tidelog.env.forks import OfOneProcess, close_inherited
 from tidelog.env.unix_sockets import connect_in
+from tidelog.env.waiting import sleep_ms
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import (
     CorruptMessage,
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 TIMEOUT_S: Final = 60.0
 """How long an answer may take; a flush of a slow disk takes seconds."""
 CLIENT_ID: Final = "tidelog-join"
+_PAUSES_MS: Final = (0, 50, 100, 200, 400, 800)
+"""Where there is no room it is tried again: it is noticed late that others have left."""
 _CLASSES: Final = {
     one.code: one
     for one in (
@@ -96,6 +100,17 @@ class DoorClient(OfOneProcess):
         """Whether it was closed, for good."""
         return self._is_closed
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection, which the other end may have closed since."""
+        return self._socket is not None
+
+    def connect(self) -> None:
+        """Connect now, if there is no connection; raise NotServed, InvalidArgument as ``ask``."""
+        with self._lock:
+            self._check_open()
+            self._connected()
+
     def close(self) -> None:
         """Close the connection, for good."""
         if not self.is_inherited:
@@ -122,7 +137,8 @@ class DoorClient(OfOneProcess):
 
         Raises:
             InvalidArgument: this is closed.
-            NotServed: no process listens for this directory; nothing was asked.
+            NotServed: no process listens for this directory, or too many have joined the one that
+                does; nothing was asked.
             OutcomeUnknown: the process has ended, or took too long, after it may have heard of it.
             KafkaError: the answer as a whole is an error.
         """
@@ -132,8 +148,7 @@ class DoorClient(OfOneProcess):
         parts += api.write_request(version, values)
         request = size_of_frame(parts) + b"".join(parts)
         with self._lock:
-            if self._is_closed:
-                raise InvalidArgument("this is closed")
+            self._check_open()
             data = self._exchange(name, request)
         answer = self._read(api, version, data, number)
         if answer.get("errorCode"):
@@ -165,15 +180,39 @@ class DoorClient(OfOneProcess):
                 ) from error
         raise AssertionError("the loop ends in one of its rounds")
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise InvalidArgument("this is closed")
+
     def _connected(self) -> socket.socket:
         if self._socket is None:
+            self._socket = self._opened()
+        return self._socket
+
+    def _opened(self) -> socket.socket:
+        """Return a connection on which a first small request was answered."""
+        refused = ""
+        for pause_ms in _PAUSES_MS:
+            sleep_ms(pause_ms)
             try:
-                self._socket = connect_in(self._path, TIMEOUT_S)
+                found = connect_in(self._path, TIMEOUT_S)
             except OSError as error:
                 raise _not_served(self._path, error) from error
-        if self._socket is None:
-            raise NotServed(self._path)
-        return self._socket
+            if found is None:
+                raise NotServed(self._path)
+            try:
+                said = _greeted(found)
+            except BaseException as error:
+                found.close()
+                if not isinstance(error, (OSError, EOFError)):
+                    raise
+                text = f"the process that holds {self._path} did not answer: {error}"
+                raise NotServed(self._path, text) from error
+            if said is None:
+                return found
+            found.close()
+            refused = f"the process that holds {self._path} {said}"
+        raise NotServed(self._path, refused)
 
     def _read(self, api: Api, version: int, data: bytes, number: int) -> dict[str, Any]:
         found, at = read_response_header(api, version, data)
@@ -196,6 +235,15 @@ def _not_served(path: str, error: OSError) -> NotServed:
         f"{who} has {path} open, but its socket may be opened by its own user only: run this as"
         " that user",
     )
+
+
+def _greeted(connection: socket.socket) -> str | None:
+    """Ask what every broker answers; return what was said instead by one that has no room."""
+    api = api_named("ApiVersions")
+    parts = [api.request_header(0, 0, CLIENT_ID), *api.write_request(0, {})]
+    with suppress(BrokenPipeError, ConnectionResetError):  # it may have said so, and closed
+        connection.sendall(size_of_frame(parts) + b"".join(parts))
+    return read_no_room(_received(connection))
 
 
 def _received(connection: socket.socket) -> bytes:

@@ -93,7 +93,7 @@ class JoinedLogs(ReadOnlyLogs):
         self._turns = itertools.count()
         self._listed: dict[str, tuple[int, Topic]] = {}
         """Topics, and when they were looked up, in ns."""
-        self._door.ask("ApiVersions", 0)  # raises where nobody listens
+        self._door.connect()  # raises where nobody listens
 
     def _told(self) -> str:
         return f"{super()._told()}: {open_or_closed(is_open=not self._door.is_closed)}"

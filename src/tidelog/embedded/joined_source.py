@@ -147,8 +147,9 @@ class JoinedSource:
         """Leave the group to others."""
         # The end of the connection would do, but is heard of only later: the next reader of the
         # group, which this program may open at once, would be refused.
-        with suppress(NotServed, OutcomeUnknown, KafkaError, InvalidArgument):
-            self._door.ask("LeaveGroup", 1, groupId=member.group, memberId="")
+        if self._door.is_connected:
+            with suppress(NotServed, OutcomeUnknown, KafkaError, InvalidArgument):
+                self._door.ask("LeaveGroup", 1, groupId=member.group, memberId="")
         self._door.close()
 
     def committed(self, group: str) -> dict[TopicPartition, Committed]:

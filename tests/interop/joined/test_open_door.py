@@ -8,14 +8,17 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import suppress
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
 import tidelog
+from tidelog.embedded import door_client
 from tidelog.embedded.doors import open_briefly
-from tidelog.env.unix_sockets import connect_in, ring_in
+from tidelog.env.unix_sockets import connect_in, listen_in, ring_in
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import DirectoryLocked, NotServed
 from tidelog.service.log_service import LogService
@@ -61,6 +64,23 @@ def test_another_user_is_told_which_process_has_the_directory(
     assert str(error.value).startswith(
         f"process {os.getpid()} has {data} open, but its socket may be opened by its own user only"
     )
+
+
+def test_a_process_that_ends_before_it_answers_is_not_joined(data: Path) -> None:
+    """It was asked for nothing that it could have carried out."""
+    (data / "meta.properties").touch()
+    listener = listen_in(os.fspath(data), Random(1))
+
+    def end() -> None:
+        found, _ = listener.socket.accept()
+        found.close()
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    with pytest.raises(NotServed, match="did not answer"):
+        tidelog.join(data)
+    thread.join()
+    listener.remove()
 
 
 def test_several_directories_can_each_be_joined(data: Path) -> None:
@@ -126,6 +146,44 @@ def test_who_connects_and_says_nothing_holds_nobody_up(data: Path) -> None:
     assert found is not None
     with found, suppress(ConnectionResetError):  # if it was not accepted yet
         assert found.recv(1) == b""
+
+
+def test_one_program_too_many_is_told_so(data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """By the limit and its setting, and nothing was asked; commits do not count."""
+    with tidelog.open(data, config={"tidelog.max.joined.connections": 2}) as logs:
+        logs.create_topic("t")
+        with tidelog.join(data) as one, tidelog.join(data) as other:
+            for act in (lambda: tidelog.join(data), lambda: one.reader("t", group="g")):
+                with pytest.raises(NotServed) as refused:
+                    act()
+                assert str(refused.value) == (
+                    f"the process that holds {data} takes no more than 2 connections of programs"
+                    " that have joined (tidelog.max.joined.connections): each program has one, and"
+                    " one for each of its readers of groups"
+                )
+            with one.transaction() as txn:
+                txn.append("t", b"a")
+            assert not logs.groups.has_reader("g")
+            assert other.append("t", b"b").offset == 1
+        with tidelog.join(data) as late, late.reader("t", group="g") as reader:
+            assert [record.value for record in reader.read()] == [b"a", b"b"]
+    told = [one for one in caplog.messages if one.startswith("connection-refused")]
+    assert told == ["connection-refused host=localhost reason=tidelog.max.joined.connections is 2"]
+
+
+def test_who_finds_no_room_waits_a_moment_for_one_to_leave(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is noticed late that a program has left."""
+    with tidelog.open(data, config={"tidelog.max.joined.connections": 1}):
+        first = tidelog.join(data)
+
+        def leave(_: int) -> None:
+            first.close()
+            sleep_ms(10)
+
+        monkeypatch.setattr(door_client, "sleep_ms", leave)
+        tidelog.join(data).close()
 
 
 def test_where_no_socket_can_be_the_directory_opens_nevertheless(
