@@ -75,7 +75,7 @@ class Coordinators:
     def _found(self, request: Request, key: str) -> dict[str, Any]:
         shards = self._shards[request.values["keyType"]]
         try:
-            shards.check_home(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            shards.check_home(key)
         except Refusal as error:
             return {**_NOBODY, **refused(error)}
         host, port = request.peer.advertised

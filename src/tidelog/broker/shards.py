@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from tidelog.broker.client_request import Refusal
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import (
+    CommitPending,
+    DirectoryFull,
     KafkaError,
     KafkaStorageError,
     StartAborted,
     UnknownTopicOrPartition,
 )
+from tidelog.log.directory_guard import may_pass
 from tidelog.readonly.group_positions import partition_of_group
 from tidelog.segment.filenames import TopicPartition
 
@@ -54,6 +57,8 @@ class Shards:
         self._timers = timers
         self._take_up = take_up
         self._failed: dict[int, KafkaError] = {}
+        self._loading: set[int] = set()
+        """Those of them that are being read again."""
         self.loaded: Final = asyncio.Event()
         """Set once all partitions were read, or could not be."""
         self._is_closed = False
@@ -97,6 +102,8 @@ class Shards:
                 _log.info("coordinator-loaded-late log=%s", TopicPartition(self._topic, number))
 
     def _retry_later(self) -> None:
+        if any(map(_may_pass, self._failed.values())):
+            self._delay_ms = _RETRY_MS  # it fails early, and may be well at any time
         if self._failed:
             self._retry = self._timers.schedule(
                 "coordinator-load", self._begin_retry, delay_ms=self._delay_ms
@@ -108,7 +115,11 @@ class Shards:
 
     async def _load_failed(self) -> None:
         for number in sorted(self._failed):
-            await self._load(number)
+            self._loading.add(number)
+            try:
+                await self._load(number)
+            finally:
+                self._loading.discard(number)
         self._retry_later()
 
     # Who is served
@@ -118,21 +129,37 @@ class Shards:
         if not self.loaded.is_set():
             raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
-    def check(self, key: str, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
+    def check(self, key: str) -> None:
         """Refuse a group, or an id, whose partition is not read yet, or cannot be used.
 
-        A client that gets ``code`` looks for the coordinator again, until it is there.
-        Source: Kafka CoordinatorRuntime.withActiveContextOrThrow.
+        With a word after which its clients ask again: at once, where that may pass, else once they
+        have looked for the coordinator. Source: Kafka CoordinatorRuntime.withActiveContextOrThrow.
         """
         self.check_loaded()
-        self.check_home(key, code)
+        number, error = self._why_not(key)
+        if number in self._loading:
+            raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if error is not None:
+            passes = _may_pass(error)
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if passes else ErrorCode.NOT_COORDINATOR
+            raise self._refusal(key, number, error, code)
 
-    def check_home(self, key: str, code: ErrorCode) -> None:
-        """As ``check``; what is not read yet is well."""
+    def check_home(self, key: str) -> None:
+        """Refuse to name a coordinator whose partition cannot be used, unless that may pass."""
+        number, error = self._why_not(key)
+        if error is not None and not _may_pass(error):
+            raise self._refusal(key, number, error, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _refusal(self, key: str, number: int, error: KafkaError, code: ErrorCode) -> Refusal:
+        place = TopicPartition(self._topic, number)
+        return Refusal(code, f"{place}, where {key!r} belongs, cannot be used: {error}")
+
+    def _why_not(self, key: str) -> tuple[int, KafkaError | None]:
+        """Return the partition where a name belongs, and why it cannot be used; None: it can."""
         try:
             topic = self._manager.topic(self._topic)
         except (UnknownTopicOrPartition, KafkaStorageError):  # it is created when it is needed
-            return
+            return -1, None
         number = partition_of_group(key, len(topic.partitions))
         error = self._failed.get(number)
         if error is None:
@@ -140,6 +167,27 @@ class Shards:
                 self._manager.partition(self._topic, number)
             except KafkaError as caught:
                 error = caught
-        if error is not None:
-            place = TopicPartition(self._topic, number)
-            raise Refusal(code, f"{place}, where {key!r} belongs, cannot be used: {error}")
+        return number, error
+
+
+def code_for_client(error: KafkaError) -> ErrorCode:
+    """Return the code for a client of a coordinator whose partition has refused something.
+
+    Source: Kafka CoordinatorOperationExceptionHelper and TransactionStateManager. What may pass,
+    such as a full disk, leaves the coordinator where it is.
+    """
+    if isinstance(error, UnknownTopicOrPartition):
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+        return error.code
+    passes = _may_pass(error)
+    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if passes else ErrorCode.NOT_COORDINATOR
+
+
+def _may_pass(error: KafkaError) -> bool:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, (DirectoryFull, CommitPending)) or may_pass(cause):
+            return True
+        cause = cause.__cause__
+    return False

@@ -11,12 +11,15 @@ from tests.machinery.broker_home import DATA, BrokerHome, begun, code, run
 
 from tidelog.broker.broker import Broker
 from tidelog.error_codes import ErrorCode
+from tidelog.errors import DirectoryFull, KafkaStorageError
 from tidelog.manager.producer_ids import TRANSACTIONS_TOPIC
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
 from tidelog.testing import CrashFileSystem, ManualClock, damage_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+
+    from tidelog.manager.partition import Partition
 
 OTHER = "/other"
 AT_0, AT_1 = "b", "a"
@@ -193,3 +196,102 @@ def test_a_directory_that_fails_later_does_the_same() -> None:
         assert await coordinators(home, 1) == [0, ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
     with_stored(test, lambda _: None)
+
+
+def test_what_may_pass_leaves_the_coordinator_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients ask again there. librdkafka's ``committed`` raises what sends it elsewhere."""
+
+    async def test(home: BrokerHome) -> None:
+        manager = home.logs.manager
+        plain = manager.partition
+
+        def partition(topic: str, number: int) -> Partition:
+            if number:
+                cause = OSError(errno.EMFILE, "too many open files")
+                raise KafkaStorageError("it cannot be opened again") from cause
+            return plain(topic, number)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(manager, "partition", partition)
+            waits = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            assert await positions(home, AT_0, AT_1) == [5, waits]
+            assert await committed(home, AT_1) is waits
+            assert await coordinators(home, 0) == [0, 0]
+            answer = await home.ask(
+                "InitProducerId", 4, transactionalId=AT_1, transactionTimeoutMs=60_000
+            )
+            assert code(answer) is waits
+        assert await positions(home, AT_0, AT_1) == [5, 5]
+
+    with_stored(test, lambda _: None)
+
+
+def test_while_a_partition_is_read_again_its_clients_ask_again() -> None:
+    """As at a broker of Kafka's that loads it; nobody hears that the coordinator is elsewhere."""
+
+    async def test(home: BrokerHome) -> None:
+        shards = home.broker._coordinator.shards
+        begun, goes_on = asyncio.Event(), asyncio.Event()
+        plain = shards._take_up
+
+        async def take_up(number: int) -> None:
+            begun.set()
+            await goes_on.wait()
+            await plain(number)
+
+        shards._take_up = take_up
+        assert await positions(home, AT_1) == [ErrorCode.NOT_COORDINATOR]
+        home.clock.advance(1000)
+        await begun.wait()
+        assert await positions(home, AT_1) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+        assert await coordinators(home, 0) == [0, ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        goes_on.set()
+        assert shards._task is not None
+        await shards._task
+        assert await positions(home, AT_1) == [ErrorCode.NOT_COORDINATOR]
+
+    with_stored(test, damage_second)
+
+
+def test_a_full_disk_leaves_no_group_to_clients_that_have_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Readers of this program may have it, though nobody could write down that it is empty."""
+
+    async def test(home: BrokerHome) -> None:
+        member = await joined(home)
+        assert home.logs.groups._of_clients == {"g"}
+        log = home.logs.partition(OFFSETS_TOPIC, 0).log
+
+        def full(*_: object, **__: object) -> None:
+            raise DirectoryFull("/data")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(log, "append_as_leader", full)
+            await home.ask("LeaveGroup", 2, groupId="g", memberId=member)
+        home.logs.reader("t", group="g").close()
+
+    async def scenario() -> None:
+        async with BrokerHome() as home:
+            home.logs.create_topic("t")
+            await test(home)
+
+    run(scenario())
+
+
+async def joined(home: BrokerHome) -> str:
+    """Join the group as its only member, and take the assignment; return the member's id."""
+    how: dict[str, Any] = {
+        "sessionTimeoutMs": 10_000,
+        "rebalanceTimeoutMs": 10_000,
+        "protocolType": "consumer",
+    }
+    protocols = [{"name": "range", "metadata": b""}]
+    found = await home.ask("JoinGroup", 3, groupId="g", memberId="", protocols=protocols, **how)
+    member: str = found["memberId"]
+    mine = [{"memberId": member, "assignment": b"all"}]
+    synced = await home.ask(
+        "SyncGroup", 2, groupId="g", generationId=1, memberId=member, assignments=mine
+    )
+    assert code(synced) is ErrorCode.NONE
+    return member

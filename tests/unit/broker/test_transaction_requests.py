@@ -396,7 +396,7 @@ def test_a_decision_that_may_not_be_durable_is_written_again(
         with monkeypatch.context() as patch:
             patch.setattr(coordinator, "_schedule", lambda *step: later.append(step))
             patch.setattr(home.broker._flushes, "wait", fail)
-            assert await end(home, producer) is ErrorCode.KAFKA_STORAGE_ERROR
+            assert await end(home, producer) is ErrorCode.NOT_COORDINATOR
             assert await described(home) == "PrepareCommit"
             ((work, decided),) = later
             await work(decided)

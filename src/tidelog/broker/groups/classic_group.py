@@ -231,8 +231,8 @@ class ClassicGroup:
             self._put_in_place_of(new, old)
             self.leader = old.member_id if was_leader else self.leader
             self.alive(old)
-            new.joining = None
-            waiting.set_exception(error)
+            _log.error("group-not-written group=%s reason=%s", self.group_id, error)
+            new.answer_join({"errorCode": int(ErrorCode.COORDINATOR_NOT_AVAILABLE)})
             return
         self.alive(new)
         answer = self._join_answer(new)

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.broker.client_request import Later, Refusal
 from tidelog.broker.groups.classic_group import NO_GENERATION, GroupState
 from tidelog.broker.groups.group_member import NO_MEMBER
+from tidelog.broker.shards import code_for_client
 from tidelog.config.log_config import MINUTE_MS
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import KafkaError, UnknownTopicOrPartition
+from tidelog.errors import KafkaError
 from tidelog.manager.group_home import home_of_group
 from tidelog.readonly.group_positions import Position, position_records, removal_records
 from tidelog.segment.filenames import TopicPartition
@@ -87,7 +88,7 @@ class CommittedOffsets:
             records = position_records(group, positions)
             info = self._appends.call(home, partial(home.append_records, records))
         except KafkaError as error:
-            return {"topics": each_partition(values["topics"], code_of_append(error))}
+            return {"topics": each_partition(values["topics"], code_for_client(error))}
         if isinstance(info, asyncio.Task):  # later requests of the connection wait, too
             return self._appended(home, info, values["topics"], answer)
         if self._flushes.policy is FlushPolicy.NONE:
@@ -104,7 +105,7 @@ class CommittedOffsets:
         try:
             info = await waiting
         except KafkaError as error:
-            return {"topics": each_partition(topics, code_of_append(error))}
+            return {"topics": each_partition(topics, code_for_client(error))}
         if self._flushes.policy is FlushPolicy.NONE:
             return answer
         return await self._flushed(home, info.last_offset + 1, topics, answer)
@@ -115,7 +116,7 @@ class CommittedOffsets:
         try:
             await self._flushes.wait(home, end)
         except KafkaError as error:
-            return {"topics": each_partition(topics, code_of_append(error))}
+            return {"topics": each_partition(topics, code_for_client(error))}
         return answer
 
     @contextmanager
@@ -205,7 +206,7 @@ class CommittedOffsets:
             found = {key: one.position for key, one in self._groups.committed(group).items()}
             unstable = self._undecided(group) if stable else frozenset()
         except KafkaError as error:
-            return {"groupId": group, "errorCode": int(code_of_append(error)), "topics": []}
+            return {"groupId": group, "errorCode": int(code_for_client(error)), "topics": []}
         topics = wanted["topics"]
         if topics is None:
             keys: dict[str, list[int]] = defaultdict(list)
@@ -255,7 +256,7 @@ class CommittedOffsets:
         try:
             await self.durable(group, taken)
         except KafkaError as error:
-            return {"errorCode": int(code_of_append(error))}
+            return {"errorCode": int(code_for_client(error))}
         return {"topics": each_partition(topics, ErrorCode.NONE)}
 
     async def durable(self, group: str, *taken: _Taken) -> None:
@@ -374,15 +375,3 @@ def _position(key: TopicPartition, found: Position | None, *, is_stable: bool) -
         "committedLeaderEpoch": found.leader_epoch,
         "metadata": found.metadata,
     }
-
-
-def code_of_append(error: KafkaError) -> ErrorCode:
-    """Return the code for a client of a group: it retries, or looks for the coordinator again.
-
-    Source: Kafka CoordinatorOperationExceptionHelper.
-    """
-    if isinstance(error, UnknownTopicOrPartition):
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-        return ErrorCode.NOT_COORDINATOR
-    return error.code

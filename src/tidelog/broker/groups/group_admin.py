@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.broker.allowed_operations import OF_GROUP
 from tidelog.broker.client_request import refused
 from tidelog.broker.groups.classic_group import GroupState
-from tidelog.broker.groups.committed_offsets import code_of_append
+from tidelog.broker.shards import code_for_client
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, NonEmptyGroup
 
@@ -131,5 +131,5 @@ class GroupAdmin:
             )
             await self._offsets.durable(group_id, *begun)
         except KafkaError as error:
-            return code_of_append(error)
+            return code_for_client(error)
         return ErrorCode.NONE

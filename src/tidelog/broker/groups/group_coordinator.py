@@ -117,19 +117,22 @@ class GroupCoordinator:
         is_empty = group.state is GroupState.EMPTY
         # Not flushed: members of a group that is lost join again, under ids that nobody has had,
         # so that no member of before passes for one of theirs. Positions are flushed by themselves.
-        found = self._appends.call(home, partial(home.append_records, records))
+        try:
+            found = self._appends.call(home, partial(home.append_records, records))
+        except KafkaError:
+            self._left(group, now_ms, is_empty=is_empty)
+            raise
         if not isinstance(found, asyncio.Task):
-            self._written(group, now_ms, is_empty=is_empty)
+            self._left(group, now_ms, is_empty=is_empty)
             return None
-
-        def written(done: asyncio.Task[AppendInfo]) -> None:
-            if not done.cancelled() and done.exception() is None:
-                self._written(group, now_ms, is_empty=is_empty)
-
-        found.add_done_callback(written)
+        found.add_done_callback(lambda _: self._left(group, now_ms, is_empty=is_empty))
         return found
 
-    def _written(self, group: ClassicGroup, now_ms: int, *, is_empty: bool) -> None:
+    def _left(self, group: ClassicGroup, now_ms: int, *, is_empty: bool) -> None:
+        """Note whether a group has members, also where that could not be written down.
+
+        A start that reads of members who are gone waits until their sessions are over.
+        """
         self.emptied_ms.pop(group.group_id, None)
         # If the append has waited, clients may have come back since.
         if is_empty and group.state is GroupState.EMPTY:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Refusal, refused
 from tidelog.broker.groups.committed_offsets import each_partition
+from tidelog.broker.shards import code_for_client
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.env.event_loop import to_the_end
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
 from tidelog.manager.group_home import home_of_group
+from tidelog.manager.producer_ids import TRANSACTIONS_TOPIC
 from tidelog.readonly.group_positions import position_records
 from tidelog.records.builder import build_batch
 from tidelog.records.validation.append_origin import AppendOrigin
@@ -72,7 +74,11 @@ class TransactionRequests:
         values = request.values
         name = values["transactionalId"]
         if name is None:
-            producer_id, epoch = await self._coordinator.new_producer()
+            try:
+                producer_id, epoch = await self._coordinator.new_producer()
+            except KafkaError as error:  # it has no coordinator that it could look for
+                _log.warning("no-producer-id topic=%s reason=%s", TRANSACTIONS_TOPIC, error)
+                raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
         else:
             known = values["producerId"], values["producerEpoch"]
             if (known[0] < 0) != (known[1] < 0):
@@ -130,11 +136,14 @@ class TransactionRequests:
         values = request.values
         if not values["groupId"]:
             raise Refusal(ErrorCode.INVALID_GROUP_ID)
+        await _in_words_of(request, self._add_offsets(values))
+        return {}
+
+    async def _add_offsets(self, values: dict[str, Any]) -> None:
         home = home_of_group(self._manager, values["groupId"])
         key = TopicPartition(home.topic, home.partition)
-        add = self._coordinator.add_partitions(values["transactionalId"], _producer(values), [key])
-        await _in_words_of(request, add)
-        return {}
+        name = values["transactionalId"]
+        await self._coordinator.add_partitions(name, _producer(values), [key])
 
     async def end(self, request: Request) -> dict[str, Any]:
         """EndTxn."""
@@ -172,7 +181,7 @@ class TransactionRequests:
                 await self._flushes.wait(home, info.last_offset + 1)
         except KafkaError as error:
             _log.info("positions-refused group=%s reason=%s", group, error)
-            return {"topics": each_partition(values["topics"], error.code)}
+            return {"topics": each_partition(values["topics"], code_for_client(error))}
         return answer
 
     def _append_positions(
@@ -252,7 +261,9 @@ def _producer(values: dict[str, Any]) -> tuple[int, int]:
 
 
 async def _in_words_of(request: Request, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - what the work returns
-    """Await some work; an old client that is fenced hears it in the word that it knows.
+    """Await some work; what fails is said in words of a coordinator.
+
+    An old client that is fenced hears it in the word that it knows.
 
     A client that leaves does not end it: a transaction that is decided would never get its markers.
     """
@@ -263,3 +274,5 @@ async def _in_words_of(request: Request, work: Coroutine[Any, Any, Any]) -> Any:
         if error.code is ErrorCode.PRODUCER_FENCED and is_old:
             raise Refusal(ErrorCode.INVALID_PRODUCER_EPOCH, error.reason) from None
         raise
+    except KafkaError as error:
+        raise Refusal(code_for_client(error), str(error)) from error
