@@ -86,6 +86,12 @@ class OpenDoor(OfOneProcess):
     # On the thread
 
     def _watch(self) -> None:
+        # Where it cannot be answered, as there are no descriptors, the next who asks is.
+        while self._is_asked() and not self._serve():
+            select.select([self._stopped], (), (), _PAUSE_S)
+
+    def _is_asked(self) -> bool:
+        """Wait for the first request; return False if this is closed before."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._stopped, selectors.EVENT_READ)
             for local in self._locals:
@@ -95,14 +101,13 @@ class OpenDoor(OfOneProcess):
                 for key, _ in selector.select():
                     ready = key.fileobj
                     if ready is self._stopped:
-                        return
+                        return False
                     if not isinstance(ready, socket.socket):
                         continue
                     if ready not in self._accepted:
                         self._accept(ready, selector)
                     elif self._asks(ready, selector):
-                        self._serve()
-                        return
+                        return True
 
     def _accept(self, listener: socket.socket, selector: selectors.BaseSelector) -> None:
         try:
@@ -135,17 +140,22 @@ class OpenDoor(OfOneProcess):
         self._service.tasks.answer_mail(connection.close)
         return False
 
-    def _serve(self) -> None:
+    def _serve(self) -> bool:
+        """Let a broker answer from now on; return False if it cannot, and listen again."""
         from tidelog.broker.server import BrokerServer  # noqa: PLC0415 - only if somebody joins
         from tidelog.config.serve_config import ServeConfig  # noqa: PLC0415 - as above
 
         server = BrokerServer(ServeConfig(), endpoints=())
         local, self._locals = self._locals, []
         accepted, self._accepted = self._accepted, set()
-        self._server = server
         try:
             server.take_over(self._service, local, list(accepted))
         except (TidelogError, OSError) as error:
             for one in accepted:
                 one.close()
             _log.error("cannot-be-joined directory=%s reason=%s", self._service.live_dirs, error)
+            for path in self._service.live_dirs:
+                self._listen(path)
+            return False
+        self._server = server
+        return True

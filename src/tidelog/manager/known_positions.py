@@ -69,7 +69,8 @@ class KnownPositions:
             start = self._start(end, opened)
             if start < max(end, log.log_start_offset):
                 found = log.columns_by_transaction(max(start, log.log_start_offset), end, opened)
-                self._take(through(found), log.directory)
+                with log.watch("reading positions"):
+                    self._take(through(found), log.directory)
             self._read_to, self._opened = end, opened
 
     def _start(self, end: int, opened: dict[int, int]) -> int:

@@ -127,7 +127,8 @@ def _reserved(fs: FileSystem, data_dir: str) -> int:
 def _in_log(log: Log, *, is_coordinators: bool) -> set[int]:
     found = set(log.active_producers())
     if is_coordinators:
-        found.update(_named_in(log))
+        with log.watch("reading transactions"):
+            found.update(_named_in(log))
     return found
 
 

@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidelog
-from tidelog.broker import acceptor, open_door
+from tidelog.broker import acceptor, node, open_door
 from tidelog.codec.protocol.apis import SIZE_BYTES, api_named, frame_size, size_of_frame
 from tidelog.env.unix_sockets import connect_in
 from tidelog.env.waiting import sleep_ms
+from tidelog.errors import KafkaStorageError, NotServed
 from tidelog.testing import KafkaBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tidelog.broker.node import Node
+    from tidelog.manager.log_manager import LogManager
 
 PAUSE_S = 0.1
 
@@ -127,3 +131,25 @@ def test_a_close_does_not_wait_for_descriptors(data: Path, none_left: NoDescript
     assert program is not None
     program.close()
     assert none_left.tries
+
+
+def test_who_joins_when_nobody_can_be_answered_finds_others_can_later(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lack that has passed keeps nobody out of a process that lasts."""
+    plain, failures = node.node_of, [KafkaStorageError("too many open files")] * 2
+
+    def node_of(manager: LogManager) -> Node:
+        if failures:
+            raise failures.pop()
+        return plain(manager)
+
+    monkeypatch.setattr("tidelog.broker.broker.node_of", node_of)
+    with tidelog.open(data) as logs:
+        logs.create_topic("t")
+        for _ in range(2):
+            with pytest.raises(NotServed):
+                tidelog.join(data)
+        assert failures == []
+        with tidelog.join(data) as joined:
+            assert joined.append("t", b"a").offset == 0

@@ -226,6 +226,29 @@ def test_what_may_pass_leaves_the_coordinator_where_it_is(monkeypatch: pytest.Mo
     with_stored(test, lambda _: None)
 
 
+@pytest.mark.parametrize("skipped", range(3))
+@pytest.mark.parametrize("is_first", [True, False], ids=["at the start", "later"])
+def test_a_disk_that_cannot_be_read_keeps_its_own_groups_out(is_first: bool, skipped: int) -> None:
+    """It is offline from then on; others are served, and so is what begins later."""
+
+    def fail(home: BrokerHome) -> None:
+        log = home.logs.partition(OFFSETS_TOPIC, 1).log
+        home.files.fail("pread", f"{log.directory}/{0:020}.log", OFFLINE, skipped=skipped)
+        home.is_left = True
+
+    async def test(home: BrokerHome) -> None:
+        if not is_first:
+            assert await positions(home, AT_1) == [5]
+            assert await committed(home, AT_1, 6) is ErrorCode.NONE
+            fail(home)
+        home.clock.advance(0)
+        found = await positions(home, AT_0, AT_1)
+        assert found == [5, ErrorCode.NOT_COORDINATOR]
+        assert await begun(home, AT_0) == (0, 1)
+
+    with_stored(test, fail if is_first else lambda _: None)
+
+
 def test_while_a_partition_is_read_again_its_clients_ask_again() -> None:
     """As at a broker of Kafka's that loads it; nobody hears that the coordinator is elsewhere."""
 

@@ -91,10 +91,11 @@ class GroupCoordinator:
         log = self._manager.partition(OFFSETS_TOPIC, number).log
         records = log.settled_records(log.local_log_start_offset)
         open_records = self.shards.while_open(records)
-        for _, stored in known_records(open_records, read_group, log.directory):
-            found.pop(stored.group_id, None)
-            if stored.values is not None:
-                found[stored.group_id] = stored.values
+        with log.watch("reading groups"):
+            for _, stored in known_records(open_records, read_group, log.directory):
+                found.pop(stored.group_id, None)
+                if stored.values is not None:
+                    found[stored.group_id] = stored.values
         return found
 
     def close(self) -> None:

@@ -113,11 +113,12 @@ class TransactionCoordinator:
         found: dict[str, Transaction] = {}
         log = self._manager.partition(TRANSACTIONS_TOPIC, number).log
         records = self.shards.while_open(log.records())
-        for _, stored in known_records(records, read_transaction, log.directory):
-            if stored.transaction is None:
-                found.pop(stored.transactional_id, None)
-            else:
-                found[stored.transactional_id] = stored.transaction
+        with log.watch("reading transactions"):
+            for _, stored in known_records(records, read_transaction, log.directory):
+                if stored.transaction is None:
+                    found.pop(stored.transactional_id, None)
+                else:
+                    found[stored.transactional_id] = stored.transaction
         return found
 
     def close(self) -> None:
