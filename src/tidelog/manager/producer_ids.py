@@ -8,16 +8,18 @@ from __future__ import annotations
 import json
 import logging
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import replace_file
 from tidelog.codec.messages.message_reader import read_message, split_version
 from tidelog.codec.messages.message_table import messages_of
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.versioned_file import read_versioned
 from tidelog.errors import KafkaError, KafkaStorageError
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
@@ -32,8 +34,10 @@ BLOCK: Final = 1000
 """How many ids are reserved together. Source: Kafka ProducerIdsBlock."""
 _GREATEST_COUNTED_ID: Final = 1 << 62
 """No cluster has assigned an id above it: the next one would soon be out of range."""
-_LEAST_DRAWN_ID: Final = 1 << 40
-"""Ids that are counted up from 0 do not come so far."""
+_RANGE: Final = 1 << 40
+"""How many ids a directory has to itself: at a million a day they last for three thousand years.
+Kafka counts from 0, and no cluster has come so far."""
+_MOST_RANGES: Final = _GREATEST_COUNTED_ID // _RANGE
 
 
 def next_block(manager: LogManager) -> int:
@@ -43,20 +47,54 @@ def next_block(manager: LogManager) -> int:
     logs are loaded.
     """
     fs = manager.machine.fs
-    greatest = max((_reserved(fs, path) - 1 for path in manager.live_dirs), default=-1)
+    greatest = -1
+    for path in manager.live_dirs:
+        one = _read(fs, path)
+        if one is not None and one.next % _RANGE:
+            greatest = max(greatest, one.next - 1)
     for name in manager.topics():
         for partition in manager.partitions(name):
             ids = _in_log(partition.log, is_coordinators=name == TRANSACTIONS_TOPIC)
             greatest = max([greatest, *(one for one in ids if one < _GREATEST_COUNTED_ID)])
-    return (greatest // BLOCK + 1) * BLOCK
+    return _block_after(greatest)
+
+
+class _Reserved(NamedTuple):
+    """What the file of a directory says.
+
+    Ids of its range are given out up to ``next``, exclusive. ``ranges`` is how many ranges were
+    given out, as far as is known here. ``members`` are the directories, by their ids, that have
+    other ranges for certain, itself among them; none: it may share its range.
+    """
+
+    next: int
+    ranges: int
+    members: Mapping[str, str]
+
+    def is_alone(self, live: Mapping[str, str], offline: Collection[str]) -> bool:
+        """Whether no other directory has its range: neither one that is here nor one that is not.
+
+        Of those that are not here only the paths are known.
+        """
+        left = {path for one, path in self.members.items() if one not in live}
+        return live.keys() <= self.members.keys() and left.issuperset(offline)
 
 
 class ProducerIds:
-    """Hands out ids that no producer has had. One thread at a time uses it."""
+    """Hands out ids that no producer has had. One thread at a time uses it.
+
+    Each directory has a range of ids to itself, and a process draws from that of one directory
+    which it holds; so it need not know what was given out where others were open. Ranges are given
+    to directories that are open together, all of those that are configured.
+    """
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
         self._next = self._end = -1
+        self._ids: _IdsInLogs | None = None
+        """What the logs had when the first block was reserved."""
+        self._is_settled = False
+        """Whether this process has seen that the ranges of all directories differ."""
 
     @property
     def has_next(self) -> bool:
@@ -71,55 +109,139 @@ class ProducerIds:
         return found
 
     def _reserve(self) -> None:
-        """Reserve a block: durably, since ids that a crash gives out again would meet themselves.
-
-        In each directory, as the next program may open them one by one.
-        """
-        fs = self._manager.machine.fs
-        start = self._first_block() if self._end < 0 else self._end
-        end = start + BLOCK
-        for path in self._manager.live_dirs:
-            file = os.path.join(path, FILE_NAME)
-            content = {"version": VERSION, "next": end}
-            try:
-                replace_file(fs, file, json.dumps(content).encode())
-            except OSError as error:
-                raise KafkaStorageError(f"writing {file} failed: {error}") from error
-        self._next, self._end = start, end
-
-    def _first_block(self) -> int:
-        """Return the first id of a block that nobody has had an id of.
-
-        A directory that is offline may have been used without those that are here, so no file says
-        which ids its logs have, nor does one about a log that cannot be read. Somewhere in a space
-        of 62 bits their ids are not met when they come back.
-        """
+        """Reserve a block, durably: ids that a crash gives out again would meet themselves."""
         manager = self._manager
+        fs, live = manager.machine.fs, self._live()
+        if self._ids is None:
+            self._ids = self._ids_in_logs()
+        offline = {os.path.abspath(path) for path in manager.config.data_directories}
+        offline -= set(live.values())
+        if not self._is_settled and not offline:
+            self._settle(live, self._ids)
+            self._is_settled = True
+        found = {path: _read(fs, path) for path in live.values()}
+        usable = {
+            path: one
+            for path, one in found.items()
+            if one and one.members and (self._is_settled or one.is_alone(live, offline))
+        }
+        if not usable:
+            raise KafkaStorageError(
+                "which ids of producers are in use is known once all data directories are online:"
+                f" {', '.join(sorted(offline))} was never open together with the others"
+            )
+        path, one = min(usable.items(), key=lambda item: item[1].next)
+        start = self._ids.within(_range_of(one.next), [one.next])
+        if start is None:
+            raise KafkaStorageError(f"the ids of producers of {path} are used up")
+        self._write(path, one._replace(next=start + BLOCK))
+        self._next, self._end = start, start + BLOCK
+
+    def _live(self) -> dict[str, str]:
+        """Return the directories that are online, by their ids."""
+        manager = self._manager
+        return {format_uuid(manager.directory_id(path)): path for path in manager.live_dirs}
+
+    def _settle(self, live: Mapping[str, str], ids: _IdsInLogs) -> None:
+        """Give each directory a range that none of the others has, and begin it after its logs.
+
+        Of a log that cannot be read it is known only that its ids are of a range that was given
+        out, or Kafka's, which are of the first one.
+        """
+        found = {path: _read(self._manager.machine.fs, path) for path in live.values()}
+        known = [one for one in found.values() if one is not None]
+        ranges = max((max(one.ranges, _range_of(one.next) + 1) for one in known), default=0)
+        settled: dict[str, _Reserved] = {}
+        for path, one in found.items():
+            is_known = one is not None and live.keys() <= one.members.keys()
+            taken = {_range_of(other.next) for other in settled.values()}
+            first = None
+            if one is not None and _range_of(one.next) not in taken and (ids.are_all or is_known):
+                first = ids.within(_range_of(one.next), [other.next for other in known])
+            if first is None:
+                first, ranges = ids.new_range(ranges)
+            settled[path] = _Reserved(first, ranges, one.members if one and is_known else {})
+        # Nobody counts on a range to differ before all of them do, also after a power cut.
+        for path, new in settled.items():
+            self._write(path, new._replace(ranges=ranges))
+        for path, new in settled.items():
+            self._write(path, new._replace(ranges=ranges, members={**new.members, **live}))
+
+    def _ids_in_logs(self) -> _IdsInLogs:
+        manager, ids, are_all = self._manager, set[int](), True
+        for name, topic in manager.topics().items():
+            for number in sorted(topic.partitions):
+                try:
+                    log = manager.partition(name, number).log
+                    ids |= _in_log(log, is_coordinators=name == TRANSACTIONS_TOPIC)
+                except KafkaError as error:
+                    are_all = False
+                    text = "producer-ids-not-known log=%s reason=%s"
+                    _log.warning(text, TopicPartition(name, number), error)
+        return _IdsInLogs(frozenset(ids), are_all)
+
+    def _write(self, path: str, one: _Reserved) -> None:
+        fs = self._manager.machine.fs
+        if _read(fs, path) == one:
+            return
+        file = os.path.join(path, FILE_NAME)
+        content = {"next": one.next, "ranges": one.ranges, "with": dict(one.members)}
         try:
-            for path in manager.config.data_directories:
-                manager.directory_id(path)  # raises where it is offline
-            return next_block(manager)
-        except KafkaError as error:
-            blocks = range(_LEAST_DRAWN_ID // BLOCK, (_GREATEST_COUNTED_ID >> 1) // BLOCK)
-            start = manager.machine.rng.choice(blocks) * BLOCK
-            text = "producer-ids-drawn directory=%s start=%d reason=%s"
-            _log.warning(text, ",".join(manager.live_dirs), start, error)
-            return start
+            replace_file(fs, file, json.dumps({"version": VERSION, **content}).encode())
+        except OSError as error:
+            raise KafkaStorageError(f"writing {file} failed: {error}") from error
 
 
-def _reserved(fs: FileSystem, data_dir: str) -> int:
-    """Return the end (exclusive) of what a directory says is reserved; 0 if it says nothing."""
+class _IdsInLogs(NamedTuple):
+    """The ids of producers that logs have; ``are_all``: all logs were read."""
 
-    def parse(content: Any) -> int:  # noqa: ANN401 - JSON
-        end = content["next"]
-        if not isinstance(end, int) or not 0 <= end <= _GREATEST_COUNTED_ID:
-            raise ValueError(f"{end!r} is not the id of a producer")
-        return end
+    ids: frozenset[int]
+    are_all: bool
+
+    def within(self, number: int, nexts: Iterable[int]) -> int | None:
+        """Return the first id of a range after those given out and in logs; None: there is none.
+
+        ``nexts`` are the ends of what several directories, perhaps of the same range, gave out.
+        """
+        there = [
+            one for one in (*self.ids, *(end - 1 for end in nexts)) if _range_of(one) == number
+        ]
+        first = _block_after(max(there)) if there else number * _RANGE
+        return first if _range_of(first + BLOCK - 1) == number else None
+
+    def new_range(self, ranges: int) -> tuple[int, int]:
+        """Return the first id of a range that was not given out yet, and how many are then."""
+        used = {_range_of(one) for one in self.ids}
+        for number in range(max(ranges, 0 if self.are_all else 1), _MOST_RANGES):
+            first = self.within(number, ())
+            if first is not None and (number not in used or not number):
+                return first, number + 1
+        raise KafkaStorageError("all ids of producers are used up")
+
+
+def _range_of(producer_id: int) -> int:
+    return producer_id // _RANGE
+
+
+def _block_after(producer_id: int) -> int:
+    return (producer_id // BLOCK + 1) * BLOCK
+
+
+def _read(fs: FileSystem, data_dir: str) -> _Reserved | None:
+    """Return what the file of a directory says; None if it has none."""
+
+    def parse(content: Any) -> _Reserved:  # noqa: ANN401 - JSON
+        end, ranges = content["next"], content.get("ranges", 0)
+        for number, most in ((end, _GREATEST_COUNTED_ID), (ranges, _MOST_RANGES)):
+            if type(number) is not int or not 0 <= number <= most:
+                raise ValueError(f"{number!r} is not one of 0 to {most}")
+        members = {str(one): str(path) for one, path in content.get("with", {}).items()}
+        return _Reserved(end, ranges, members)
 
     try:
         return read_versioned(fs, os.path.join(data_dir, FILE_NAME), VERSION, parse)
     except FileNotFoundError:
-        return 0
+        return None
     except OSError as error:
         raise KafkaStorageError(f"{data_dir}/{FILE_NAME} cannot be read: {error}") from error
 
