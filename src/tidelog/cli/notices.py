@@ -107,8 +107,8 @@ SENTENCES: Final = {
     "topics-not-restored": "{directory}: the previous list of topics could not be restored:"
     " {reason}",
     "topic-deletion-put-off": "{topic} is not wholly deleted yet: {reason}",
-    "topic-adopted": "{topic} is not in tidelog.topics.json: its settings {unknown} are unknown,"
-    " and no records are deleted by them; set them with tidelog alter",
+    "topic-adopted": "{topic}: not in tidelog.topics.json, so that the settings {unknown} are"
+    " unknown, and no records are deleted by them; set them with tidelog alter",
     "broker-setting-unusable": "the broker's setting {setting} ({source}, topic {topic}) is"
     " unknown: {reason}",
     "cluster-metadata-unusable": "{directory}: the settings of the broker's topics are unknown:"
@@ -118,7 +118,7 @@ SENTENCES: Final = {
     " not change: {kept}; change them with tidelog alter -o, or drop them with --follow",
     "topic-settings-reconciled": "{topic}: settings that contradict each other were changed for"
     " now, so that less is deleted: {reason}",
-    "topic-settings-unknown": "{topic}: its settings {unknown} are unknown, and no records are"
+    "topic-settings-unknown": "{topic}: the settings {unknown} are unknown, and no records are"
     " deleted by them",
     "truncated-below-high-watermark": "{directory}: truncated to {offset:,}, below the high"
     " watermark {high_watermark:,}",

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final
 from tidelog.errors import ForkedProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _SHOWN_BYTES: Final = 64
 _SHOWN_CHARACTERS: Final = 256
 _SHOWN_MEMBERS: Final = 6
 _SHOWN_DEPTH: Final = 4
+_SHOWN_NAMES: Final = 8
 
 
 class _Bounded(Repr):
@@ -56,6 +57,13 @@ def record_line(record: tuple[object, ...], fields: tuple[str, ...]) -> str:
     """Return the repr of a record, as that of a named tuple, with long values shortened."""
     parts = (f"{name}={shortened(value)}" for name, value in zip(fields, record, strict=True))
     return f"{type(record).__name__}({', '.join(parts)})"
+
+
+def first_names(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are: ``a, b, and 3 more``."""
+    more = len(names) - _SHOWN_NAMES
+    shown = list(names[:_SHOWN_NAMES]) + ([f"and {more:,} more"] if more > 0 else [])
+    return ", ".join(shown)
 
 
 def open_or_closed(*, is_open: bool) -> str:

@@ -10,7 +10,7 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from tidelog.codec.uuid_text import format_uuid
+from tidelog.codec.one_line import first_names
 from tidelog.datadir.catalogue import (
     INTERNAL_SETTINGS,
     METADATA_TOPIC,
@@ -85,16 +85,25 @@ def adopt(
 
 
 def log_adopted(data_dir: str, topics: Iterable[Topic]) -> None:
-    """Log the topics that were not known: Kafka wrote them, or the catalogue was lost."""
-    for topic in topics:
-        unknown = ",".join(topic.unknown_settings)
+    """Log the topics that were not known: Kafka wrote them, or the catalogue was lost.
+
+    A broker's directory has thousands: they share a line where the same settings are unknown.
+    """
+    for unknown, names in by_unknown_settings(topics).items():
         # That a topic is new here matters less than that settings of it are unknown.
         _log.log(
             logging.WARNING if unknown else logging.INFO,
-            "topic-adopted directory=%s topic=%s partitions=%d topic_id=%s unknown=%s",
-            *(data_dir, topic.name, len(topic.partitions), format_uuid(topic.topic_id)),
-            unknown or "none",
+            "topic-adopted directory=%s count=%d unknown=%s topic=%s",
+            *(data_dir, len(names), unknown or "none", first_names(names)),
         )
+
+
+def by_unknown_settings(topics: Iterable[Topic]) -> dict[str, list[str]]:
+    """Return the names of topics, sorted, by the settings that are unknown of them."""
+    found: dict[str, list[str]] = {}
+    for topic in sorted(topics, key=lambda one: one.name):
+        found.setdefault(",".join(topic.unknown_settings), []).append(topic.name)
+    return found
 
 
 def deleted_partitions(

@@ -10,6 +10,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from tidelog.codec.one_line import first_names
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.catalogue import CATALOGUE_FILE
 from tidelog.datadir.metadata_files import META_PROPERTIES_FILE, read_meta_properties
@@ -27,8 +28,6 @@ BY_FLAG: Final = "add --allow-partial"
 BY_OPTION: Final = "set allowPartialTopics=true"
 BY_NOTHING: Final = ""
 """What the caller does to read topics in part, for each way to read."""
-_MAX_NAMED: Final = 8
-"""Partitions, or ranges of them, that a message names of one place."""
 _MAX_LOOKED_AT: Final = 1000
 """Directories beside those given that are asked for their id, to name them in a message."""
 
@@ -76,11 +75,9 @@ def _place(absent: Absent, known: dict[UUID, str]) -> str:
 
 def _fact(place: str, found: Sequence[Absent]) -> str:
     """Say where partitions are, as ``t-1, t-3 to t-5 are in /disk2``."""
-    names = [_name(each) for each in found[:_MAX_NAMED]]
-    if len(found) > _MAX_NAMED:
-        names.append(f"and {len(found) - _MAX_NAMED:,} more")
     is_one = len(found) == 1 and len(found[0].numbers) == 1
-    return f"{', '.join(names)} {'is' if is_one else 'are'} {place}"
+    names = first_names([_name(each) for each in found])
+    return f"{names} {'is' if is_one else 'are'} {place}"
 
 
 def _name(absent: Absent) -> str:

@@ -13,6 +13,7 @@ from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
+from tidelog.codec.one_line import first_names
 from tidelog.datadir.birth import birth_values, unlike_birth
 from tidelog.datadir.catalogue import (
     CATALOGUE_FILE,
@@ -33,6 +34,7 @@ from tidelog.datadir.deletion_marks import (
 from tidelog.datadir.known_setting import ConfigSource, KnownSetting
 from tidelog.datadir.uncatalogued_topics import (
     adopt,
+    by_unknown_settings,
     deleted_partitions,
     log_adopted,
     readable_topic_id,
@@ -172,10 +174,13 @@ class Topics:
 
     def log_unknown_settings(self) -> None:
         """Log the topics of which settings about deletion are unknown."""
-        for name, topic in sorted(self._catalogue.topics.items()):
-            if topic.unknown_settings:
-                unknown = ",".join(topic.unknown_settings)
-                _log.warning("topic-settings-unknown topic=%s unknown=%s", name, unknown)
+        found = by_unknown_settings(self._catalogue.topics.values())
+        for unknown, names in found.items():
+            if unknown:
+                _log.warning(
+                    "topic-settings-unknown count=%d unknown=%s topic=%s",
+                    *(len(names), unknown, first_names(names)),
+                )
 
     def config_with(
         self,
@@ -425,7 +430,7 @@ class Topics:
                 self._not_read(one, error)
         merged = self._inheriting(merged)
         for path, names in adopted:
-            log_adopted(path, [merged.topics[name] for name in sorted(names)])
+            log_adopted(path, [merged.topics[name] for name in names])
         return merged
 
     def _merged(self, read: Sequence[LogDir]) -> Catalogue:

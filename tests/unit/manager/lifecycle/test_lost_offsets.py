@@ -81,9 +81,28 @@ def test_a_lost_catalogue_is_told_with_what_was_adopted(
 
     told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
     unknown = "unknown=cleanup.policy,retention.ms,retention.bytes"
-    assert told[0].startswith("topic-adopted directory=/data topic=t partitions=1 topic_id=")
-    assert told[1:] == [f"topic-settings-unknown topic=t {unknown}"]
+    assert told == [
+        f"topic-adopted directory=/data count=1 {unknown} topic=t",
+        f"topic-settings-unknown count=1 {unknown} topic=t",
+    ]
     assert topic_id is not None
+
+
+def test_many_topics_are_told_of_on_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """A broker's directory has thousands; the line has their number and the first names."""
+    home = left(1)
+    for number in range(10, 30):
+        home.fs.make_directory(f"/data/u{number}-0")
+        home.fs.write(f"/data/u{number}-0/{0:020}.log", b"")
+    with home.open():
+        told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+
+    names = "u10, u11, u12, u13, u14, u15, u16, u17, and 12 more"
+    unknown = "unknown=cleanup.policy,retention.ms,retention.bytes"
+    assert told == [
+        f"topic-adopted directory=/data count=20 {unknown} topic={names}",
+        f"topic-settings-unknown count=20 {unknown} topic={names}",
+    ]
 
 
 def test_staged_files_that_nobody_writes_go_at_the_start_and_while_it_runs() -> None:
