@@ -106,6 +106,7 @@ class Log(ReadableLog):
         watcher: LoadWatcher = SILENT,
         keep_cuts: KeepCuts = KeepCuts.IF_SPACE,
         cuts_contradictions: bool = False,
+        recovery_threads: int = 1,
         flush_times: FlushTimes | None = None,
     ) -> Self:
         """Open the log in ``directory``, which is created if missing, and recover it if needed.
@@ -129,6 +130,7 @@ class Log(ReadableLog):
             cuts_contradictions: whether a recovery truncates also where the offsets of batches
                 contradict each other and one damaged batch explains that; else the log takes no
                 appends.
+            recovery_threads: how many of the scheduler's threads check one segment together.
             flush_times: counts each flush of a segment.
         """
         directory = directory.rstrip("/")
@@ -152,6 +154,7 @@ class Log(ReadableLog):
                 watcher,
                 keep_cuts=keep_cuts,
                 cuts_contradictions=cuts_contradictions,
+                recovery_threads=recovery_threads,
                 names=names,
             )
             loaded = loader.load()

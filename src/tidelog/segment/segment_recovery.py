@@ -6,6 +6,7 @@ Kafka: ``LogSegment.recover``.
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from tidelog.records.array_rows import Bytes
     from tidelog.records.batch_columns import BatchColumns
     from tidelog.records.damage.contradiction import Contradiction
-    from tidelog.segment.checked_batches import CheckedBatches
+    from tidelog.segment.checked_batches import CheckedBatches, Helpers
     from tidelog.segment.segment_reads import SegmentView
     from tidelog.segment.txn_index import AbortedTxn, TransactionIndex
 
@@ -121,11 +122,12 @@ class Treatment(NamedTuple):
 class Check(NamedTuple):
     """How a segment is checked.
 
-    ``end_offset`` is the base offset of the next segment. ``treatment``: of the contradiction that
-    was found before; None: there is none.
+    ``end_offset`` is the base offset of the next segment. With ``helpers``, several threads check
+    the bytes. ``treatment``: of the contradiction that was found before; None: there is none.
     """
 
     end_offset: int = INT64_MAX
+    helpers: Helpers | None = None
     treatment: Treatment | None = None
 
 
@@ -153,20 +155,21 @@ def check(
     found = None if treatment is None else treatment.contradiction
     left_out = () if treatment is None or not treatment.keeps else treatment.contradiction.damaged
     end = view.size_bytes if found is None or left_out else found.position
-    checker = BatchChecker(view.file, end)
+    checker = BatchChecker(view.file, end, view.base_offset, how.helpers)
     bounds = OffsetBounds.of_segment(view.base_offset, how.end_offset)
     built = _Built(view, interval_bytes)
     reason: CorruptMessage | InvalidRecord | None = None
-    for whole in checker.pieces():
-        piece = _without(whole, left_out)
-        if bounds.first_unsound(piece.batches) is not None:
-            raise _explained(view, how)
-        kept, reason = _observe(piece, observer, built.aborted)
-        built.add(kept, whole.batches if reason is None else kept)
-        if reason is not None:
-            break
-        if len(kept):
-            bounds = bounds.after(int(kept.last_offset[-1]))
+    with closing(checker.pieces()) as pieces:
+        for whole in pieces:
+            piece = _without(whole, left_out)
+            if bounds.first_unsound(piece.batches) is not None:
+                raise _explained(view, how)
+            kept, reason = _observe(piece, observer, built.aborted)
+            built.add(kept, whole.batches if reason is None else kept)
+            if reason is not None:
+                break
+            if len(kept):
+                bounds = bounds.after(int(kept.last_offset[-1]))
     reason = reason or checker.error
     if reason is None and found is not None and not left_out:
         reason = CorruptMessage(found.reason, found.position)
@@ -188,28 +191,30 @@ class Looked(NamedTuple):
     end: int
 
 
-def look_through(view: SegmentView, end_offset: int) -> Looked:
-    """Look at the offsets of all valid batches of a segment, which end before ``end_offset``."""
+def look_through(view: SegmentView, how: Check) -> Looked:
+    """Look at the offsets of all valid batches of a segment, whatever they are."""
     first_far: int | None = None
     end = 0
 
     def read() -> Iterator[BatchColumns]:
         nonlocal first_far, end
-        for piece in BatchChecker(view.file, view.size_bytes).pieces():
-            last = piece.batches.last_offset
-            far = last[last > view.base_offset + INT32_MAX]
-            if len(far) and first_far is None:
-                first_far = int(far[0])
-            end = piece.batches.next_position
-            yield piece.batches
+        checker = BatchChecker(view.file, view.size_bytes, view.base_offset, how.helpers)
+        with closing(checker.pieces()) as pieces:
+            for piece in pieces:
+                last = piece.batches.last_offset
+                far = last[last > view.base_offset + INT32_MAX]
+                if len(far) and first_far is None:
+                    first_far = int(far[0])
+                end = piece.batches.next_position
+                yield piece.batches
 
-    found = find_contradiction(read, view.base_offset, end_offset)
+    found = find_contradiction(read, view.base_offset, how.end_offset)
     return Looked(found, first_far, end)
 
 
 def _explained(view: SegmentView, how: Check) -> RebuildableError:
     """Return the error of a segment whose offsets are not as usual."""
-    found, first_far, _ = look_through(view, how.end_offset)
+    found, first_far, _ = look_through(view, how)
     if found is not None:
         return ContradictedOffsets(found)
     if first_far is None:

@@ -103,6 +103,7 @@ class LogLoader:
         *,
         keep_cuts: KeepCuts = KeepCuts.IF_SPACE,
         cuts_contradictions: bool = False,
+        recovery_threads: int = 1,
         names: Sequence[str] | None = None,
     ) -> None:
         self._context = context
@@ -124,6 +125,7 @@ class LogLoader:
             watcher=watcher,
             keep_cuts=keep_cuts,
             cuts_contradictions=cuts_contradictions,
+            threads=recovery_threads,
         )
 
     def load(self) -> LoadedLog:

@@ -17,6 +17,7 @@ from tidelog.log.producers.producer_state import ProducerStateManager
 from tidelog.log.producers.rebuild import rebuild_producer_state
 from tidelog.log.producers.replay import epoch_changes, replay_producers
 from tidelog.records.batch import INT64_MAX
+from tidelog.segment.checked_batches import Helpers
 from tidelog.segment.filenames import producer_snapshot_file
 from tidelog.segment.segment_recovery import (
     Check,
@@ -88,6 +89,7 @@ class SegmentRecovery:
         watcher: LoadWatcher,
         keep_cuts: KeepCuts = KeepCuts.IF_SPACE,
         cuts_contradictions: bool = False,
+        threads: int = 1,
     ) -> None:
         self.contradiction: OpenContradiction | None = None
         """What was found past the recovery point, and left in the log."""
@@ -101,6 +103,7 @@ class SegmentRecovery:
         self._keeper = CutKeeper(context, keep_cuts)
         self._cuts_contradictions = cuts_contradictions
         self._set_aside: set[int] = set()
+        self._helpers = Helpers(context.scheduler, threads)
 
     def recover(self, segment: LogSegment, end_offset: int = INT64_MAX) -> int:
         """Check and re-index one segment; return the bytes cut off its end.
@@ -124,7 +127,7 @@ class SegmentRecovery:
         is_kept: Callable[[Contradiction], bool] = lambda _: True,
     ) -> int:
         """Recover a segment; ``is_kept`` is asked about a contradiction that one batch explains."""
-        how = Check(end_offset)
+        how = Check(end_offset, self._helpers)
         try:
             return self._recover_once(segment, on_cut, how)
         except ContradictedOffsets as error:
@@ -266,7 +269,7 @@ class SegmentRecovery:
         for number, later in enumerate(behind):
             self._watcher.recovering(self._context.directory, len(behind) - number)
             end_offset = _end_offset(behind[number + 1 :])
-            looked = look_through(later.view(), end_offset)
+            looked = look_through(later.view(), Check(end_offset, self._helpers))
             if looked.contradiction is not None:
                 return False
             is_torn_end = is_torn_end and not looked.end
