@@ -184,7 +184,9 @@ class LogLoading:
         free = list(range(self._threads))
         for thread in free:
             self.progress.segments_left(one.path, thread, 0)
-        jobs = [self._log_job(one, name, sizes.get(name, 0), free) for name in names]
+        # Where there are fewer logs than threads, several check one log.
+        each = max(self._threads // max(len(names), 1), 1)
+        jobs = [self._log_job(one, name, sizes.get(name, 0), free, each) for name in names]
         is_worth_it = sum(sizes.values()) >= len(names) * _PARALLEL_LOG_BYTES
         threads = self._threads if is_worth_it else 1
         self._scheduler.run_all(f"log-recovery-{one.path}", jobs, threads)
@@ -202,7 +204,7 @@ class LogLoading:
             self._unclean.append(path)
 
     def _log_job(
-        self, one: LogDir, name: str, size_bytes: int, free: list[int]
+        self, one: LogDir, name: str, size_bytes: int, free: list[int], threads: int
     ) -> Callable[[], None]:
         def load() -> None:
             thread, log = free.pop(), None
@@ -211,7 +213,7 @@ class LogLoading:
                 self._check()
                 if self._log_dirs.get(one.path) is one:
                     watcher = _Watcher(self.progress, one.path, thread, self._check)
-                    log = self._load(one, name, watcher)
+                    log = self._load(one, name, watcher, threads)
                 self.progress.checked(one.path, thread, 0)
                 done = self.progress.done(one.path, size_bytes)
                 if log is not None:
@@ -223,7 +225,7 @@ class LogLoading:
 
         return load
 
-    def _load(self, one: LogDir, name: str, watcher: LoadWatcher) -> Log | None:
+    def _load(self, one: LogDir, name: str, watcher: LoadWatcher, threads: int) -> Log | None:
         path = os.path.join(one.path, name)
         if is_delete_directory(name) or is_stray_directory(name):
             with self._lock:
@@ -240,7 +242,7 @@ class LogLoading:
                 self._registry.fail(key, KafkaStorageError(f"{path} is left alone: {reason}"))
             return None
         try:
-            log = self._opener.load(one, key, path, watcher)
+            log = self._opener.load(one, key, path, watcher, threads=threads)
         except TidelogError as error:
             cause = error.__cause__
             if isinstance(error, StartAborted) or lacks_resources(error):

@@ -16,10 +16,11 @@ from tests.machinery.manager_home import (
 
 from tidelog.errors import KafkaStorageError, StartAborted
 from tidelog.manager.metrics.metrics_file import MetricsFiles
+from tidelog.records.builder import build_batch
 from tidelog.testing.manual_time import ManualScheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from tidelog.log.log import Log
     from tidelog.testing.manual_time import ManualClock
@@ -41,6 +42,13 @@ class ToldScheduler(ManualScheduler):
         self.threads[name] = threads
         return super().run_all(name, tasks, threads)
 
+    def run_ahead(
+        self, name: str, tasks: Iterable[Callable[[], T]], threads: int
+    ) -> Generator[T, None, None]:
+        """Run each task when its result is needed."""
+        self.threads[name] = threads
+        return super().run_ahead(name, tasks, threads)
+
 
 @pytest.mark.parametrize(("size_bytes", "threads"), [(3 << 20, 1), (20 << 20, 4)])
 def test_threads_share_the_logs_of_a_directory_where_there_is_much_to_check(
@@ -57,6 +65,25 @@ def test_threads_share_the_logs_of_a_directory_where_there_is_much_to_check(
         assert len(manager.all_logs()) == 2
 
     assert told.threads["log-recovery-/data"] == threads
+
+
+@pytest.mark.parametrize(("partitions", "threads"), [(1, 4), (2, 2), (3, None)])
+def test_threads_that_have_no_log_of_their_own_help_with_another(
+    partitions: int, threads: int | None
+) -> None:
+    """A single log is checked by all of them."""
+    home = ManagerHome()
+    home.scheduler = told = ToldScheduler(home.clock)
+    value = bytes(1 << 20)
+    data = b"".join(build_batch([(1, None, value, ())], base_offset=n) for n in range(20))
+    for partition in range(partitions):
+        home.fs.make_directory(f"/data/t-{partition}")
+        home.fs.write(f"/data/t-{partition}/{0:020}.log", data)
+
+    with home.open(num_recovery_threads_per_data_dir=4) as manager:
+        assert sum(log.log_end_offset for log in manager.all_logs()) == 20 * partitions
+
+    assert told.threads.get("segment-recovery") == threads
 
 
 # Starts that are stopped, or fail

@@ -80,11 +80,13 @@ class LogOpener:
         watcher: LoadWatcher = SILENT,
         *,
         is_retry: bool = False,
+        threads: int = 1,
     ) -> Log:
         """Open a log in the state its directory was left in; errors as ``Log.open``.
 
-        ``is_retry``: this process has tried before, and may have left it half recovered. Raises
-        KafkaStorageError for a link to another partition's directory, as all methods do.
+        ``threads``: how many may check it together, if it must be recovered. ``is_retry``: this
+        process has tried before, and may have left it half recovered. Raises KafkaStorageError for
+        a link to another partition's directory, as all methods do.
         """
         checkpoints, is_trusted = log_dir.checkpoints, not self._recovery.distrusts_all
         return self._open(
@@ -94,6 +96,7 @@ class LogOpener:
             recovery_point=checkpoints.recovery_point(key) if is_trusted else 0,
             clean_shutdown=log_dir.was_clean and is_trusted and not is_retry,
             watcher=watcher,
+            threads=threads,
         )
 
     def create(self, key: TopicPartition, path: str, topic_id: UUID | None) -> Log:
@@ -132,6 +135,7 @@ class LogOpener:
         topic_id: UUID | None = None,
         watcher: LoadWatcher = SILENT,
         recovery: RecoveryRules | None = None,
+        threads: int = 1,
     ) -> Log:
         machine, rules = self._machine, recovery or self._recovery
         with self._log_dirs.failing(os.path.dirname(path), f"opening {key}"):
@@ -160,6 +164,7 @@ class LogOpener:
             watcher=watcher,
             keep_cuts=rules.keep_cuts,
             cuts_contradictions=rules.cuts_contradictions,
+            recovery_threads=threads,
             flush_times=self.flush_times,
         )
         if archive is not None:
