@@ -91,7 +91,6 @@ class LogManager(OfOneProcess):
         config: the broker's settings; ``log.dirs`` as absolute paths.
         machine: disk, clock and the rest; its scheduler is not used.
         overrides: settings under Kafka's names that take precedence over a topic's own.
-        offline: directories known to have failed.
         watcher: notified of how far recoveries are and what they cut.
         recovery: how logs are recovered.
 
@@ -105,7 +104,6 @@ class LogManager(OfOneProcess):
         machine: Machine,
         *,
         overrides: Mapping[str, str] = NO_SETTINGS,
-        offline: Collection[str] = (),
         watcher: LoadWatcher = SILENT,
         recovery: RecoveryRules = USUAL_RECOVERY,
     ) -> None:
@@ -124,7 +122,6 @@ class LogManager(OfOneProcess):
             fs=machine.fs,
             clock=machine.clock,
             rng=machine.rng,
-            offline=offline,
             has_all_logs=self._has_all_logs,
         )
         try:

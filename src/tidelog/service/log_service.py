@@ -60,14 +60,13 @@ class LogService(LogManager):
         machine: Machine,
         *,
         overrides: Mapping[str, str] = NO_SETTINGS,
-        offline: Collection[str] = (),
         is_stray: Callable[[Log], bool] | None = None,
         on_halt: Callable[[], None] | None = None,
         recovery: RecoveryRules = USUAL_RECOVERY,
     ) -> None:
         self._is_stray = is_stray
         self._on_halt = on_halt
-        super().__init__(config, machine, overrides=overrides, offline=offline, recovery=recovery)
+        super().__init__(config, machine, overrides=overrides, recovery=recovery)
 
     def _make_upkeep(self, watcher: LoadWatcher) -> None:
         super()._make_upkeep(watcher)

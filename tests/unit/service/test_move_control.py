@@ -312,7 +312,8 @@ def test_two_copies_of_a_log_that_is_offline_are_kept(caplog: pytest.LogCaptureF
     """One of them may be all that is left. Both are closed in order, and nothing is an error."""
     home = two_copies()
     caplog.clear()
-    with home.open(how={"offline": ["/a"]}) as manager:
+    home.fs.fail("lock", "/a/.lock", OSError(EIO, "the disk failed"))
+    with home.open() as manager:
         home.clock.advance(120_000)
 
         assert values(manager, "other", 0) == [b"value 0"]
@@ -329,7 +330,8 @@ def test_a_copy_that_is_kept_and_cannot_be_closed_leaves_its_directory_in_doubt(
     home = two_copies()
     name = copies(home, "/c")[0]
     home.fs.fail("sync_directory", f"/c/{name}", OSError(error, "bad"))
-    with home.open(how={"offline": ["/a"]}) as manager:
+    home.fs.fail("lock", "/a/.lock", OSError(EIO, "the disk failed"))
+    with home.open() as manager:
         assert manager.live_dirs == (["/b"] if error == EIO else ["/b", "/c"])
     assert [home.is_marked(path) for path in ("/b", "/c")] == [True, False]
 
@@ -356,7 +358,8 @@ def test_a_copy_that_is_kept_after_an_unclean_end_leaves_its_directory_in_doubt(
     """What was not flushed then may be missing in the middle: flushing it now mends nothing."""
     home = two_copies()
     home.fs.delete("/c/.kafka_cleanshutdown")
-    with home.open(how={"offline": ["/a"]}) as manager:
+    home.fs.fail("lock", "/a/.lock", OSError(EIO, "the disk failed"))
+    with home.open() as manager:
         assert values(manager, "other", 0) == [b"value 0"]
     assert [home.is_marked(path) for path in ("/b", "/c")] == [True, False]
 
@@ -375,7 +378,8 @@ def test_what_was_not_flushed_of_a_copy_is_not_trusted_by_a_later_start(is_kille
     assert copy is not None
     flushed, end = copy.recovery_point, copy.log_end_offset
     home.restart()
-    manager = home.open(how={"offline": ["/a"]})
+    home.fs.fail("lock", "/a/.lock", OSError(EIO, "the disk failed"))
+    manager = home.open()
     home.clock.advance(120_000)
     manager.flush()
     if is_killed:

@@ -190,7 +190,8 @@ def test_a_log_that_is_longer_than_the_one_in_its_place_is_not_deleted() -> None
 def test_the_log_that_a_move_has_left_is_not_served_while_the_other_is_offline() -> None:
     """It lacks what was appended since; the next start with both serves the newer one."""
     home = left_of_a_move()
-    with home.open(how={"offline": ["/b"]}) as manager:
+    home.fs.fail("lock", "/b/.lock", OSError(EIO, "the disk failed"))
+    with home.open() as manager:
         check_not_served(manager, "t")
         assert values(manager, "a", 0) == VALUES
     home.scheduler.forget()

@@ -6,7 +6,6 @@ Kafka: ``LogManager.createAndValidateLogDirs``, ``lockLogDirs``, ``loadDirectory
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import shlex
@@ -49,7 +48,6 @@ class LogDirs:
         fs: the disk.
         clock: for when a directory failed.
         rng: for new ids.
-        offline: directories that are known to have failed.
         has_all_logs: see ``LogDir``.
 
     Raises:
@@ -66,7 +64,6 @@ class LogDirs:
         fs: FileSystem,
         clock: Clock,
         rng: Random,
-        offline: Collection[str] = (),
         has_all_logs: bool = True,
     ) -> None:
         self.configured = tuple(paths)
@@ -84,10 +81,7 @@ class LogDirs:
         self._failed: list[LogDir] = []
         try:
             for path in paths:
-                if path in offline:
-                    self._fail(path, OSError(errno.EIO, "failed before", path))
-                else:
-                    self._open(path)
+                self._open(path)
             self.check_any()
             self._check_identities()
         except BaseException:
@@ -257,17 +251,14 @@ class LogDirs:
         except (OSError, KafkaStorageError) as error:
             if lacks_resources(error):
                 raise KafkaStorageError(f"opening {path}: {error}") from error
-            self._fail(path, error)
+            self._failures[path] = OfflineReason(error, self._clock.now_ms())
+            _log.error("log-dir-offline directory=%s reason=%s", path, error)
 
     def _check_unseen(self, path: str) -> None:
         # Another spelling that a link makes is found by the lock.
         seen = {os.path.normpath(known) for known in (*self._online, *self._failures)}
         if os.path.normpath(path) in seen:
             raise InvalidArgument(f"Duplicate log directory found: {path}")
-
-    def _fail(self, path: str, error: OSError | KafkaStorageError) -> None:
-        self._failures[path] = OfflineReason(error, self._clock.now_ms())
-        _log.error("log-dir-offline directory=%s reason=%s", path, error)
 
     def _check_identities(self) -> None:
         """Raise InvalidArgument unless the directories belong together."""

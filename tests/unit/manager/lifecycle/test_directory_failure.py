@@ -143,7 +143,8 @@ def test_a_directory_that_comes_back_has_its_logs() -> None:
         manager.create_topic("t", 2, is_spread=True)
         fill(manager, "t", 0, 2)
         manager.flush()
-    with home.open(how={"offline": ["/a"]}) as manager:
+    home.fs.fail("lock", "/a/.lock", OSError(EIO, "the disk failed"))
+    with home.open() as manager:
         fill(manager, "t", 1, 1)
         with pytest.raises(KafkaStorageError):
             manager.partition("t", 0)
