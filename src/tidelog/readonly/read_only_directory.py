@@ -364,12 +364,10 @@ class ReadOnlyDirectory:
         listed = placed.catalogue.topics.get(name)
         if listed is not None:
             return ReadOnlyTopic.listed(listed, partitions, missing, self._broker_settings)
-        ids = (self._found_id(TopicPartition(name, number)) for number in partitions)
+        keys = (TopicPartition(name, number) for number in partitions)
+        ids = (placed.found[key].id_or_none(*key) for key in keys)
         topic_id = next((found for found in ids if found is not None), None)
         return ReadOnlyTopic.found(name, topic_id, partitions, self._broker_settings)
-
-    def _found_id(self, key: TopicPartition) -> UUID | None:
-        return self._placed.found[key].id_or_none(*key)
 
     def _known_to_cluster(self, topic: str) -> Collection[int]:
         """Return the partitions of a topic by the cluster's metadata; none: it does not know it."""

@@ -201,10 +201,6 @@ def verify_partition(
     return PartitionCheck(found, checked)
 
 
-def _too_large(size_bytes: int) -> str:
-    return f"{size_bytes:,} bytes, more than a segment can have: no log manager loads the log"
-
-
 def _state(fs: FileSystem, directory: str) -> dict[str, FileStat | None]:
     """Return size and time of each file that a check reads; None for one that is gone by now."""
     above = os.path.dirname(directory)
@@ -345,7 +341,9 @@ class LogVerifier:
                 self._on_progress(self.checked.bytes)
             position = records.next_position
             if records.end > INT32_MAX:
-                yield damage(segment.path, position, _too_large(records.end), _CUT_BY_HAND)
+                size = f"{records.end:,} bytes, more than a segment can have"
+                what = f"{size}: no log manager loads the log"
+                yield damage(segment.path, position, what, _CUT_BY_HAND)
                 is_damaged = self._is_damaged = True
                 producers.is_sure = False
             elif records.trailing_bytes:

@@ -7,6 +7,7 @@ silently: they fail the task, or are logged if ``failOnDataLoss`` is false.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange, UnknownTopicOrPartition
@@ -17,17 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from tidelog.env.files import FileSystem
-    from tidelog.readonly.missing.damaged_range import DamagedRange
     from tidelog.records.file_records import Piece
     from tidelog.spark.options.source_options import ReadOptions
     from tidelog.spark.read.read_plan import OffsetRange
 
 
 _log = logging.getLogger(__name__)
-
-
-def _log_damage(skipped: DamagedRange) -> None:
-    _log.warning("damage-skipped %s", skipped)
 
 
 class RangeReader:
@@ -44,7 +40,9 @@ class RangeReader:
         self._options = options
         hint = HINT if options.is_stream else REPLAN_HINT
         self._policy = DataLossPolicy(options.fail_on_data_loss, hint)
-        self._on_damage = _log_damage if options.skip_damage else None
+        self._on_damage = (
+            partial(_log.warning, "damage-skipped %s") if options.skip_damage else None
+        )
         self._directories = self._opened()
 
     def read(self, part: OffsetRange) -> Iterator[Piece]:
