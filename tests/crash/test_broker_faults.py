@@ -123,8 +123,9 @@ async def send(world: World, *values: bytes, **batch: Any) -> ErrorCode:
 
 async def find(world: World, kind: int) -> ErrorCode:
     """Ask for the coordinator of the group, or of the transactional id."""
-    answer = await world.home.ask("FindCoordinator", 3, keyType=kind, key="gx"[kind])
-    return ErrorCode(answer["errorCode"])
+    answer = await world.home.ask("FindCoordinator", 4, keyType=kind, coordinatorKeys=["gx"[kind]])
+    (found,) = answer["coordinators"]
+    return ErrorCode(found["errorCode"])
 
 
 async def commit(world: World, offset: int) -> ErrorCode:

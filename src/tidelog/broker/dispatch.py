@@ -51,7 +51,7 @@ class Pending:
         try:
             values = await self._answer
         except KafkaError as error:
-            values = refused(error)
+            values = _refused_whole(self._header, error)
         return None if values is None else self._response(values)
 
     def _response(self, values: dict[str, Any]) -> list[Any]:
@@ -112,7 +112,7 @@ class Dispatcher:
         try:
             answer = handler(request)
         except KafkaError as error:
-            answer = refused(error)  # else the handler refuses each part by itself
+            answer = _refused_whole(header, error)  # else the handler refuses each part by itself
         if answer is None:
             return None
         if isinstance(answer, dict):
@@ -154,6 +154,18 @@ def _pending(
         return Pending(header, answer.answer, holds_others=False)
     assert inspect.iscoroutine(answer)
     return Pending(header, answer, holds_others=True)
+
+
+def _refused_whole(header: RequestHeader, error: KafkaError) -> dict[str, Any]:
+    """Return the answer to a request that is refused as a whole; Disconnect if none can say so.
+
+    A client would take it for an answer about nothing.
+    """
+    api = header.api
+    assert api is not None
+    if not api.has_response_field("errorCode", header.version):
+        raise Disconnect(f"{api.name} failed: {error}") from error
+    return refused(error)
 
 
 def _response(header: RequestHeader, values: Mapping[str, Any]) -> list[Any]:

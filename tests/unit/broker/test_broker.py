@@ -10,6 +10,7 @@ from tests.machinery.broker_home import (
     DATA,
     PEER,
     BrokerHome,
+    add,
     code,
     read,
     run,
@@ -405,5 +406,24 @@ def test_the_partitions_of_a_request_are_flushed_at_the_same_time(
             answer = await home.ask("Produce", 9, acks=-1, timeoutMs=1, topicData=data)
         found = [code(one) for one in answer["responses"][0]["partitionResponses"]]
         assert found == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+
+    with_broker(test)
+
+
+def test_an_answer_that_cannot_say_so_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client would take an empty one for the truth; its connection is closed instead."""
+
+    async def test(home: BrokerHome) -> None:
+        def fail() -> None:
+            raise KafkaStorageError("the disk failed")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(home.logs.manager, "topics", fail)
+            with pytest.raises(Disconnect, match="AddPartitionsToTxn failed: the disk failed"):
+                await add(home, (7, 0))
+            with pytest.raises(Disconnect, match="FindCoordinator failed: the disk failed"):
+                await home.ask("FindCoordinator", 4, keyType=0, coordinatorKeys=["g"])
+            answer = await home.ask("FindCoordinator", 3, keyType=0, key="g")
+            assert code(answer) is ErrorCode.KAFKA_STORAGE_ERROR
 
     with_broker(test)

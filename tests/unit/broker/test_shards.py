@@ -156,6 +156,20 @@ def test_nobody_is_named_as_its_coordinator(fail: Callable[[BrokerHome], None], 
     with_stored(test, fail)
 
 
+@pytest.mark.parametrize("kind", [0, 1])
+def test_each_key_is_answered_where_the_topic_cannot_be_created(kind: int) -> None:
+    """A client takes an answer without its keys as malformed, and gives up."""
+
+    async def scenario() -> None:
+        async with BrokerHome() as home:
+            home.files.fail("make_directory", "-0", OSError(errno.ENOSPC, "full"), count=2)
+            assert await coordinators(home, kind) == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+            assert await coordinators(home, kind) == [0, 0]
+            assert await coordinators(home, 7) == [ErrorCode.INVALID_REQUEST] * 2
+
+    run(scenario())
+
+
 def test_a_coordinator_is_named_once_it_is_known_whether_it_can_be_used() -> None:
     """A client that was sent to one that cannot may not ask again."""
 

@@ -57,10 +57,15 @@ class Api:
             for version, is_flexible in self.is_flexible.items()
         }
 
-    def has_response_field(self, name: str) -> bool:
-        """Whether responses have a field of this name, not inside of another."""
+    def has_response_field(self, name: str, version: int | None = None) -> bool:
+        """Whether responses have a field of this name, not inside of another.
+
+        Those of a version; None: those of any that is known.
+        """
         fields = self._responses[self.last_version].fields
-        return any(field.name == name for field in fields)
+        return any(
+            field.name == name and (version is None or field.is_in(version)) for field in fields
+        )
 
     def read_request(self, version: int, data: Bytes, at: int) -> dict[str, Any]:
         """Return the fields of a request; raise InvalidRecord.
