@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from tidelog.config.sources import SettingValue
     from tidelog.datadir.catalogue import Topic
     from tidelog.datadir.log_dir_description import LogDirDescription, ReplicaInfo
-    from tidelog.embedded.async_logs import AsyncGroupReader, AsyncLogs, AsyncReadOnlyLogs
+    from tidelog.embedded.async_logs import (
+        AsyncGroupReader,
+        AsyncJoinedLogs,
+        AsyncLogs,
+        AsyncReadOnlyLogs,
+    )
+    from tidelog.embedded.async_logs import join_logs_async as join_async
     from tidelog.embedded.async_logs import open_logs_async as open_async
     from tidelog.embedded.async_transaction import AsyncTransaction
     from tidelog.embedded.doors import mirror_directory as mirror
@@ -64,6 +70,7 @@ __all__ = [
     "AppendOrigin",
     "Appended",
     "AsyncGroupReader",
+    "AsyncJoinedLogs",
     "AsyncLogs",
     "AsyncReadOnlyLogs",
     "AsyncTransaction",
@@ -111,6 +118,7 @@ __all__ = [
     "__version__",
     "errors",
     "join",
+    "join_async",
     "mirror",
     "open",
     "open_async",
@@ -125,6 +133,7 @@ __getattr__, __dir__ = lazy_door(
         "AppendOrigin": "tidelog.records.validation.append_origin",
         "Appended": "tidelog.embedded.logs",
         "AsyncGroupReader": "tidelog.embedded.async_logs",
+        "AsyncJoinedLogs": "tidelog.embedded.async_logs",
         "AsyncLogs": "tidelog.embedded.async_logs",
         "AsyncReadOnlyLogs": "tidelog.embedded.async_logs",
         "AsyncTransaction": "tidelog.embedded.async_transaction",
@@ -172,6 +181,7 @@ __getattr__, __dir__ = lazy_door(
         "__version__": "tidelog.version",
         "errors": "tidelog.errors:",
         "join": "tidelog.embedded.joined_logs:join_logs",
+        "join_async": "tidelog.embedded.async_logs:join_logs_async",
         "mirror": "tidelog.embedded.doors:mirror_directory",
         "open": "tidelog.embedded.doors:open_logs",
         "open_async": "tidelog.embedded.async_logs:open_logs_async",

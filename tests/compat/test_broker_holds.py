@@ -30,7 +30,7 @@ VALUES = [b"high", b"low", b"slack"]
 def write(path: Path, txn: str, timeout_ms: int) -> CommittedTransaction:
     """Commit the values to partition 0 of topic flights, once that is possible."""
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
-    busy = BusyDirectory(str(path), machine, timeout_ms=timeout_ms)
+    busy = BusyDirectory(str(path), machine=machine, timeout_ms=timeout_ms)
     with busy.transaction(txn, codec=Codec.NONE) as transaction:
         for value in VALUES:
             transaction.append("flights", value, partition=0)

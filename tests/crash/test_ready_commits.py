@@ -548,7 +548,7 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CommitTimeout, CommitUnfinished
 data, number = sys.argv[1], int(sys.argv[2])
 machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
-busy = BusyDirectory(data, machine, timeout_ms=int(sys.argv[3]))
+busy = BusyDirectory(data, machine=machine, timeout_ms=int(sys.argv[3]))
 while True:
     os.write(1, b"%d begun\\n" % number)
     try:

@@ -328,7 +328,7 @@ class World:
     def created_by_manifest(self) -> None:
         """A transaction into a busy directory does, which the service that holds it commits."""
         manager = self.service(self.brought(self.history.other))
-        txn = BusyDirectory(PATH, self.home.machine()).transaction("x", codec=Codec.NONE)
+        txn = BusyDirectory(PATH, machine=self.home.machine()).transaction("x", codec=Codec.NONE)
         txn.create_topic("t", config=self.history.own)
         txn.commit()
         self.end(manager)

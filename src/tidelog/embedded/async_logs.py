@@ -19,6 +19,7 @@ from tidelog.embedded.async_twins import Twin, twin
 from tidelog.embedded.doors import open_logs
 from tidelog.embedded.group_reader import LOOK_AGAIN_MS, ROUND_RECORDS, GroupMember
 from tidelog.embedded.group_source import OwnLogs
+from tidelog.embedded.joined_logs import JoinedLogs, join_logs
 from tidelog.embedded.logs import Logs
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.embedded.topic_reads import TopicFollower
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tidelog.embedded.topic_reads import ConsumedRecord
+    from tidelog.embedded.topic_writer import TopicWriter
     from tidelog.readonly.read_only_log import Offsets
     from tidelog.records.new_record import GivenRecord
     from tidelog.records.record import Record
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
 
 
 L = TypeVar("L", bound=Logs | ReadOnlyLogs)
+F = TypeVar("F", bound=ReadOnlyLogs)
 
 
 @asynccontextmanager
@@ -191,19 +194,7 @@ class AsyncLogs(_AsyncReads[Logs]):
         ``records`` is iterated on the event loop, and not further ahead than a few hundred
         or about a megabyte.
         """
-        writer = await in_thread(partial(self.logs.writer, topic, codec=codec))
-        chunk: list[GivenRecord] = []
-        size = 0
-        async for record in _iterated(records):
-            chunk.append(record)
-            ahead = readable_ahead(record)
-            size += ahead or 0
-            if ahead is None or len(chunk) == CHUNK_ITEMS or size >= CHUNK_BYTES:
-                await in_thread(partial(writer.append_all, chunk))
-                chunk, size = [], 0
-        await in_thread(partial(writer.append_all, chunk))
-        await in_thread(writer.flush)
-        return writer.records
+        return await _append_all(partial(self.logs.writer, topic, codec=codec), records)
 
     # Reading
 
@@ -254,14 +245,9 @@ class AsyncLogs(_AsyncReads[Logs]):
         """Open a reader of topics that continues where its group has committed."""
         source = OwnLogs(self.logs.manager, self.logs.groups)
         join = partial(AsyncGroupReader, source, topics, group)
-        opened = await in_thread(
-            partial(join, partitions=partitions, start=start, isolation=isolation),
-            undo=AsyncGroupReader.close,
-        )
-        try:
+        join = partial(join, partitions=partitions, start=start, isolation=isolation)
+        async with _opened_reader(join) as opened:
             yield opened
-        finally:
-            await in_thread(opened.close)
 
     close = twin(Logs.close)
 
@@ -318,23 +304,8 @@ class AsyncGroupReader(GroupMember):
         await in_thread(partial(self._commit, txn))
 
 
-class AsyncReadOnlyLogs(_AsyncReads[ReadOnlyLogs]):
-    """The topics of a ``ReadOnlyLogs`` for tasks of an event loop, beside any writer.
-
-    Arguments and errors are those of the methods of ``ReadOnlyLogs`` with the same names. ``logs``
-    offers the rest, for ``asyncio.to_thread``: ``open``, ``follower`` and ``topic_follower``, which
-    return what has methods that wait for the disk.
-
-    >>> with tidelog.open("data") as logs:
-    ...     topic = logs.create_topic("tides")
-    ...     logs.append_all("tides", [b"high", b"low"])
-    2
-    >>> async def main() -> list[bytes]:
-    ...     beside = tidelog.AsyncReadOnlyLogs(tidelog.open_directory_read_only("data"))
-    ...     return [record.value async for record in beside.follow("tides", idle_ms=10)]
-    >>> asyncio.run(main())
-    [b'high', b'low']
-    """
+class _AsyncReadsOfFiles(_AsyncReads[F]):
+    """What tasks ask of the logs of others, which are read from their files."""
 
     topics = twin(ReadOnlyLogs.topics)
     topic = twin(ReadOnlyLogs.topic)
@@ -365,6 +336,137 @@ class AsyncReadOnlyLogs(_AsyncReads[ReadOnlyLogs]):
             if left_ms <= 0:
                 return
             await sleep(left_ms)
+
+
+class AsyncReadOnlyLogs(_AsyncReadsOfFiles[ReadOnlyLogs]):
+    """The topics of a ``ReadOnlyLogs`` for tasks of an event loop, beside any writer.
+
+    Arguments and errors are those of the methods of ``ReadOnlyLogs`` with the same names. ``logs``
+    offers the rest, for ``asyncio.to_thread``: ``open``, ``follower`` and ``topic_follower``, which
+    return what has methods that wait for the disk.
+
+    >>> with tidelog.open("data") as logs:
+    ...     topic = logs.create_topic("tides")
+    ...     logs.append_all("tides", [b"high", b"low"])
+    2
+    >>> async def main() -> list[bytes]:
+    ...     beside = tidelog.AsyncReadOnlyLogs(tidelog.open_directory_read_only("data"))
+    ...     return [record.value async for record in beside.follow("tides", idle_ms=10)]
+    >>> asyncio.run(main())
+    [b'high', b'low']
+    """
+
+
+@asynccontextmanager
+async def join_logs_async(
+    path: str | os.PathLike[str], *more: str | os.PathLike[str]
+) -> AsyncIterator[AsyncJoinedLogs]:
+    """Join the program that has data directories open, for an asyncio program.
+
+    Arguments and errors as of ``tidelog.join``; leaving the block closes the connection.
+
+    >>> async def main() -> list[bytes]:
+    ...     async with tidelog.join_async("data") as joined:
+    ...         await joined.create_topic("tides")
+    ...         await joined.append("tides", b"high at 06:12")
+    ...         return [record.value async for record in joined.read("tides")]
+    >>> with tidelog.open("data"):
+    ...     asyncio.run(main())
+    [b'high at 06:12']
+    """
+    opened = await in_thread(partial(join_logs, path, *more), undo=lambda it: it.close())
+    async with AsyncJoinedLogs(opened) as logs:
+        yield logs
+
+
+class AsyncJoinedLogs(_AsyncReadsOfFiles[JoinedLogs]):
+    """The topics of a ``JoinedLogs``, for tasks of an event loop.
+
+    Arguments and errors are those of the methods of ``JoinedLogs`` with the same names. ``logs``
+    offers the rest, for ``asyncio.to_thread``: ``open``, ``follower`` and ``topic_follower``, which
+    return what has methods that wait for the disk, and ``writer``, since ``append_all`` takes
+    asynchronous iterables. A cancelled call takes its effect all the same, whole and once.
+
+    ``tidelog.join_async`` joins and closes.
+    """
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await in_thread(self.logs.close)
+
+    create_topic = twin(JoinedLogs.create_topic)
+    create_partitions = twin(JoinedLogs.create_partitions)
+    alter_topic = twin(JoinedLogs.alter_topic)
+    delete_topic = twin(JoinedLogs.delete_topic)
+    delete_records = twin(JoinedLogs.delete_records)
+    append = twin(JoinedLogs.append)
+    close = twin(JoinedLogs.close)
+
+    async def append_all(
+        self,
+        topic: str,
+        records: Iterable[GivenRecord] | AsyncIterable[GivenRecord],
+        *,
+        codec: Codec | str = Codec.NONE,
+    ) -> int:
+        """Append records in batches, as ``AsyncLogs.append_all``; return how many."""
+        return await _append_all(partial(self.logs.writer, topic, codec=codec), records)
+
+    @asynccontextmanager
+    async def transaction(
+        self, txn: str | None = None, path: str | None = None, *, codec: Codec | str = Codec.NONE
+    ) -> AsyncIterator[AsyncTransaction]:
+        """Begin a transaction: records for several topics, all of them once or none."""
+        begin = partial(self.logs.transaction, txn, path, codec=codec)
+        async with AsyncTransaction(await in_thread(begin, undo=Transaction.abort)) as opened:
+            yield opened
+
+    @asynccontextmanager
+    async def reader(
+        self,
+        *topics: str,
+        group: str,
+        partitions: Collection[int] | None = None,
+        start: str = "earliest",
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> AsyncIterator[AsyncGroupReader]:
+        """Open a reader of topics that continues where its group has committed."""
+        join = partial(AsyncGroupReader, self.logs.group_source(), topics, group)
+        join = partial(join, partitions=partitions, start=start, isolation=isolation)
+        async with _opened_reader(join) as opened:
+            yield opened
+
+
+@asynccontextmanager
+async def _opened_reader(
+    join: Callable[[], AsyncGroupReader],
+) -> AsyncIterator[AsyncGroupReader]:
+    opened = await in_thread(join, undo=AsyncGroupReader.close)
+    try:
+        yield opened
+    finally:
+        await in_thread(opened.close)
+
+
+async def _append_all(
+    open_writer: Callable[[], TopicWriter],
+    records: Iterable[GivenRecord] | AsyncIterable[GivenRecord],
+) -> int:
+    writer = await in_thread(open_writer)
+    chunk: list[GivenRecord] = []
+    size = 0
+    async for record in _iterated(records):
+        chunk.append(record)
+        ahead = readable_ahead(record)
+        size += ahead or 0
+        if ahead is None or len(chunk) == CHUNK_ITEMS or size >= CHUNK_BYTES:
+            await in_thread(partial(writer.append_all, chunk))
+            chunk, size = [], 0
+    await in_thread(partial(writer.append_all, chunk))
+    await in_thread(writer.flush)
+    return writer.records
 
 
 async def _iterated(

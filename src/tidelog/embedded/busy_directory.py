@@ -45,21 +45,23 @@ _MOST_PAUSE_MS: Final = 200
 class BusyDirectory:
     """A data directory that another process holds; its topics as they were when first asked for.
 
-    ``overrides`` are topic settings under Kafka's names; the holder does not know them.
+    ``more`` are others of that process: topics are known wherever they lie, and transactions go to
+    ``path``. ``overrides`` are topic settings under Kafka's names; the holder does not know them.
     ``timeout_ms``: see ``commit_when_possible``.
     """
 
     def __init__(
         self,
         path: str,
+        *more: str,
         machine: Machine,
-        *,
         overrides: Mapping[str, str] = NO_SETTINGS,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
     ) -> None:
         self.config: Final = BrokerConfig(log_dirs=(path,))
         self.machine: Final = machine
         self._path = path
+        self._more = more
         self._overrides = overrides
         self._timeout_ms = timeout_ms
 
@@ -81,8 +83,9 @@ class BusyDirectory:
             raise KafkaStorageError(
                 f"the id of topic {name} is not known while {self._path} is in use"
             )
-        home = self.directory_id(self._path)
-        return Topic(name, found.topic_id, dict.fromkeys(found.partitions, home), found.config)
+        homes = {number: self._found.part_of(name, number).path for number in found.partitions}
+        ids = {number: self.directory_id(path) for number, path in homes.items()}
+        return Topic(name, found.topic_id, ids, found.config)
 
     def config_of(self, topic: str) -> LogConfig:
         """Return the settings in force for a topic."""
@@ -143,7 +146,7 @@ class BusyDirectory:
 
     @cached_property
     def _found(self) -> ReadOnlyDirectory:
-        return open_directory_read_only(self._path, fs=self.machine.fs)
+        return open_directory_read_only(self._path, *self._more, fs=self.machine.fs)
 
     @cached_property
     def _listed(self) -> Mapping[str, Topic]:

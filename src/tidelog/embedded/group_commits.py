@@ -41,7 +41,7 @@ def commit_positions(
     """
     check_group(group)
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
-    directory = BusyDirectory(os.path.abspath(path), machine, timeout_ms=timeout_ms)
+    directory = BusyDirectory(os.path.abspath(path), machine=machine, timeout_ms=timeout_ms)
     topic_ids = {key.topic: directory.topic(key.topic).topic_id for key in offsets}
     now_ms = machine.clock.now_ms()
     positions = {
@@ -66,7 +66,7 @@ def delete_group(
     """
     check_group(group)
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
-    directory = BusyDirectory(os.path.abspath(path), machine, timeout_ms=timeout_ms)
+    directory = BusyDirectory(os.path.abspath(path), machine=machine, timeout_ms=timeout_ms)
     with directory.transaction(None, codec=Codec.NONE) as txn:
         txn.remove_group(group, keys)
 

@@ -6,12 +6,13 @@ Records are read from the files; whatever changes something goes through that pr
 from __future__ import annotations
 
 import itertools
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakSet
 
 from tidelog.codec.compression import Codec
-from tidelog.codec.one_line import open_or_closed
+from tidelog.codec.one_line import first_names, open_or_closed
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.config.sources import from_mapping
 from tidelog.embedded.busy_directory import BusyDirectory
@@ -27,16 +28,21 @@ from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.paths import absolute_path
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.waiting import sleep_ms
-from tidelog.errors import OffsetOutOfRange, TopicAlreadyExists
+from tidelog.errors import (
+    InvalidArgument,
+    LogDirNotFound,
+    OffsetOutOfRange,
+    TopicAlreadyExists,
+)
 from tidelog.log.retention.retention_rules import deletion_end
+from tidelog.readonly.read_files import reading
 from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
 from tidelog.records.new_record import NOT_GIVEN, NewRecord, NotGiven, content_of
 from tidelog.records.partitioner import chosen_partition
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
     from tidelog.config.log_config import LogConfig
@@ -61,20 +67,58 @@ _SET, _DELETE = 0, 1
 _KNOWN_NS: Final = 1_000_000_000
 
 
-def join_logs(path: str | os.PathLike[str]) -> JoinedLogs:
+def join_logs(path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> JoinedLogs:
     """Join the program that has a data directory open, to read, append and change topics.
 
     It is ``tidelog serve``, ``tidelog run``, or one that has called ``tidelog.open``. Records are
     read from the files, and all else goes through it, by a socket beside them: several programs use
     one directory at the same time, each as if it were its own.
 
+    Args:
+        path: a data directory of that program. Any of them will do: it says which others it has
+            open, and all are read.
+        more: further data directories of the same program.
+
     Raises:
-        NotServed: no such program holds the directory.
-        InvalidArgument: there is no such directory.
+        NotServed: no such program holds a directory.
+        InvalidArgument: there is no such directory, or different programs hold them.
         KafkaStorageError: the disk failed.
     """
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
-    return JoinedLogs(absolute_path(path), machine, sleep_ms)
+    paths = [absolute_path(one) for one in (path, *more)]
+    return JoinedLogs(*_directories_of_one(paths), machine=machine, wait_ms=sleep_ms)
+
+
+def _directories_of_one(paths: Sequence[str]) -> list[str]:
+    """Return data directories with the others that their process has open.
+
+    Raises InvalidArgument if they are not all of one process.
+    """
+    fs = reading(SYSTEM_FILES)
+    owned: dict[str, frozenset[str]] = {}
+    for path in paths:
+        if not fs.exists(path):
+            raise InvalidArgument(f"{path} does not exist")
+        door = DoorClient(path)
+        try:
+            door.connect()
+            answer = door.ask("DescribeLogDirs", 2, topics=[])
+        finally:
+            door.close()
+        owned[path] = frozenset(one["logDir"] for one in answer["results"] if not one["errorCode"])
+    first, *others = paths
+    strange = [path for path in others if owned[path] != owned[first]]
+    if strange:
+        raise InvalidArgument(
+            f"{first} and {first_names(strange)} are open in different programs: join each by"
+            " itself"
+        )
+    return list(dict.fromkeys(paths)) + [
+        path
+        for path in sorted(owned[first])
+        # The program may see its disks at other paths, as in a container.
+        if fs.exists(path) and not any(os.path.samefile(path, one) for one in paths)
+    ]
 
 
 class JoinedLogs(ReadOnlyLogs):
@@ -85,8 +129,10 @@ class JoinedLogs(ReadOnlyLogs):
     answered raises OutcomeUnknown, and the next call finds the process again once it was restarted.
     """
 
-    def __init__(self, path: str, machine: Machine, wait_ms: Callable[[int], None]) -> None:
-        super().__init__(path, fs=machine.fs, clock=machine.clock, wait_ms=wait_ms)
+    def __init__(
+        self, path: str, *more: str, machine: Machine, wait_ms: Callable[[int], None]
+    ) -> None:
+        super().__init__(path, *more, fs=machine.fs, clock=machine.clock, wait_ms=wait_ms)
         self._machine = machine
         self._door = DoorClient(path)
         self._readers: WeakSet[GroupReader] = WeakSet()
@@ -199,7 +245,7 @@ class JoinedLogs(ReadOnlyLogs):
         now_ns = self._clock.monotonic_ns()
         known = self._listed.get(name)
         if known is None or now_ns - known[0] > _KNOWN_NS:
-            known = now_ns, BusyDirectory(self.path, self._machine).topic(name)
+            known = now_ns, BusyDirectory(*self.paths, machine=self._machine).topic(name)
             self._listed[name] = known
         return known[1]
 
@@ -221,10 +267,16 @@ class JoinedLogs(ReadOnlyLogs):
         return TopicWriter(_Target(self), topic, clock=self._clock, codec=codec)
 
     def transaction(
-        self, txn: str | None = None, *, codec: Codec | str = Codec.NONE
+        self, txn: str | None = None, path: str | None = None, *, codec: Codec | str = Codec.NONE
     ) -> Transaction:
-        """Return a transaction, which the process commits; as ``Logs.transaction``."""
-        return BusyDirectory(self.path, self._machine).transaction(txn, codec=codec)
+        """Return a transaction, which the process commits; as ``Logs.transaction``.
+
+        ``path`` is the data directory that holds its topics, None: the first that was joined.
+        """
+        home = self.path if path is None else absolute_path(path)
+        if home not in self.paths:
+            raise LogDirNotFound(home)
+        return BusyDirectory(home, machine=self._machine).transaction(txn, codec=codec)
 
     def reader(
         self,
@@ -239,12 +291,18 @@ class JoinedLogs(ReadOnlyLogs):
         Arguments and errors as ``Logs.reader``. The process that holds the directory keeps the
         group for it until it is closed, or this process ends.
         """
-        source = JoinedSource(self, self._machine)
         reader = GroupReader(
-            source, topics, group, partitions=partitions, start=start, isolation=isolation
+            *(self.group_source(), topics, group),
+            partitions=partitions,
+            start=start,
+            isolation=isolation,
         )
         self._readers.add(reader)
         return reader
+
+    def group_source(self) -> JoinedSource:
+        """Return what a reader of a group reads from; for one reader."""
+        return JoinedSource(self, self._machine)
 
     def visible_records(
         self, key: TopicPartition, start: int, isolation: Isolation
@@ -330,7 +388,8 @@ class _Target:
 
     def __init__(self, logs: JoinedLogs) -> None:
         self._logs = logs
-        self._found = BusyDirectory(logs.path, logs._machine)  # noqa: SLF001 - of this module
+        machine = logs._machine  # noqa: SLF001 - of this module
+        self._found = BusyDirectory(*logs.paths, machine=machine)
 
     def topic(self, name: str) -> Topic:
         """Return one topic."""

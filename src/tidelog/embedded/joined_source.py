@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
@@ -11,6 +10,7 @@ from tidelog.broker.groups.joined_readers import READER_PROTOCOL, write_metadata
 from tidelog.codec.compression import Codec
 from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.door_client import DoorClient, RefusedRequest
+from tidelog.embedded.group_commits import directory_of_group
 from tidelog.env.clock import NS_PER_MS
 from tidelog.env.waiting import ThreadBell
 from tidelog.error_codes import ErrorCode
@@ -51,7 +51,11 @@ class JoinedReads(Protocol):
 
     @property
     def path(self) -> str:
-        """The data directory."""
+        """The data directory that was joined."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All data directories of that process."""
 
     def open(self, topic: str, partition: int) -> ReadOnlyLog:
         """Open one log as it is now."""
@@ -104,7 +108,8 @@ class JoinedSource:
 
     def directory(self, key: TopicPartition) -> str:
         """Return the directory of the partition."""
-        return os.path.join(self._logs.path, str(key))
+        with self._logs.open(*key) as log:
+            return log.directory
 
     def join(self, member: Member) -> None:
         """Have the group, or see that it is still had."""
@@ -154,7 +159,7 @@ class JoinedSource:
 
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
         """Return the committed positions of a group, without those of topics deleted since."""
-        directory = BusyDirectory(self._logs.path, self._machine)
+        directory = BusyDirectory(*self._logs.paths, machine=self._machine)
         topics = directory.topics()
         if OFFSETS_TOPIC not in topics:
             return {}
@@ -176,7 +181,9 @@ class JoinedSource:
         before: Mapping[TopicPartition, CommittedAt | None],
     ) -> dict[TopicPartition, CommittedAt]:
         """Commit positions, durably."""
-        directory = BusyDirectory(self._logs.path, self._machine)
+        paths = self._logs.paths
+        home = paths[0] if len(paths) == 1 else directory_of_group(paths, group)
+        directory = BusyDirectory(home, machine=self._machine)
         with directory.transaction(None, codec=Codec.NONE) as txn:
             txn.add_positions(group, positions, before)
             found = txn.commit().positions

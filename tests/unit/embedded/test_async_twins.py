@@ -11,10 +11,12 @@ import tidelog
 TWINS = {
     tidelog.Logs: tidelog.AsyncLogs,
     tidelog.ReadOnlyLogs: tidelog.AsyncReadOnlyLogs,
+    tidelog.JoinedLogs: tidelog.AsyncJoinedLogs,
     tidelog.Transaction: tidelog.AsyncTransaction,
     tidelog.GroupReader: tidelog.AsyncGroupReader,
 }
 NOT_FOR_USERS: dict[type, set[str]] = {
+    tidelog.JoinedLogs: {"listed_topic", "visible_records", "start_of", "end_of", "group_source"},
     tidelog.Transaction: {
         "add_positions",
         "remove_group",
@@ -23,7 +25,7 @@ NOT_FOR_USERS: dict[type, set[str]] = {
         "partition",
         "now_ms",
         "flush",
-    }
+    },
 }
 """Methods that a class has for other parts of tidelog."""
 AS_IT_IS = {"lag", "seek", "close"}

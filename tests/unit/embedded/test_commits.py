@@ -732,7 +732,7 @@ def test_a_transaction_beside_a_holder_keeps_its_files_once_it_is_committed() ->
     home.started().shutdown()
     home.scheduler.forget()
     home.fs.fail("sync", "t-0/00000000000000000000.log", OSError(errno.EIO, "it failed"))
-    txn = BusyDirectory("/data", machine(home)).transaction("x", codec=Codec.NONE)
+    txn = BusyDirectory("/data", machine=machine(home)).transaction("x", codec=Codec.NONE)
     txn.append("t", b"a", partition=0)
     txn.append("t", b"b", partition=1)
 

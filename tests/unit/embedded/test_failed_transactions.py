@@ -151,7 +151,7 @@ def test_a_writer_of_a_busy_directory_commits_nothing_after_a_failed_write(
     """What was staged since the last flush is dropped as a whole; then it can be repeated."""
     home = home_with_topic(monkeypatch)
     machine = Machine(home.fs, home.clock, InlineScheduler(), Random(1), home.clock.advance)
-    writer = BusyWriter(BusyDirectory(home.path, machine), "t", codec=Codec.NONE)
+    writer = BusyWriter(BusyDirectory(home.path, machine=machine), "t", codec=Codec.NONE)
     home.fs.fail("pwrite", ".staged", FULL)
     with pytest.raises(KafkaStorageError, match="full"):
         append_some(writer.append)

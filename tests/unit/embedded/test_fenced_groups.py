@@ -71,7 +71,7 @@ class Home(ManagerHome):
     def beside(self) -> BusyDirectory:
         """Return the directory as another process sees it; the service works while that sleeps."""
         machine = Machine(self.fs, self.clock, InlineScheduler(), Random(5), self.clock.advance)
-        return BusyDirectory("/data", machine)
+        return BusyDirectory("/data", machine=machine)
 
     def set_from_outside(
         self, offset: int, before: Mapping[TopicPartition, CommittedAt | None] | None = None

@@ -53,6 +53,7 @@ EXAMPLES = {
         "LogDrawing",
         "Logs",
         "NewRecord",
+        "join_async",
         "mirror",
         "open",
         "open_async",

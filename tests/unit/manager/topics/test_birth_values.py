@@ -222,7 +222,9 @@ def test_a_commit_checks_records_by_what_their_new_topic_was_born_with() -> None
     """Not by what the process brings that commits: here it would need keys."""
     home = ManagerHome()
     with opened(home, cleanup_policy="compact") as manager:
-        with BusyDirectory("/data", home.machine()).transaction("x", codec=Codec.NONE) as txn:
+        with BusyDirectory("/data", machine=home.machine()).transaction(
+            "x", codec=Codec.NONE
+        ) as txn:
             txn.create_topic("t")
             txn.append("t", b"without a key")
 

@@ -200,7 +200,7 @@ def _busy(args: Namespace, error: DirectoryLocked) -> BusyDirectory:
         raise error
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
     path = os.path.abspath(args.directory)
-    return BusyDirectory(path, machine, overrides=dict(args.options))
+    return BusyDirectory(path, machine=machine, overrides=dict(args.options))
 
 
 def _append_beside(busy: BusyDirectory, lines: IO[bytes], args: Namespace) -> int:
