@@ -65,6 +65,20 @@ def test_a_signal_ends_the_service_in_order(tmp_path: Path, number: signal.Signa
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
+def test_a_directory_that_did_not_exist_is_named(tmp_path: Path) -> None:
+    """Whatever the level of the log: its path may be mistyped. One that exists is not."""
+    new = tmp_path / "new"
+    with service("-d", new, "--log-level", "ERROR", until="tidelog run: created") as process:
+        process.send_signal(signal.SIGTERM)
+        process.wait(120)
+    with service("-d", new) as process:
+        process.send_signal(signal.SIGTERM)
+        _, again = process.communicate()
+
+    assert new.exists()
+    assert "created data directory" not in again
+
+
 def test_a_second_writer_is_told_who_holds_the_directory(tmp_path: Path) -> None:
     """Readers and tools work meanwhile."""
     with tidelog.open(tmp_path) as logs:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import log_level, port_number
 from tidelog.cli.options import DIRECTORY_VARIABLE, SERVER_PROPERTIES, SETTINGS, Command, argument
+from tidelog.cli.terminal import print_message
 from tidelog.errors import KafkaStorageError, StartAborted, TidelogError
 from tidelog.exit_codes import ExitCode
 
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
     from tidelog.broker.server import BrokerServer
     from tidelog.cli.serving.service_log_levels import LogLevels
+    from tidelog.cli.serving.service_status import ServiceStatus
+    from tidelog.config.broker_config import BrokerConfig
     from tidelog.embedded.logs import Logs
+    from tidelog.service.log_service import LogService
 
 _LOGGER: Final = "tidelog.run"
 
@@ -127,7 +131,7 @@ def keep_running(
             start_logs,
             config,
             on_halt=halt,
-            on_locked=status.begin,
+            on_locked=partial(_begin, args.command, status, _missing(config)),
             should_stop=should_stop,
             make_door=None if server is None else server.start,
         )
@@ -141,6 +145,23 @@ def keep_running(
         status.stopping()
         _warn_of_pending(logs)
     return ExitCode.DAMAGED if lost else ExitCode.OK
+
+
+def _missing(config: BrokerConfig) -> list[str]:
+    from tidelog.env.system_files import SYSTEM_FILES
+
+    return [path for path in config.data_directories if not SYSTEM_FILES.exists(path)]
+
+
+def _begin(command: str, status: ServiceStatus, missing: list[str], manager: LogService) -> None:
+    """Show the state of a service, and say which directories it has created, as ``create`` does.
+
+    A mistyped path shows here, at any level of the log.
+    """
+    status.begin(manager)
+    for path in manager.live_dirs:
+        if path in missing:
+            print_message(command, f"created data directory {path}")
 
 
 def _close(logs: Logs) -> None:
