@@ -101,7 +101,6 @@ def _directories_of_one(paths: Sequence[str]) -> list[str]:
             raise InvalidArgument(f"{path} does not exist")
         door = DoorClient(path)
         try:
-            door.connect()
             answer = door.ask("DescribeLogDirs", 2, topics=[])
         finally:
             door.close()
