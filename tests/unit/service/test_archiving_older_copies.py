@@ -8,6 +8,7 @@ import pytest
 from tests.machinery.manager_home import ManagerHome
 from tests.unit.service.test_archiving import (
     ARCHIVED,
+    active_base,
     append,
     archive,
     archive_and_delete,
@@ -88,6 +89,28 @@ def test_an_older_copy_that_ends_before_its_archive_begins_begins_there(
         assert owned(manager) == offsets_read(home) == list(range(15, 35))
     with service(home) as manager:
         assert owned(manager) == offsets_read(home) == list(range(15, 35))
+
+
+def test_a_program_that_knows_no_archives_may_delete(store: Timed) -> None:
+    """As Kafka does, on request: the log begins there, and the archive follows."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        archive_and_delete(home, manager)
+        append(manager, 1)
+        start = active_base(manager) + 1
+        append(manager, 1)
+    (claim,) = (f"/data/{name}" for name in home.files() if name.endswith(".archive"))
+    home.fs.rename(claim, f"{claim}.hidden")
+    with home.open() as other:
+        other.partition("t", 0).log.delete_records(start)
+    home.fs.rename(f"{claim}.hidden", claim)
+    with service(home) as manager:
+        assert owned(manager) == offsets_read(home) == list(range(start, 22))
+        archive(manager)
+        assert (state_of(store, manager).start, state_of(store, manager).entries) == (start, [])
+        assert owned(manager) == offsets_read(home) == list(range(start, 22))
 
 
 def test_an_archive_that_has_ended_is_not_ended_again_by_an_older_disk(store: Timed) -> None:

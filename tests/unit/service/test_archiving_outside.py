@@ -123,6 +123,8 @@ class OutsideHistory(History):
         if self.rng.random() < 0.5:
             self.home.clock.advance(self.rng.choice([0, LOCAL_MS]))
             log.retain(None, replace(log.config, remote_storage_enable=False))
+        if self.rng.random() < 0.2:
+            self.delete()
         self.manager.close()
         for claim in claims:
             fs.rename(f"{claim}.hidden", claim)
@@ -131,6 +133,13 @@ class OutsideHistory(History):
             if self.rng.random() < 0.3 and name in self.home.files(path):
                 fs.delete(f"{path}/{name}")
         self.manager = self.open()
+        # What it has deleted is deleted if its checkpoint has it, or nobody else does.
+        log, kept = self.manager.partition("t", 0).log, self.expected.records
+        self.expected.deleted_to = min(self.expected.deleted_to, log.log_start_offset)
+        if log.archived is not None and log.log_start_offset < log.local_log_start_offset:
+            gone = range(log.archived.end, log.local_log_start_offset)
+            self.expected.records = {at: one for at, one in kept.items() if at not in gone}
+            self.expected.aborted &= self.expected.records.keys()
 
     def snapshot(self) -> None:
         """Snapshot what is closed on the disk; it is read as it was."""

@@ -89,10 +89,14 @@ class LogOpener:
         a link to another partition's directory, as all methods do.
         """
         checkpoints, is_trusted = log_dir.checkpoints, not self._recovery.distrusts_all
+        line = checkpoints.log_start_offset(key)
         return self._open(
             key,
             path,
-            log_start_offset=checkpoints.log_start_offset(key),
+            log_start_offset=line,
+            # No line is written where retention has deleted on the disk what the archive has: what
+            # lies below one was deleted on request, perhaps of a program that knows no archives.
+            whole_start=line,
             recovery_point=checkpoints.recovery_point(key) if is_trusted else 0,
             clean_shutdown=log_dir.was_clean and is_trusted and not is_retry,
             watcher=watcher,
@@ -118,6 +122,7 @@ class LogOpener:
             key,
             log.directory,
             log_start_offset=log.local_log_start_offset,
+            whole_start=log.log_start_offset,
             recovery_point=log.recovery_point,
             clean_shutdown=False,
             watcher=watcher,
@@ -130,6 +135,7 @@ class LogOpener:
         path: str,
         *,
         log_start_offset: int = 0,
+        whole_start: int = 0,
         recovery_point: int = 0,
         clean_shutdown: bool = True,
         topic_id: UUID | None = None,
@@ -168,7 +174,7 @@ class LogOpener:
             flush_times=self.flush_times,
         )
         if archive is not None:
-            log.note_archived(ArchivedOffsets(archive.start, archive.end))
+            log.note_archived(ArchivedOffsets(max(archive.start, whole_start), archive.end))
         return log
 
     def _claim_of(self, key: TopicPartition, path: str) -> ClaimFile:
