@@ -33,9 +33,9 @@ TOPICS = {
 QUICK = "offsets.topic.num.partitions=1\ntransaction.state.log.num.partitions=1\n"
 
 
-def handed_over(java: Java, directory: Path) -> Kafka:
+def handed_over(java: Java, directory: Path, *words: str) -> Kafka:
     """Run the command; return a broker with the settings that it wrote, on free ports."""
-    assert main(["to-kafka", "-d", str(directory)]) == 0
+    assert main(["to-kafka", "-d", str(directory), *words]) == 0
     broker, controller = free_ports(2)
     text = (directory / "tidelog.server.properties").read_text("utf-8")
     text = text.replace("localhost:9092", f"127.0.0.1:{broker}")
