@@ -162,7 +162,7 @@ class LogHistory:
         )
         both = self._both("open", how)
         self.is_over = _has_broken(both)
-        return [] if self.is_over else both.differences()
+        return [] if self.is_over else self._unwanted(both)
 
     def _close(self, act: str) -> list[str]:
         if act == "close":
@@ -260,6 +260,17 @@ class LogHistory:
                 epochs.assign(header.leader_epoch, header.base_offset)
         return {"epochs"}
 
+    def recalled_batches(self, both: Both) -> Collection[str]:
+        """A start remembers five batches of a producer, where Kafka knows the last one only."""
+        if both.act != "open":
+            return ()
+        producers = self.log.producers
+        for number, *_, known in both.theirs["state"]["producers"]:
+            entry = producers.last_entry(number)
+            if entry is not None and len(entry.batches) > len(known) > 0:
+                producers.remember(number, entry.batches[-len(known) :])
+        return {"producers"}
+
     def recovery_point_above(self, both: Both) -> Collection[str]:
         """A cleaning first makes all durable; and the recovery point is not below the log start."""
         ours, theirs = both.states
@@ -297,6 +308,7 @@ class LogHistory:
 
 WANTED: Final[dict[str, Callable[[LogHistory, Both], Collection[str]]]] = {
     "epochs": LogHistory.epochs_of_a_refused_append,
+    "producers": LogHistory.recalled_batches,
     "recoveryPoint": LogHistory.recovery_point_above,
     "highWatermark": LogHistory.high_watermark_in_a_gap,
     "answer": LogHistory.aborted_after_what_is_read,
