@@ -435,7 +435,12 @@ class Copier:
             ends_before = entry is not None and entry.end_offset < one.end_offset
             if entry is not None and ends_before and entry.base_offset == one.base_offset:
                 ended = ClosedSegment(one.base_offset, entry.end_offset)
-                found.append(ended if self._is_equal(ended, entry) else one)
+                size_bytes = self._fs.stat(
+                    log_file(self._log.directory, one.base_offset)
+                ).size_bytes
+                # A file of another size may hold offsets after that end.
+                is_same = size_bytes == entry.size_bytes and self._is_equal(ended, entry)
+                found.append(ended if is_same else one)
             else:
                 found.append(one)
         return found

@@ -174,7 +174,8 @@ class JoinedFiles(FilesBelow):
         where = f"{self._directory} begins at offset {first}, and its archive {self._known.uri}"
         if state.end < self._known.end or state.is_deleted:
             raise CorruptArchive(f"{where}, which held the offsets before, is gone or incomplete")
-        if max(self._known.start, state.start) >= first:  # nothing of it is in the log
+        start = max(self._known.start, state.start)
+        if start >= min(first, state.end):  # nothing of it is in the log
             return []
         entries = [entry for entry in state.entries if entry.base_offset < first]
         if entries and entries[-1].end_offset > first:

@@ -252,6 +252,20 @@ def test_a_segment_that_was_lost_before_it_was_archived_is_skipped(
     assert offsets == [*range(end), *range(after.base_offset, state.end)]
 
 
+def test_a_longer_segment_of_the_same_offset_is_another(
+    store: ObjectModel, data: Path, tmp_path: Path
+) -> None:
+    """It holds offsets after the end of the archived one, which a damaged one might, too."""
+    copier(store, data).copy()
+    with tidelog.open(tmp_path / "other", config={"internal.segment.bytes": 2000}) as logs:
+        logs.create_topic("t")
+        for number in range(60):
+            logs.append("t", f"value {number} ".encode() * 5, timestamp=1000)
+
+    with pytest.raises(ArchiveDiverged, match="holds other records"):
+        copier(store, tmp_path / "other", takes_over=True).copy()
+
+
 @pytest.mark.parametrize("archived_end", [0, 20, 30, 40, 50])
 def test_only_what_is_archived_was_deleted_here(archived_end: int) -> None:
     """Before a gap lies what a deletion has left, if the archive has what is missing there."""

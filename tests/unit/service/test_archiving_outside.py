@@ -29,6 +29,7 @@ from tests.unit.service.test_archiving_history import (
 
 from tidelog.archive import open_archives
 from tidelog.archive.archive_files import ArchiveFiles
+from tidelog.archive.chain import Chain
 from tidelog.archive.open_archives import archive_at
 from tidelog.archive.snapshots import snapshot_uri
 from tidelog.manager.archiving import ArchiveTerms, archive_log, snapshot_log
@@ -137,7 +138,8 @@ class OutsideHistory(History):
         log, kept = self.manager.partition("t", 0).log, self.expected.records
         self.expected.deleted_to = min(self.expected.deleted_to, log.log_start_offset)
         if log.archived is not None and log.log_start_offset < log.local_log_start_offset:
-            gone = range(log.archived.end, log.local_log_start_offset)
+            chain = Chain(self.store, self.manager.topic("t").topic_id, 0, self.rng)
+            gone = range(chain.read().end, log.local_log_start_offset)
             self.expected.records = {at: one for at, one in kept.items() if at not in gone}
             self.expected.aborted &= self.expected.records.keys()
 
