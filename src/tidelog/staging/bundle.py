@@ -149,7 +149,7 @@ class BundleWriter:
             self.fail(error)
             if isinstance(error, OSError):
                 reason = f"staging in {self._folder.name} failed: {error}"
-                raise KafkaStorageError(reason) from error
+                raise KafkaStorageError(f"{reason}; nothing was committed") from error
             raise
 
     def _write_gathered(self, much_bytes: float = inf) -> None:

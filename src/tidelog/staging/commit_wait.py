@@ -96,11 +96,19 @@ class CommitWait(Wait[ReadyFiles, "CommittedTransaction"]):
         except CommitUnfinished:
             raise
         except BaseException as error:
-            if not self._may_be_committed():
+            kept = self._may_be_committed()
+            if not kept:
                 delete_staged(self._fs, self._data_dir, self._transaction)
             if isinstance(error, OSError):
-                raise KafkaStorageError(f"committing in {self._data_dir}: {error}") from error
+                raise self._not_committed(error, may_be=kept) from error
             raise
+
+    def _not_committed(self, error: OSError, *, may_be: bool) -> KafkaStorageError:
+        """Return the error of a disk that failed, or is full, with the way on."""
+        txn = self._transaction.txn
+        end = "it may be committed" if may_be else "nothing was committed"
+        where = f"committing transaction {txn!r} in {self._data_dir} failed: {error}"
+        return KafkaStorageError(f"{where}; {end}, repeat it with the same id")
 
     def _skip(self, done: CommittedTransaction) -> CommittedTransaction:
         """Skip a repeat; also clean up after the first run if that was killed before it did so."""

@@ -20,6 +20,7 @@ from tidelog.errors import (
     RequestNotTaken,
     TidelogError,
 )
+from tidelog.log.directory_guard import NO_SPACE
 from tidelog.mailbox.answer import VERSION, Answer
 from tidelog.mailbox.letter import State
 from tidelog.mailbox.wait import Wait
@@ -62,12 +63,13 @@ def here_or_there(
     """Return what ``here`` returns, or, where ``data_dir`` is locked, the answer of its holder.
 
     Raises:
-        RequestNotTaken: the holder is Kafka, or took no request within ``WAIT_MS``. Nothing was
-            done.
+        RequestNotTaken: the holder is Kafka, or took no request within ``WAIT_MS``, or the request
+            could not be written, as on a full disk. Nothing was done.
         RequestFailed: the service refused, or failed.
-        OutcomeUnknown: the service ended after it had taken the request.
+        OutcomeUnknown: the service ended after it had taken the request, or it may have taken one
+            that a failing disk has not kept durably.
         DirectoryLocked: another directory than this one is held by another process.
-        OSError: the request cannot be written, or its files cannot be looked for.
+        OSError: the files of the request cannot be looked for.
     """
     answer = _RequestWait(asker, data_dir, here, command, arguments).ask()
     if answer.error:
@@ -113,6 +115,31 @@ class _RequestWait(Wait[RequestFiles, Answer]):
         if pid and self.desk.program_of(pid) == KAFKA:
             reason = "It runs Java, as Kafka does, and takes no requests of tidelog: stop it first"
             raise RequestNotTaken(os.path.join(data_dir, LOCK_FILE), pid, reason)
+
+    def leave(self) -> None:
+        """Leave the request; raise what a disk means for it that is full, or does not take it."""
+        try:
+            super().leave()
+        except OSError as error:
+            with suppress(OSError):
+                if not self.is_left or self.withdraw():
+                    raise self._not_written(error) from error
+            raise OutcomeUnknown(
+                f"syncing {self.letter.data_dir} failed: {error.strerror or error}; the service"
+                f" that holds it may have taken the request to {self._request.command}: look with"
+                " tidelog describe"
+            ) from error
+
+    def _not_written(self, error: OSError) -> RequestNotTaken:
+        """Return the error of a request that is not there, and was not: nothing was done."""
+        data_dir, command = self.letter.data_dir, self._request.command
+        need = "free some space there" if error.errno in NO_SPACE else "mend that"
+        reason = (
+            f"A request to {command}, which that process would carry out, could not be written to"
+            f" {data_dir}: {error.strerror or error}. Nothing was done; {need}, or stop that"
+            " process and repeat the command, which then needs no request"
+        )
+        return RequestNotTaken(os.path.join(data_dir, LOCK_FILE), self._holder() or 0, reason)
 
     def content(self, deadline_ms: int) -> bytes:
         """Return the content of the request."""

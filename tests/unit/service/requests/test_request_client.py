@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from errno import EIO, ENOSPC
 from typing import NoReturn
 
 import pytest
@@ -108,6 +108,34 @@ def test_kafka_is_not_waited_for() -> None:
     assert (asking.requests(), asking.home.clock.elapsed_ms()) == ([], 0)
 
 
+def test_a_request_that_a_full_disk_does_not_take_reports_the_way_on() -> None:
+    """What was asked, that nothing was done, and what helps; nothing of it stays on the disk."""
+    asking = Requesting()
+    asking.home.fs.fail("pwrite", ".tmp", OSError(ENOSPC, "No space left on device"))
+    with pytest.raises(RequestNotTaken) as refused:
+        asking.create("new")
+
+    assert (asking.requests(), asking.here, asking.begun) == ([], 0, 0)
+    assert "new" not in asking.manager.topics()
+    assert str(refused.value) == (
+        "/a is in use by process 1000; one process at a time may write, any may read. A request to"
+        " create, which that process would carry out, could not be written to /a: No space left on"
+        " device. Nothing was done; free some space there, or stop that process and repeat the"
+        " command, which then needs no request"
+    )
+
+
+def test_a_request_that_a_failing_disk_may_have_lost_is_open() -> None:
+    """Where it can be taken back it was not taken; else it is not known."""
+    asking = Requesting()
+    asking.home.fs.fail("sync_directory", "/a", OSError(EIO, "bad disk"), skipped=1)
+    with pytest.raises(RequestNotTaken, match=r"bad disk\. Nothing was done; mend that, or stop"):
+        asking.create("new")
+    asking.home.fs.fail("sync_directory", "/a", OSError(EIO, "bad disk"), 2, skipped=1)
+    with pytest.raises(OutcomeUnknown, match=r"syncing /a failed: bad disk; .* may have taken"):
+        asking.create("new")
+
+
 def test_a_lock_on_another_directory_is_reported() -> None:
     """As on the target of a move: no request in this directory would help."""
     asking = Requesting()
@@ -192,14 +220,3 @@ def test_an_answer_that_cannot_be_read_leaves_the_outcome_unknown(content: bytes
     with pytest.raises(OutcomeUnknown, match="answer"):
         asking.create("new")
     assert asking.requests() == []
-
-
-def test_a_request_that_cannot_be_written_is_an_error_of_the_disk() -> None:
-    """Nothing is left of it."""
-    asking = Requesting()
-    asking.home.fs.fail("pwrite", ".tmp", OSError(28, os.strerror(28)))
-    with pytest.raises(OSError, match="No space"):
-        asking.create("new")
-
-    assert asking.requests() == []
-    assert "new" not in asking.manager.topics()
