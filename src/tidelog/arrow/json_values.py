@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelog.arrow.rounded_numbers import rounded_rows
 from tidelog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ def json_schema(rows: pa.Table | pa.RecordBatch, column: str = "value") -> pa.Sc
 
     Types are those that PyArrow infers: int64, double, bool, string, timestamps of texts in ISO
     8601, lists and structs. Timestamps are in UTC if all of these texts name their zone, and have
-    no zone if none does; a mix stays text. A member that is a number in one row and a text in
-    another has the type of the first of them; values that are not JSON objects are left out.
+    no zone if none does; a mix stays text. Numbers are double if one has a fraction, or more than
+    64 bits. A member that is a number in one row and a text in another has the type of the first of
+    them; values that are not JSON objects are left out.
 
     Raises InvalidArgument if there is no such column, or no object with a member.
     """
@@ -66,7 +68,9 @@ def parse_json(
     [1]
 
     Members that the schema lacks are left out, and those that a row lacks are null, as are all of a
-    null value. A value of another type than the schema's makes a row a bad one.
+    null value. A value of another type than the schema's makes a row a bad one, and so does a whole
+    number that the type would round, as double does some above 2^53; decimal128 holds these beside
+    fractions.
 
     Args:
         rows: a table, or a record batch, as of ``read`` or ``follow``.
@@ -239,7 +243,14 @@ def _pieces(
         yield from _pieces(values, members, middle, end)
         return
     # Not ``field``: the members of a null object may be anything.
-    yield start, end, pa.Table.from_arrays(column.flatten(), schema=_nullable(members))
+    table = pa.Table.from_arrays(column.flatten(), schema=_nullable(members))
+    begin = 0
+    for row, reason in rounded_rows(given, column).items():
+        if row > begin:
+            yield start + begin, start + row, table.slice(begin, row - begin)
+        yield start + row, start + row + 1, reason
+        begin = row + 1
+    yield start + begin, end, table.slice(begin)
 
 
 def _read(values: Sequence[bytes], members: pa.Schema | None) -> pa.Table:

@@ -75,6 +75,72 @@ def test_what_does_not_parse_is_kept_aside_with_the_reason(value: bytes, reason:
     assert reason in bad["reason"]
 
 
+BIG = 2**53 + 1
+DOUBLE = pa.schema({"a": pa.float64()})
+
+
+@pytest.mark.parametrize(
+    ("digits", "kind"),
+    [
+        (BIG, pa.float64()),
+        (-BIG, pa.float64()),
+        (2**24 + 1, pa.float32()),
+        (10**39, pa.float32()),
+        pytest.param(int("1" * 400), pa.float64(), id="400 digits"),
+    ],
+)
+def test_a_whole_number_that_would_be_rounded_is_kept_aside(digits: int, kind: pa.DataType) -> None:
+    """Also one in a list or an object; an id that is off by one is another id."""
+    nested = pa.struct({"b": pa.list_(kind)})
+    schema = pa.schema({"a": kind, "n": nested})
+    values = [b'{"a":1.5}', b'{"a":%d}' % digits, b'{"n":{"b":[1,%d]}}' % digits, b'{"a":2}']
+
+    parsed = parse_json(table(*values, None), schema)
+
+    assert parsed.rows["offset"].to_pylist() == [0, 3, 4]
+    assert parsed.rows["a"].to_pylist() == [1.5, 2, None]
+    assert parsed.bad["value"].to_pylist() == values[1:3]
+    assert parsed.bad["reason"].to_pylist() == [
+        f"Column({where}) of {kind} would round {digits}; a decimal128 in the schema would not"
+        for where in ("/a", "/n/b/[]")
+    ]
+
+
+def test_numbers_that_are_not_rounded_stay() -> None:
+    """Exact ones, those with an exponent or a fraction, and those that the schema lacks."""
+    values = [b'{"a":%d}' % (2**60), b'{"a":1e300}', b'{"a":9007199254740993.5}', b'{"a":NaN}']
+    parsed = parse_json(table(*values, b'{"a":1e20,"b":%d}' % BIG), DOUBLE)
+
+    assert (parsed.rows.num_rows, parsed.bad.num_rows) == (5, 0)
+
+
+def test_decimals_hold_large_whole_numbers_beside_fractions() -> None:
+    """As the reason of a bad row says."""
+    schema = pa.schema({"a": pa.decimal128(38, 6)})
+    parsed = parse_json(table(b'{"a":%d}' % BIG, b'{"a":1.5}'), schema)
+
+    assert parsed.rows["a"].to_pylist() == [BIG, 1.5]
+
+
+def test_an_inferred_double_rounds_no_whole_number() -> None:
+    """A column of whole numbers alone is int64; a fraction, or 65 bits, make it double."""
+    whole = parse_json(table(b'{"a":%d}' % BIG))
+    mixed = parse_json(table(b'{"a":%d}' % BIG, b'{"a":0.5}', b'{"a":%d}' % (2**64 + 1)))
+
+    assert whole.rows["a"].to_pylist() == [BIG]
+    assert mixed.rows["offset"].to_pylist() == [1]
+    assert mixed.bad["offset"].to_pylist() == [0, 2]
+
+
+def test_a_value_too_deep_to_be_looked_at_is_kept_aside() -> None:
+    """If it has a number that may be rounded."""
+    deep = b'{"a":%d,"b":%b%b}' % (2**60, b"[" * 100_000, b"]" * 100_000)
+    parsed = parse_json(table(b'{"a":1}', deep), DOUBLE)
+
+    assert parsed.rows["offset"].to_pylist() == [0]
+    assert "nested too deeply" in parsed.bad["reason"].to_pylist()[0]
+
+
 def objects() -> st.SearchStrategy[dict[str, Any]]:
     """Objects with some of the members of the schema, and others."""
     text = st.text(st.characters(codec="utf-8"), max_size=5)
