@@ -86,6 +86,12 @@ class CommandParser(ArgumentParser):
         self._is_intermixed = True
         try:
             parsed, unknown = self.parse_known_intermixed_args(args, namespace)
+        except AttributeError as error:
+            # After an interrupt argparse puts back what it may not have saved yet.
+            interrupt = error.__context__
+            if interrupt is None or isinstance(interrupt, Exception):
+                raise
+            raise interrupt from None
         finally:
             self._is_intermixed = False
         if unknown:

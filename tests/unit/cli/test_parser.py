@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tidelog.cli import commands
+from tidelog.cli.argument_parser import CommandParser
 from tidelog.cli.options import EXIT_CODES
 from tidelog.cli.parser import COMMAND_MODULES, make_parser
 
@@ -195,3 +197,18 @@ def test_every_help_lists_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> 
         with pytest.raises(SystemExit):
             make_parser(words).parse_args([*words, "--help"])
         assert EXIT_CODES in capsys.readouterr().out
+
+
+def test_an_interrupt_while_the_command_line_is_parsed_is_one() -> None:
+    """No error of argparse, which puts back what it has not saved yet."""
+
+    class Interrupted(CommandParser):
+        """A parser that Ctrl-C interrupts, where its argparse formats the usage at the start."""
+
+        def format_usage(self) -> str:
+            raise KeyboardInterrupt
+
+    parser = Interrupted(prog="any")
+    parser.add_argument("topic")
+    with suppress(KeyboardInterrupt):
+        assert parser.parse_args(["t"]).topic == "t"

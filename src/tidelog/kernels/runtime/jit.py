@@ -19,6 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from tidelog.kernels.runtime.cache import cache_folder
+from tidelog.kernels.runtime.callbacks import raising_interrupts
 from tidelog.kernels.runtime.gate import notify_compiling
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def kernel(signature: str) -> Callable[[F], F]:
         made: Any = numba.njit(nogil=True)(function)
         if not _keep_in_cache(made):
             notify_compiling(_name_of(function))
-        made.compile(signature)
+        with raising_interrupts():
+            made.compile(signature)
         notify_compiling(None)
         made.disable_compile()
         return made  # type: ignore[no-any-return]  # called as ``function`` is

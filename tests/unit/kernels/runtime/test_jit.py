@@ -22,6 +22,7 @@ from tidelog.kernels.varint_kernel import varint_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
 PACKAGE = Path(tidelog.__file__).parent
 DATA = b"123456789"
@@ -183,3 +184,22 @@ def test_an_edited_callee_is_not_served_from_the_cache(tmp_path: Path) -> None:
     columns.write_text(columns.read_text() + "\n# edited\n")
 
     assert probe(**variables)[:2] == (CRC, 0)
+
+
+def test_an_interrupt_while_llvm_calls_back_is_raised() -> None:
+    """Python would print and drop it, and Ctrl-C would be lost."""
+
+    def interrupt(frame: FrameType, _event: str, _value: object) -> None:
+        if frame.f_code.co_name == "_raw_object_cache_notify":
+            sys.settrace(None)
+            raise KeyboardInterrupt
+
+    hook, before = sys.unraisablehook, sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            jit.kernel("int64(int64)")(lambda number: number + 1)
+    finally:
+        sys.settrace(before)
+
+    assert sys.unraisablehook is hook
