@@ -80,7 +80,7 @@ class ProducerAppendInfo:
     ) -> None:
         self.current = current
         self.origin = origin
-        self.updated = current._replace(batches=())
+        self.updated = ProducerStateEntry(*current[:-1])  # without batches
         self.started_txns: list[TxnMetadata] = []
         self._verification = verification
         self._directory = directory

@@ -135,16 +135,20 @@ class ProducerStateEntry(NamedTuple):
     def with_batch(self, epoch: int, batch: BatchMetadata) -> ProducerStateEntry:
         """Remember a batch of ``epoch``, and forget the oldest beyond five."""
         kept = self.batches if epoch == self.producer_epoch else ()
-        return self._replace(
-            producer_epoch=epoch,
-            batches=(*kept, batch)[-BATCHES_TO_RETAIN:],
-            last_timestamp=batch.timestamp,
+        # As ``_replace`` would, in a third of the time: every batch of a producer comes here.
+        return ProducerStateEntry(
+            self.producer_id,
+            epoch,
+            self.coordinator_epoch,
+            batch.timestamp,
+            self.txn_first_offset,
+            (*kept, batch)[-BATCHES_TO_RETAIN:],
         )
 
     def updated_by(self, change: ProducerStateEntry) -> ProducerStateEntry:
         """Merge what was accumulated since: ``change.batches`` are the new ones only."""
         kept = self.with_epoch(change.producer_epoch).batches
-        return change._replace(batches=(*kept, *change.batches)[-BATCHES_TO_RETAIN:])
+        return ProducerStateEntry(*change[:-1], (*kept, *change.batches)[-BATCHES_TO_RETAIN:])
 
     def to_snapshot(self) -> ProducerSnapshotEntry:
         """Return the form kept in a snapshot file: of the batches, the last one."""
