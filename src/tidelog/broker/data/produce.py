@@ -37,7 +37,7 @@ a client that does not see version 0 in the offer thinks the broker too old to c
 _ZSTD_VERSION: Final = 7
 ALL_REPLICAS: Final = -1
 _CODECS: Final = {codec.kafka_name: codec for codec in Codec}
-_LONG_BYTES: Final = 16 << 10
+_LONG_BYTES: Final = 64 << 10
 """Compressed batches from this size on take a thread: unpacking them takes up to milliseconds."""
 _LONG_REPACKED_BYTES: Final = 2 << 10
 """The same for batches that are compressed again, or first here."""
