@@ -29,8 +29,13 @@ def read_versioned(fs: FileSystem, path: str, newest: int, parse: Callable[[Any]
         KafkaStorageError: a newer version of tidelog wrote it.
         OSError: it cannot be read; FileNotFoundError if it does not exist.
     """
+    return parse_versioned(read_small_file(fs, path), path, newest, parse)
+
+
+def parse_versioned(data: bytes, path: str, newest: int, parse: Callable[[Any], T]) -> T:
+    """Return what ``parse`` makes of what was read from a file; errors as ``read_versioned``."""
     try:
-        content = json.loads(read_small_file(fs, path))
+        content = json.loads(data)
         _check_version(content["version"], newest, path)
         return parse(content)
     except (*MALFORMED, InvalidArgument) as error:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tidelog.codec.checkpoint_file import MAX_FILE_BYTES, replace_file
+from tidelog.codec.checkpoint_file import MAX_FILE_BYTES, read_small_file, replace_file
 from tidelog.codec.uuid_text import format_uuid, parse_uuid
-from tidelog.datadir.versioned_file import read_versioned
+from tidelog.datadir.versioned_file import parse_versioned
 from tidelog.errors import (
     KafkaStorageError,
     MissingStreamBatches,
@@ -25,7 +25,7 @@ from tidelog.staging.staged_file import transaction_hash
 from tidelog.staging.stream_batch import StreamBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from uuid import UUID
 
     from tidelog.env.files import FileSystem
@@ -41,6 +41,8 @@ RETENTION_MS: Final = 7 * 24 * 3_600_000
 MAX_TABLE_BYTES: Final = MAX_FILE_BYTES - (4 << 20)
 """A commit that makes the table larger is refused. A replay, which drops nothing, and the commits
 that are not applied yet have the rest up to what is read."""
+_MOST_KEPT_BYTES: Final = 8 << 20
+_MOST_KEPT_TABLES: Final = 16
 MAX_STREAMS: Final = 10_000
 """Streams that are known; of more, those that committed last."""
 
@@ -158,7 +160,7 @@ def _batch_id(one: CommittedTransaction) -> int:
     return -1 if one.stream is None else one.stream.batch_id
 
 
-def read_finished(fs: FileSystem, data_dir: str) -> dict[str, CommittedTransaction]:
+def read_finished(fs: FileSystem, data_dir: str) -> Mapping[str, CommittedTransaction]:
     """Return the finished transactions by id, of a stream its last; none if there is no file.
 
     Raises:
@@ -167,13 +169,47 @@ def read_finished(fs: FileSystem, data_dir: str) -> dict[str, CommittedTransacti
     """
     path = os.path.join(data_dir, FINISHED_FILE)
     try:
-        found = read_versioned(
-            *(fs, path, FINISHED_VERSION),
-            lambda content: [_from_json(entry) for entry in content["transactions"]],
-        )
+        data = read_small_file(fs, path)
     except FileNotFoundError:
         return {}
-    return {entry.txn: entry for entry in found}
+    last = _tables.get(path)
+    if last is None or last.data != data:
+        found = parse_versioned(
+            *(data, path, FINISHED_VERSION),
+            lambda content: [_from_json(entry) for entry in content["transactions"]],
+        )
+        last = _Table(data, {entry.txn: entry for entry in found}, {})
+        _keep(path, last)
+    return last.known
+
+
+class _Table(NamedTuple):
+    """The content of a file, what it says, and the lines in it of some of the transactions."""
+
+    data: bytes
+    known: Mapping[str, CommittedTransaction]
+    lines: Mapping[str, str]
+
+    def line_of(self, one: CommittedTransaction) -> str:
+        """Return what is written of a transaction."""
+        line = self.lines.get(one.txn) if self.known.get(one.txn) is one else None
+        return line or json.dumps(_as_json(one))
+
+
+_tables: Final[dict[str, _Table]] = {}
+"""What this process has read or written last, by path: to parse and to write anew all ids of a week
+took most of each commit. It is looked at only if the file still has that content."""
+
+
+_NO_TABLE: Final = _Table(b"", {}, {})
+
+
+def _keep(path: str, table: _Table) -> None:
+    """Keep a table for the next commit, unless it is large. On any thread."""
+    if len(_tables) >= _MOST_KEPT_TABLES:
+        _tables.clear()
+    if len(table.data) <= _MOST_KEPT_BYTES:
+        _tables[path] = table
 
 
 def write_finished(
@@ -191,16 +227,19 @@ def write_finished(
     user's. But transactions whose hashes are ``awaited`` stay: a process has yet to see them here,
     or a journal of theirs is not durably gone, and would be applied again after a power cut.
     """
-    table = _table(known, added, awaited, retention_ms)
-    replace_file(fs, os.path.join(data_dir, FINISHED_FILE), table)
+    path = os.path.join(data_dir, FINISHED_FILE)
+    table = _table(path, _kept(known, added, awaited, retention_ms))
+    replace_file(fs, path, table.data)
+    _keep(path, table)
 
 
 def forget_finished(
     fs: FileSystem, data_dir: str, known: Mapping[str, CommittedTransaction], txn: str
 ) -> None:
     """Take a transaction out of the table durably: a repeat of it is committed again."""
-    left = _content(one for one in known.values() if one.txn != txn)
-    replace_file(fs, os.path.join(data_dir, FINISHED_FILE), left)
+    path = os.path.join(data_dir, FINISHED_FILE)
+    left = _table(path, [one for one in known.values() if one.txn != txn])
+    replace_file(fs, path, left.data)
 
 
 def check_table(
@@ -222,9 +261,9 @@ def check_table(
         present = fs.stat(path).size_bytes
     except FileNotFoundError:
         present = 0
-    if present + len(_table({}, added, (), retention_ms)) <= MAX_TABLE_BYTES:
+    if present + len(_table(path, [added]).data) <= MAX_TABLE_BYTES:
         return
-    size = len(_table(known, added, awaited(), retention_ms))
+    size = len(_table(path, _kept(known, added, awaited(), retention_ms)).data)
     if size > MAX_TABLE_BYTES:
         raise KafkaStorageError(
             f"{path} would have {size:,} bytes, and {MAX_TABLE_BYTES:,} are allowed: it keeps the"
@@ -232,21 +271,21 @@ def check_table(
         )
 
 
-def _table(
+def _kept(
     known: Mapping[str, CommittedTransaction],
     added: CommittedTransaction,
     awaited: Collection[str],
     retention_ms: int,
-) -> bytes:
-    """Return the table that has a transaction and what is kept of those before it."""
+) -> list[CommittedTransaction]:
+    """Return a transaction and what is kept of those before it."""
     kept = []
     for one in known.values():
         if one.stream is not None or one.txn == added.txn:
             continue
-        if transaction_hash(one.txn) in awaited:
+        if awaited and transaction_hash(one.txn) in awaited:
             kept.append(one)
         elif one.is_named and one.time_ms + retention_ms >= added.time_ms:
-            kept.append(replace(one, positions={}))
+            kept.append(replace(one, positions={}) if one.positions else one)
     others = [
         one
         for one in known.values()
@@ -254,12 +293,16 @@ def _table(
         and (added.stream is None or one.stream.query_id != added.stream.query_id)
     ]
     streams = sorted(others, key=lambda one: one.time_ms)[1 - MAX_STREAMS :]
-    return _content((*kept, *streams, added))
+    return [*kept, *streams, added]
 
 
-def _content(listed: Iterable[CommittedTransaction]) -> bytes:
-    content = {"version": FINISHED_VERSION, "transactions": [_as_json(one) for one in listed]}
-    return f"{json.dumps(content, indent=1)}\n".encode()
+def _table(path: str, listed: Sequence[CommittedTransaction]) -> _Table:
+    """Return the table of some transactions, each on a line of its own."""
+    last = _tables.get(path, _NO_TABLE)
+    lines = {one.txn: last.line_of(one) for one in listed}
+    head = f'{{"version": {FINISHED_VERSION}, "transactions": [\n'
+    data = (head + ",\n".join(lines.values()) + "\n]}\n").encode()
+    return _Table(data, {one.txn: one for one in listed}, lines)
 
 
 def _as_json(one: CommittedTransaction) -> dict[str, Any]:
