@@ -20,7 +20,7 @@ from tidelog.datadir.offset_checkpoints import (
     RECOVERY_POINT_FILE,
     read_offsets,
 )
-from tidelog.datadir.partition_directories import lies_twice
+from tidelog.datadir.partition_directories import is_directory, lies_twice
 from tidelog.errors import CorruptFile, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.absent_partitions import BY_ARGUMENT, partitions_elsewhere
 from tidelog.readonly.directory_files import DirectoryFiles
@@ -172,8 +172,8 @@ class ReadOnlyDirectory:
     def missing(self) -> tuple[MissingPartition, ...]:
         """The partitions that the catalogue places here without there being a directory.
 
-        One that no checkpoint knows is left out while a writer is at work, which is creating it: a
-        topic is in the catalogue before its directories are made.
+        A file in its place is none. One that no checkpoint knows is left out while a writer is at
+        work, which is creating it: a topic is in the catalogue before its directories are made.
         """
         lost = self._placed.lost
         if not lost:
@@ -186,7 +186,7 @@ class ReadOnlyDirectory:
             MissingPartition(*key, lines[part].get(key))
             for key, part in lost.items()
             if (key in lines[part] or part not in written)
-            and not self._fs.exists(part.partition_path(*key))
+            and not is_directory(self._fs, part.partition_path(*key))
         )
 
     def check_present(

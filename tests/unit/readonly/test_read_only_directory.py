@@ -156,6 +156,15 @@ def test_a_catalogue_that_does_not_read_is_reported_and_hides_nothing() -> None:
     assert (list(directory.topics), directory.missing) == (["t"], ())
 
 
+def test_a_file_in_place_of_a_directory_leaves_the_partition_missing() -> None:
+    """As nothing in its place would."""
+    home = home_of("t-0", topics={"t": Topic("t", TOPIC, {0: OURS, 1: OURS}, {})})
+    home.write("replication-offset-checkpoint", "0\n1\nt 1 1234\n")
+    home.write("t-1", "")
+
+    assert opened(home).missing == (("t", 1, 1234),)
+
+
 @pytest.mark.parametrize(("path", "why"), [("/none", "is missing"), ("/data/f", "is a file")])
 def test_what_is_not_a_directory_is_refused(path: str, why: str) -> None:
     """By a typed error that says why."""
