@@ -14,6 +14,7 @@ from tidelog.errors import ForkedProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Self
 
 _SHOWN_BYTES: Final = 64
 _SHOWN_CHARACTERS: Final = 256
@@ -51,6 +52,42 @@ def one_line(one: object, text: Callable[[], str]) -> str:
         return f"<{kind} of process {error.pid}>"
     except AttributeError:
         return f"<{kind}, not made>"  # ``__init__`` has failed, or has not ended yet
+
+
+class Drawing:
+    """What draws an object for notebooks; copied and pickled it is None.
+
+    It holds what is open in this process.
+    """
+
+    def __init__(self, html: Callable[[], str]) -> None:
+        self.html: Final = html
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        return _no_drawing, ()
+
+
+def _no_drawing() -> None:
+    """Return what a drawing is in another process."""
+
+
+class Drawn:
+    """The base of what a notebook shows with a picture, if ``drawn_by`` has said who draws it.
+
+    Rooms below those that draw cannot import them. Without a drawing a notebook shows the repr.
+    """
+
+    __slots__ = ()
+
+    _drawing: Drawing | None = None
+
+    def drawn_by(self, html: Callable[[], str]) -> Self:
+        """Let ``html`` return what notebooks show; return this object."""
+        object.__setattr__(self, "_drawing", Drawing(html))  # topics are frozen
+        return self
+
+    def _repr_html_(self) -> str | None:
+        return None if self._drawing is None else self._drawing.html()
 
 
 def record_line(record: tuple[object, ...], fields: tuple[str, ...]) -> str:

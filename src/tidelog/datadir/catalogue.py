@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.codec.checkpoint_file import read_small_file, replace_file
-from tidelog.codec.one_line import one_line, shortened
+from tidelog.codec.one_line import Drawing, one_line, shortened
 from tidelog.codec.uuid_text import format_uuid, parse_uuid
 from tidelog.datadir.birth import read_birth
 from tidelog.datadir.effective_config import TopicSettings
@@ -83,6 +83,7 @@ class Topic(TopicSettings):
     birth: Mapping[str, str] | None = None
     given: Mapping[str, KnownSetting] = field(default_factory=dict, compare=False)
     _entry: str | None = field(default=None, init=False, repr=False, compare=False)
+    _drawing: Drawing | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
         return one_line(self, self._told)

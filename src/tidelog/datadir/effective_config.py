@@ -9,6 +9,7 @@ import logging
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.codec.one_line import Drawn
 from tidelog.config.deletion_settings import DELETE, DELETION_SETTINGS, NEVER_DELETED
 from tidelog.datadir.birth import birth_values, settings_of_birth
 from tidelog.errors import InvalidConfig
@@ -66,7 +67,7 @@ class CopiedSettings(NamedTuple):
     left_out: tuple[str, ...]
 
 
-class TopicSettings:
+class TopicSettings(Drawn):
     """What follows from a topic's own settings and those that it has from elsewhere.
 
     The base of the classes that have these. ``config``: its own, under Kafka's names. ``birth``:

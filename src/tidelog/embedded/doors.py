@@ -36,6 +36,9 @@ from tidelog.manager.mirror import Mirror
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+from tidelog.readonly.read_only_directory import (
+    open_directory_read_only as readonly_directory,
+)
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.service.log_service import LogService
 from tidelog.service.requests.request_client import WAIT_MS
@@ -309,7 +312,16 @@ def open_log_read_only(path: str | os.PathLike[str]) -> ReadOnlyLog:
         UnknownTopicOrPartition: there is no such directory.
         KafkaStorageError: a checkpoint file beside it cannot be read, or the disk failed.
     """
-    return open_read_only(absolute_place(path), fs=SYSTEM_FILES)
+    place = absolute_place(path)
+    log = open_read_only(place, fs=SYSTEM_FILES)
+
+    def drawing() -> str:
+        from tidelog.explain.pictures.notebook import logs_html  # noqa: PLC0415 - few draw
+
+        above = partial(readonly_directory, os.path.dirname(place), fs=SYSTEM_FILES, accept=None)
+        return logs_html(log, above, log.topic, log.partition)
+
+    return log.drawn_by(drawing)
 
 
 def open_directory_read_only(

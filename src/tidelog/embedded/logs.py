@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from copy import copy
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, overload
 
 from tidelog.codec.compression import Codec
@@ -135,7 +136,7 @@ class Logs(OfOneProcess):
         """
         from tidelog.explain.pictures.notebook import draw_logs  # noqa: PLC0415 - few draw
 
-        numbers = numbers_to_read(topic, self.topic(topic).partitions, partition, None)
+        numbers = numbers_to_read(topic, self.manager.topic(topic).partitions, partition, None)
         return draw_logs(self._look(), [TopicPartition(topic, number) for number in numbers])
 
     def _look(self) -> ReadOnlyDirectory:
@@ -161,11 +162,21 @@ class Logs(OfOneProcess):
 
     def topics(self) -> dict[str, Topic]:
         """Return every topic by name, those that Kafka made included."""
-        return self.manager.topics()
+        return {name: self._shown(topic) for name, topic in self.manager.topics().items()}
 
     def topic(self, name: str) -> Topic:
         """Return one topic; raise UnknownTopicOrPartition where there is none."""
-        return self.manager.topic(name)
+        return self._shown(self.manager.topic(name))
+
+    def _shown(self, topic: Topic) -> Topic:
+        """Return the topic as a notebook shows it, with its logs."""
+
+        def drawing() -> str:
+            from tidelog.explain.pictures.notebook import logs_html  # noqa: PLC0415 - few draw
+
+            return logs_html(topic, self._look, topic.name)
+
+        return copy(topic).drawn_by(drawing)
 
     def config_of(self, topic: str) -> LogConfig:
         """Return the settings in force for a topic."""
@@ -207,17 +218,18 @@ class Logs(OfOneProcess):
         try:
             if not (exist_ok and name in self.manager.topics()):
                 count = 1 if partitions is None else partitions
-                return self.manager.create_topic(name, count, given, is_spread=is_spread)
+                made = self.manager.create_topic(name, count, given, is_spread=is_spread)
+                return self._shown(made)
         except TopicAlreadyExists:
             if not exist_ok or name not in self.manager.topics():
                 raise  # with ``exist_ok`` another thread has created it
         topic = self.manager.topic(name)
         check_same(topic, partitions, given, defaults=self.manager.config.log_defaults)
-        return topic
+        return self._shown(topic)
 
     def create_partitions(self, name: str, count: int, *, is_spread: bool = False) -> Topic:
         """Add partitions to a topic until it has ``count``; see ``LogManager``."""
-        return self.manager.create_partitions(name, count, is_spread=is_spread)
+        return self._shown(self.manager.create_partitions(name, count, is_spread=is_spread))
 
     def alter_topic(
         self,
@@ -227,7 +239,8 @@ class Logs(OfOneProcess):
         follow: Collection[str] = (),
     ) -> Topic:
         """Change a topic's settings, given as to ``create_topic``; see ``LogManager``."""
-        return self.manager.alter_topic(name, from_mapping(settings), unset, follow)
+        changed = self.manager.alter_topic(name, from_mapping(settings), unset, follow)
+        return self._shown(changed)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; its files are deleted after ``file.delete.delay.ms``, or at ``close``.
@@ -466,7 +479,7 @@ class Logs(OfOneProcess):
         2
         """
         if partition is None:
-            numbers = sorted(self.topic(topic).partitions)
+            numbers = sorted(self.manager.topic(topic).partitions)
             return {number: self.offsets(topic, number) for number in numbers}
         return _offsets(self.partition(topic, partition).log)
 
@@ -509,7 +522,7 @@ class Logs(OfOneProcess):
         a negative ``last``, and for an unknown word.
         """
         check_count(last)
-        level, there = Isolation.of(isolation), self.topic(topic).partitions
+        level, there = Isolation.of(isolation), self.manager.topic(topic).partitions
         fs = self.manager.machine.fs
         logs = [
             (number, self.partition(topic, number).log)
@@ -604,7 +617,7 @@ class Logs(OfOneProcess):
         A difference of offsets also counts markers, aborted records and what compaction dropped.
         Offsets need a partition where there are several; else InvalidArgument.
         """
-        there = self.topic(topic).partitions
+        there = self.manager.topic(topic).partitions
         numbers = numbers_to_read(topic, there, partition, start_offset, end_offset)
         logs = [self.partition(topic, number).log for number in numbers]
         fs = self.manager.machine.fs

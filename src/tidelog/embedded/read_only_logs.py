@@ -5,6 +5,7 @@ Kafka has no such reader: its consumers need a broker.
 
 from __future__ import annotations
 
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Final, overload
 
@@ -98,18 +99,36 @@ class ReadOnlyLogs:
 
     def topics(self) -> Mapping[str, ReadOnlyTopic]:
         """Return every topic by name, with the partitions that are here, id and known settings."""
-        return self._look().topics
+        topics = self._look().topics
+        return {name: self._shown(topic) for name, topic in topics.items()}
 
     def topic(self, name: str) -> ReadOnlyTopic:
         """Return one topic."""
-        return self._look().topic(name)
+        return self._shown(self._look().topic(name))
+
+    def _shown(self, topic: ReadOnlyTopic) -> ReadOnlyTopic:
+        """Return the topic as a notebook shows it, with its logs."""
+
+        def drawing() -> str:
+            from tidelog.explain.pictures.notebook import logs_html  # noqa: PLC0415 - few draw
+
+            return logs_html(topic, self._look, topic.name)
+
+        return copy(topic).drawn_by(drawing)
 
     def open(self, topic: str, partition: int) -> ReadOnlyLog:
         """Open one log as it is now, for batches and for what is not offered here."""
         check_partition(partition)
         directory = self._look()
         directory.check_present({topic: [partition]}, asks_metadata=False)
-        return directory.open(topic, partition)
+        log = directory.open(topic, partition)
+
+        def drawing() -> str:
+            from tidelog.explain.pictures.notebook import logs_html  # noqa: PLC0415 - few draw
+
+            return logs_html(log, self._look, topic, partition)
+
+        return log.drawn_by(drawing)
 
     @overload
     def offsets(self, topic: str, partition: None = None) -> dict[int, Offsets]: ...

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs
-from tidelog.codec.one_line import one_line
+from tidelog.codec.one_line import Drawn, one_line
 from tidelog.codec.shown_rows import HighWatermark, LastStable, LogEnd, LogStart
 from tidelog.env.moments import time_ms
 from tidelog.errors import (
@@ -142,7 +142,7 @@ def open_read_only(
     return ReadOnlyLog(directory, fs=files, lines=known, read_lines=read_lines, on_damage=on_damage)
 
 
-class ReadOnlyLog:
+class ReadOnlyLog(Drawn):
     """One partition's log as it was when it was opened; used by one thread at a time.
 
     Offsets and ``segments`` are those of that moment: records appended later are not seen. Files

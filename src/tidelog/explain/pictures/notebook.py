@@ -79,21 +79,31 @@ def draw_logs(directory: ReadOnlyDirectory, keys: Sequence[TopicPartition]) -> L
     return LogDrawing(svg, _words([picture]))
 
 
-def logs_html(held: object, look: Callable[[], ReadOnlyDirectory]) -> str:
-    """Return what a notebook shows of all logs in some directories.
+def logs_html(
+    held: object,
+    look: Callable[[], ReadOnlyDirectory],
+    topic: str | None = None,
+    partition: int | None = None,
+) -> str:
+    """Return what a notebook shows of the logs in some directories: all, a topic's, or one.
 
     That is the repr of ``held``, with their drawing, or with a sentence that says why there is none
     and what to do.
     """
     try:
         directory = look()
-        keys = directory.partitions
+        keys = [
+            key
+            for key in directory.partitions
+            if topic in {None, key.topic} and partition in {None, key.partition}
+        ]
         if not keys:
             shown = "<p>There are no logs to draw.</p>"
         elif len(keys) > MAX_LOGS:
+            fewer = "topic" if topic is None else "partition"
             shown = (
                 f"<p>{counted(len(keys), 'log')} are too many to draw unasked: ask for the picture"
-                " of a topic, or run <code>tidelog picture --overview</code>.</p>"
+                f" of a {fewer}, or run <code>tidelog picture --overview</code>.</p>"
             )
         else:
             shown = draw_logs(directory, keys)._repr_html_()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from base64 import b64decode
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from tidelog.testing import CrashFileSystem, ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
@@ -100,3 +102,46 @@ def test_drawings_are_small_however_many_segments_there_are() -> None:
 
     assert len(draw_svg([picture])) < MAX_SVG_BYTES
     assert len(draw_svg_overview([picture] * 99, MAX_LOGS)) < MAX_SVG_BYTES
+
+
+def test_a_topic_is_shown_with_its_logs(logs: tidelog.Logs) -> None:
+    """However it was got; it is equal to, and copied and pickled as, one without a picture."""
+    logs.create_topic("u")
+    topics = logs.topic("t"), logs.topics()["t"], logs.alter_topic("t", {"retention.ms": 5})
+    htmls = [topic._repr_html_() or "" for topic in topics]
+    copied = pickle.loads(pickle.dumps(topics[0]))
+
+    assert all("t-2: 5 offsets" in drawn_in(html) for html in htmls)
+    assert not any("u-0" in drawn_in(html) for html in htmls)
+    assert htmls[0].startswith("<div><code>&lt;Topic &#x27;t&#x27;: partitions=3")
+    assert "u-0: 0 offsets" in drawn_in(logs.create_topic("u", exist_ok=True)._repr_html_() or "")
+    assert (copied, copied._repr_html_()) == (topics[0], None)
+
+
+def test_too_many_logs_of_a_topic_are_not_drawn_unasked(logs: tidelog.Logs) -> None:
+    """The sentence names what to ask for."""
+    html = logs.create_topic("u", MAX_LOGS + 1)._repr_html_() or ""
+
+    assert "51 logs are too many to draw unasked: ask for the picture of a partition" in html
+
+
+def test_what_is_only_read_is_shown_as_well(tmp_path: Path) -> None:
+    """Topics, and single logs, open or closed; names of directories are escaped."""
+    data = tmp_path / "a\"b<c>&'\x1b[31m"
+    with tidelog.open(data) as written:
+        written.create_topic("t", 2)
+        written.append("t", b"x", partition=1)
+    beside = tidelog.open_directory_read_only(data)
+    topic = beside.topic("t")._repr_html_() or ""
+    listed = beside.topics()["t"]._repr_html_() or ""
+    with beside.open("t", 1) as log, tidelog.open_read_only(data / "t-1") as alone:
+        opened = log._repr_html_() or ""
+    shown = [opened, log._repr_html_() or "", alone._repr_html_() or ""]
+
+    assert topic == listed
+    assert "t-0: 0 offsets" in drawn_in(topic)
+    assert "t-1: 1 offset" in drawn_in(topic)
+    assert all("none, 1 batch" in drawn_in(html) for html in shown)
+    assert all(html.startswith("<div><code>&lt;ReadOnlyLog ") for html in shown)
+    assert "<c>" not in "".join(shown)
+    assert "a&quot;b&lt;c&gt;&amp;" in opened
