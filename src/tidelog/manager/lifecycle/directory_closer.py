@@ -88,7 +88,7 @@ class DirectoryCloser:
                     act(log_dir)
                 except (OSError, KafkaStorageError) as error:
                     _log_unmarked(log_dir, error)
-                    errors.append(error)
+                    errors.append(_not_closed(log_dir, error))
                     return False
                 return True
 
@@ -124,6 +124,18 @@ class DirectoryCloser:
                 log.close_handlers()
             failed.release()
         return errors
+
+
+def _not_closed(log_dir: LogDir, error: Failure) -> KafkaStorageError:
+    """Return the error of a directory that was not closed as it should be, with its path."""
+    if isinstance(error, KafkaStorageError):
+        return error
+    failure = KafkaStorageError(
+        f"closing {log_dir.path} failed: {error}; it is not marked as clean, so the next start"
+        " checks its logs"
+    )
+    failure.__cause__ = error
+    return failure
 
 
 def _log_unmarked(log_dir: LogDir, error: Failure) -> None:

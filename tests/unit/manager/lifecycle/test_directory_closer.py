@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from errno import EIO
+from errno import EIO, ENOSPC
 from typing import TYPE_CHECKING
 
 import pytest
@@ -65,6 +65,21 @@ def test_a_log_that_cannot_be_closed_leaves_the_other_directories_clean() -> Non
 
     assert [home.is_marked(path) for path in home.paths] == [False, True]
     home.open().close()
+
+
+def test_a_full_disk_at_the_end_is_a_typed_error_with_the_directory() -> None:
+    """It says what follows from it; what was appended is there."""
+    home = ManagerHome()
+    manager = home.open()
+    manager.create_topic("t")
+    fill(manager, "t", 0, 3)
+    home.fs.fail("pwrite", ".kafka_cleanshutdown.tmp", OSError(ENOSPC, "full"))
+    with pytest.raises(KafkaStorageError, match=r"^closing /data failed: .*full; it is not marked"):
+        manager.close()
+
+    assert not home.is_marked()
+    with home.open() as again:
+        assert len(values(again, "t", 0)) == 3
 
 
 def test_no_log_is_loaded_once_the_manager_is_closed() -> None:
