@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.explain.groups import GroupPosition
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
 
 _COLUMNS: Final = ("group", "partition", "offset", "high watermark", "lag", "committed")
 
@@ -82,7 +83,8 @@ def _list(args: Namespace) -> int:
     if args.groups[1:] and args.groups[0] == "reset" and "reset" in missing:
         raise InvalidArgument("groups reset needs --to WHERE or --to-offset OFFSET")
     if missing:
-        raise InvalidArgument(f"{directory.name} has no positions of group {', '.join(missing)}")
+        text = f"{directory.name} has no positions of group {', '.join(missing)}"
+        raise InvalidArgument(text + _recent(directory))
     if args.json:
         for one in found:
             print(json.dumps(as_json(one)))
@@ -90,8 +92,18 @@ def _list(args: Namespace) -> int:
     elif found:
         print(table([_COLUMNS, *map(_row, found)], names=2), end="")
     else:
-        print_message("groups", f"no group has committed a position in {directory.name}")
+        text = f"no group has committed a position in {directory.name}"
+        print_message("groups", text + _recent(directory))
     return 0
+
+
+def _recent(directory: ReadOnlyDirectory) -> str:
+    """Return, while a process writes the directory, when what it commits is seen in the files."""
+    from tidelog.datadir.lock_file import has_writer
+
+    if not any(map(has_writer, directory.paths)):
+        return ""
+    return "; the process that writes it shows new positions after some seconds: try again"
 
 
 def _row(one: GroupPosition) -> tuple[str, ...]:

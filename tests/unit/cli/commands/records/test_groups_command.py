@@ -75,6 +75,18 @@ def test_a_directory_without_groups_is_reported(topic: Cli) -> None:
     assert topic.on("groups", "--json").err == ""
 
 
+def test_beside_a_writer_it_is_said_that_positions_show_later(topic: Cli) -> None:
+    """Only what is below the high watermark of the files is seen; that is some seconds old."""
+    with tidelog.open(topic.data):
+        every, named = topic.on("groups"), topic.on("groups", "g")
+
+    assert (every.code, named.code) == (0, 2)
+    assert every.err.endswith(
+        "; the process that writes it shows new positions after some seconds: try again\n"
+    )
+    assert "has no positions of group g; the process that writes it" in named.err
+
+
 def test_a_reset_is_planned_and_then_carried_out(topic: Cli) -> None:
     """To the ends, an offset, or a time; in the partitions that have positions, or of topics."""
     topic.append("a", "b", "c")
