@@ -52,7 +52,7 @@ def read_as_another_process(files: CrashFileSystem) -> dict[str, CommittedTransa
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_kept_of_the_table_is_what_is_in_the_file(seed: int) -> None:
-    """Whoever writes it: this process, or another one in between."""
+    """Also where another process writes it in between."""
     rng, files = Random(seed), home()
     for number in range(60):
         known = read_finished(files, DATA)
@@ -66,7 +66,7 @@ def test_what_is_kept_of_the_table_is_what_is_in_the_file(seed: int) -> None:
         assert kept == read_as_another_process(files)
 
 
-def test_a_commit_writes_only_its_own_line_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_formats_only_its_own_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ids of a week are neither parsed nor formatted again for each commit."""
     files, calls = home(), Counter[str]()
     for name in ("_as_json", "_from_json"):
