@@ -197,8 +197,8 @@ class _Table(NamedTuple):
 
 
 _tables: Final[dict[str, _Table]] = {}
-"""What this process has read or written last, by path: parsing and formatting all ids of a week took
-most of each commit. It is used only while the file still has that content."""
+"""What this process has read or written last, by path: parsing and formatting all ids of a week
+took most of each commit. It is used only while the file still has that content."""
 
 
 _NO_TABLE: Final = _Table(b"", {}, {})
