@@ -25,6 +25,7 @@ from tidelog.codec.checkpoint_file import (
 from tidelog.env.files import FileStat
 from tidelog.env.read_only_file import FilesBelow
 from tidelog.errors import CorruptArchive
+from tidelog.log.archived import ArchivedOffsets
 from tidelog.segment.filenames import log_offsets
 
 if TYPE_CHECKING:
@@ -83,10 +84,12 @@ class JoinedFiles(FilesBelow):
 
     @property
     def start_offset(self) -> int:
-        """The first offset of the log, as the archive has it."""
-        self._files()
-        known = self._known.start
-        return known if self._pinned is None else max(known, self._pinned.state.start)
+        """The first offset of the log, as its owner has it."""
+        first, end = self.disk_and_archive
+        start = self._known.start
+        if self._pinned is not None:
+            start = max(start, self._pinned.state.start)
+        return ArchivedOffsets(start, end).whole_start(max(start, first))
 
     @property
     def disk_and_archive(self) -> tuple[int, int]:

@@ -134,8 +134,15 @@ class ReadFiles(FilesBelow):
                 return 0
         if self._claims[data_dir] and directory not in self._joined:
             self._join(directory, data_dir, partition)
+        return self.archived_start(directory) or 0
+
+    def archived_start(self, directory: str) -> int | None:
+        """Return the log start by the archive, as of the last listing of the directory.
+
+        None where the directory was not joined with an archive.
+        """
         joined = self._joined.get(directory)
-        return 0 if joined is None else joined.start_offset
+        return None if joined is None else joined.start_offset
 
     def disk_and_archive(self, directory: str) -> tuple[int, int] | None:
         """Return where the disk begins to have all of a log, and where its archive ends.

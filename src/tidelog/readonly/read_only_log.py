@@ -177,6 +177,7 @@ class ReadOnlyLog(Drawn):
         self._holes: set[tuple[int, int]] = set()
         self._end = find_end(self._files)
         self._lines, self._segments = self._files.lines, self._files.segments
+        self._archived_start = fs.archived_start(directory)
 
     def __repr__(self) -> str:
         return one_line(self, self._told)
@@ -232,9 +233,19 @@ class ReadOnlyLog(Drawn):
 
     @property
     def log_start_offset(self) -> int:
-        """First offset a reader may ask for: the checkpoint's, or the first segment's base."""
-        first = self.segments[0].base_offset if self.segments else 0
+        """First offset a reader may ask for: the checkpoint's, or the first segment's base.
+
+        Where the log begins in an archive it may begin in a gap, before its first segment.
+        """
+        first = self._first_base
+        if self._archived_start is not None:
+            first = min(first, self._archived_start)
         return max(self._lines.log_start_offset, first)
+
+    @property
+    def _first_base(self) -> int:
+        """The base offset of the first segment, 0 if there is none."""
+        return self.segments[0].base_offset if self.segments else 0
 
     @property
     def disk_and_archive(self) -> tuple[int, int] | None:
@@ -269,21 +280,24 @@ class ReadOnlyLog(Drawn):
 
     @property
     def holes(self) -> list[tuple[int, int]]:
-        """Offsets ``[start, end)`` between two segments that reads so far found in neither.
+        """Offsets ``[start, end)`` beside segments that reads so far found in none.
 
-        A segment is lost there, or the log was compacted.
+        A segment is lost there, or the log was compacted. Only an archived log has such offsets
+        before its first segment: those from its start on.
         """
         return sorted(self._holes)
 
     def find_holes(self, start: int | None = None, end: int | None = None) -> list[tuple[int, int]]:
-        """Return the holes between segments, clipped to ``[start, end)``, without reading records.
+        """Return the holes beside segments, clipped to ``[start, end)``, without reading records.
 
         None: the log start, the log end. What they mean is as in ``holes``; one next to a damaged
         segment is not found. Raises KafkaStorageError.
         """
         first = max(self.log_start_offset, start or 0)
         last = self.log_end_offset if end is None else end
-        return self._files.ask(lambda snapshot: find_holes(snapshot, first, last))
+        found = self._files.ask(lambda snapshot: find_holes(snapshot, first, last))
+        base = min(self._first_base, last)
+        return [(first, base), *found] if first < base else found
 
     @property
     def size_bytes(self) -> int:
@@ -680,9 +694,13 @@ class ReadOnlyLog(Drawn):
     ) -> Iterator[Piece]:
         """Yield all pieces, and take note of holes between segments."""
         before, reached = "", start
+        # Else the walk would take a new snapshot for one in which retention was faster.
+        base = self._first_base
+        if start < min(base, end):
+            self._holes.add((start, min(base, end)))
         for piece in walk_range(
             self._files,
-            start,
+            max(start, base),
             end,
             log_end_offset=self.log_end_offset,
             check_crc=check_crc,

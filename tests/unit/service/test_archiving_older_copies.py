@@ -23,6 +23,10 @@ from tests.unit.service.test_archiving import (
 from tidelog.archive.claim_file import claims_among
 from tidelog.archive.copier import REMOVED_MS
 from tidelog.manager.archiving import ArchiveTerms, archive_log
+from tidelog.manager.whole_log import archived_batches
+from tidelog.readonly.missing.gaps import find_gaps
+from tidelog.readonly.read_only_directory import open_directory_read_only
+from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -167,3 +171,54 @@ def test_a_file_that_was_never_flushed_costs_no_more_than_its_records(
             (end, following)
         ]
         assert owned(manager) == offsets_read(home) == kept
+
+
+@pytest.mark.parametrize("by", ["retention", "deletion"])
+def test_a_log_begins_in_a_gap_for_its_owner_and_for_a_reader(store: Timed, by: str) -> None:
+    """Where a deletion ends there; what is missing is a hole, and reads begin after it."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        archive(manager)
+        end = state_of(store, manager).end
+        append(manager, 20)
+        bases = manager.partition("t", 0).log.segments.base_offsets
+    following = bases[bases.index(end) + 1]
+    for name in home.files("/data/t-0"):
+        if name.startswith(f"{end:020}"):
+            home.fs.delete(f"/data/t-0/{name}")
+    home.fs.delete("/data/.kafka_cleanshutdown")
+    home.clock.advance(60_000)
+    with service(home) as manager:
+        append(manager, 20)
+        log = manager.partition("t", 0).log
+        start = end
+        archive_and_delete(home, manager)
+        if by == "retention":
+            entries = state_of(store, manager).entries
+            first = [one for one in entries if one.base_offset >= end]
+            kept_bytes = sum(one.size_bytes for one in first) + log.segments.active.size_bytes
+            manager.alter_topic("t", {"retention.bytes": str(kept_bytes)})
+        else:
+            start = end + 1
+            log.delete_records(start)
+        archive(manager)
+        check_start(home, manager, start, following)
+    with service(home) as manager:
+        check_start(home, manager, start, following)
+
+
+def check_start(home: ManagerHome, manager: LogService, start: int, first: int) -> None:
+    """Check where a log begins, and its first record, for its owner and for a reader."""
+    owner = manager.partition("t", 0).log
+    assert (owner.log_start_offset, owned(manager)[0]) == (start, first)
+    fetched = archived_batches(owner, start, 1, Isolation.READ_UNCOMMITTED, home.fs)
+    assert int.from_bytes(fetched[:8]) == first
+    with open_directory_read_only(*home.paths, fs=home.fs).open("t", 0) as log:
+        missing = [(start, first)]
+        assert (log.log_start_offset, log.find_holes(), log.holes) == (start, missing, [])
+        assert next(iter(log.records())).offset == first
+        assert log.holes == missing
+        gaps = find_gaps(log, 0, first, fs=home.fs)
+        assert [(one.start_offset, one.end_offset) for one in gaps] == [(0, start), *missing]

@@ -82,6 +82,8 @@ def find_gaps(
 
 def _below(log: ReadOnlyLog, start: int, end: int) -> Iterator[Gap]:
     base = log.segments[0].base_offset if log.segments else log.log_start_offset
+    # An archived log may begin in a gap, before its first segment: those offsets are holes.
+    base = min(base, log.log_start_offset)
     yield Gap(start, min(base, end), GapCause.RETENTION)
     yield Gap(max(start, base), min(log.log_start_offset, end), GapCause.DELETE_RECORDS)
 
