@@ -32,6 +32,14 @@ REPLAN_HINT: Final = (
     "; a DataFrame or view keeps the offsets that its first query planned: call load() again to "
     "plan them again, or set failOnDataLoss=false to read the offsets that are left"
 )
+NEW_TOPIC_HINT: Final = (
+    "; failOnDataLoss=false reads the new topic from its start, so after tidelog restore records"
+    " that were read before come again: restore with --keep-ids"
+)
+MOVED_BACK_HINT: Final = (
+    "; failOnDataLoss=false continues at the end that it finds; to read what was appended below"
+    " that since, begin a new checkpoint with startingOffsets"
+)
 RECREATED: Final = "the topic was deleted and recreated"
 DELETED: Final = "its directory is gone: the topic was deleted, or the partition moved"
 NOT_SELECTED: Final = (
@@ -52,16 +60,24 @@ class DataLossPolicy(NamedTuple):
     hint: str = HINT
 
     def report(
-        self, topic: str, partition: int, start_offset: int, end_offset: int | None, cause: str
+        self,
+        topic: str,
+        partition: int,
+        start_offset: int,
+        end_offset: int | None,
+        cause: str,
+        *,
+        hint: str | None = None,
     ) -> None:
         """Raise DataLoss for offsets ``[start_offset, end_offset)``, or log it as a warning.
 
-        An empty range is not reported. ``end_offset`` None: unknown.
+        An empty range is not reported. ``end_offset`` None: unknown. ``hint`` is added to the error
+        in place of the policy's.
         """
         if end_offset is not None and start_offset >= end_offset:
             return
         if self.fail_on_data_loss:
-            raise DataLoss(topic, partition, start_offset, end_offset, cause + self.hint)
+            raise DataLoss(topic, partition, start_offset, end_offset, cause + (hint or self.hint))
         error = DataLoss(topic, partition, start_offset, end_offset, cause)
         _log.warning("data-loss: %s", error)
 

@@ -14,7 +14,14 @@ from tidelog.env.files import is_gone
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.readonly.read_again import ATTEMPTS
 from tidelog.readonly.read_only_log import ReadUpTo
-from tidelog.spark.read.data_loss import DELETED, NOT_SELECTED, RECREATED, DataLossPolicy
+from tidelog.spark.read.data_loss import (
+    DELETED,
+    MOVED_BACK_HINT,
+    NEW_TOPIC_HINT,
+    NOT_SELECTED,
+    RECREATED,
+    DataLossPolicy,
+)
 from tidelog.spark.read.offset_bounds import check_complete, resolve, visible_end
 from tidelog.spark.read.read_limits import RateLimit
 from tidelog.spark.read.read_plan import LogRange, make_tasks
@@ -126,6 +133,8 @@ class StreamPlan:
             InvalidArgument: a new query begins here, and ``startingOffsets`` lacks a partition, or
                 no record is as late as a starting timestamp.
             CorruptMessage: a log is damaged where the batch begins.
+            DataLoss: a partition is gone, its topic is another one, or its end moved back, and
+                ``failOnDataLoss`` is true.
             UnknownTopicOrPartition: a topic or partition that the options name does not exist; if
                 ``failOnDataLoss`` is false, only for a new query.
         """
@@ -137,6 +146,10 @@ class StreamPlan:
             self._initial_error = error  # Spark may ask again
             raise error
         end = self._latest = available = self._available(begin)
+        if self._policy.fail_on_data_loss:
+            # Spark records what this returns before it asks for tasks. A start against a wrong
+            # directory would leave that directory's ids and ends in the checkpoint.
+            self._report_lost(begin, available)
         if is_limited and not self._is_bounded and self._limit.delay_batch(begin, available):
             return start
         if is_limited:
@@ -186,7 +199,7 @@ class StreamPlan:
             is_planned = begin.offsets == finish.first_start
             ids = begin.topic_ids if is_planned else finish.topic_ids
             begin = StreamOffset(finish.first_start, ids)
-        self._report_deleted(begin, finish)
+        self._report_lost(begin, finish)
         directories = self._opened()
         ranges = [
             part
@@ -319,13 +332,23 @@ class StreamPlan:
             if partition in begin.offsets or partition in self._snapshots
         }
 
-    def _report_deleted(self, begin: StreamOffset, finish: StreamOffset) -> None:
-        """Report the partitions that the batch's start contains and its end does not."""
-        choice = self._options.choice
+    def _report_lost(self, begin: StreamOffset, finish: StreamOffset) -> None:
+        """Report what a batch cannot read, as its two ends alone show.
+
+        These are the partitions that only its start contains, those of a topic with another id at
+        its end, and those that end before they start.
+        """
+        report, choice = self._policy.report, self._options.choice
         for partition, offset in begin.offsets.items():
-            if partition not in finish.offsets:
+            until = finish.offsets.get(partition)
+            if until is None:
                 cause = DELETED if is_selected(partition, choice) else NOT_SELECTED
-                self._policy.report(*partition, offset, None, cause)
+                report(*partition, offset, None, cause)
+            elif not _is_same_topic(partition, begin, finish):
+                report(*partition, offset, None, RECREATED, hint=NEW_TOPIC_HINT)
+            elif until < offset:
+                cause = f"the end of the log moved back from {offset} to {until}"
+                report(*partition, until, offset, cause, hint=MOVED_BACK_HINT)
 
     def _range(
         self,
@@ -342,16 +365,11 @@ class StreamPlan:
         try:
             log = self._open(directories, partition, topic_id)
             if log is None:
-                self._policy.report(topic, number, start or 0, until, RECREATED)
+                place = topic, number, start or 0, until
+                self._policy.report(*place, RECREATED, hint=NEW_TOPIC_HINT)
                 return None
             if start is None or not _is_same_topic(partition, begin, finish):
-                if start is not None:
-                    self._policy.report(topic, number, start, None, RECREATED)
                 start = 0  # offsets below the log start of a new partition are lost, too
-            if until < start:
-                cause = f"the end of the log moved back from {start} to {until}"
-                self._policy.report(topic, number, until, start, cause)
-                return None
             if start < until:
                 start, until = self._policy.available(log, start, until)
                 self._policy.report_holes(log, directories.holes(log, start, until))

@@ -224,7 +224,10 @@ def test_a_new_partition_without_its_first_records_is_a_data_loss() -> None:
 
 
 def test_a_recreated_topic_is_detected_by_its_id() -> None:
-    """Also if the new topic is longer, and across a restart; the new one is read completely."""
+    """Also if the new topic is longer, and across a restart; the new one is read completely.
+
+    The error comes before Spark records the new topic's id in the checkpoint.
+    """
     topics = Topics(a=1)
     topics.append("a", 2)
     before = topics.plan(**EARLIEST)
@@ -233,12 +236,14 @@ def test_a_recreated_topic_is_detected_by_its_id() -> None:
     topics.create("a")
     topics.append("a", 5)
 
-    for plan in (before, topics.plan()):
-        second = plan.latest(first)
-        with pytest.raises(DataLoss, match="a-0 has no offsets from 2 on: the topic was deleted"):
-            plan.tasks(first, second)
     lenient = topics.plan(failOnDataLoss="false")
     second = lenient.latest(first)
+    for plan in (before, topics.plan()):
+        cause = "a-0 has no offsets from 2 on: the topic was deleted .* reads the new topic from"
+        with pytest.raises(DataLoss, match=cause):
+            plan.latest(first)
+        with pytest.raises(DataLoss, match=cause):
+            plan.tasks(first, second)
 
     assert topics.read(lenient, first, second) == [("a", offset) for offset in range(5)]
     assert lenient.latest(second) is second
@@ -284,11 +289,13 @@ def test_a_topic_that_the_options_no_longer_select_is_reported_as_such() -> None
     first = plan.latest(plan.initial())
     topics.append("a", 1)
     narrowed = topics.plan(subscribe="a")
-    second = narrowed.latest(first)
 
+    lenient = topics.plan(subscribe="a", failOnDataLoss="false")
+    second = lenient.latest(first)
+    with pytest.raises(DataLoss, match=r"b-0 has no offsets from 2 on: .* no longer select it"):
+        narrowed.latest(first)
     with pytest.raises(DataLoss, match=r"b-0 has no offsets from 2 on: .* no longer select it"):
         narrowed.tasks(first, second)
-    lenient = topics.plan(subscribe="a", failOnDataLoss="false")
     assert [part.topic for task in lenient.tasks(first, second) for part in task] == ["a"]
 
 
@@ -366,8 +373,28 @@ def test_a_truncated_log_is_a_data_loss() -> None:
 
     assert offsets(end) == {"a": {"0": 2}}
     assert plan.tasks(ahead, end) == []
-    with pytest.raises(DataLoss, match=r"a-0 has no offsets \[2, 5\): the end of the log moved"):
+    cause = r"a-0 has no offsets \[2, 5\): the end of the log moved back .* continues at the end"
+    with pytest.raises(DataLoss, match=cause):
+        topics.plan().latest(ahead)  # before Spark records the lower end
+    with pytest.raises(DataLoss, match=cause):
         topics.plan().tasks(ahead, end)
+
+
+def test_a_stream_that_notes_a_lower_end_reads_what_follows_once() -> None:
+    """Started before anything is appended, it has an empty batch; then come the new records."""
+    topics = Topics(a=1)
+    topics.append("a", 2)
+    plan = topics.plan(failOnDataLoss="false")
+    ahead = {"a": {"0": 5}}
+    noted = plan.latest(ahead)
+    assert plan.tasks(ahead, noted) == []
+    topics.append("a", 3)
+
+    strict = topics.plan()
+    end = strict.latest(noted)
+
+    assert topics.read(strict, noted, end) == [("a", 2), ("a", 3), ("a", 4)]
+    assert strict.latest(end) is end
 
 
 def test_a_batch_is_limited_unless_spark_asks_for_all() -> None:
@@ -493,11 +520,13 @@ def test_a_topic_made_again_before_the_first_rows_is_another_one(count: int) -> 
     topics.delete("a")
     topics.create("a")
     topics.append("a", count)
-    ends = [plan.latest(start) for plan, start in zip((strict, lenient), starts, strict=True)]
+    end = lenient.latest(starts[1])
 
     with pytest.raises(DataLoss, match="deleted and recreated"):
-        strict.tasks(starts[0], ends[0])
-    read = topics.read(lenient, starts[1], ends[1], failOnDataLoss="false")
+        strict.latest(starts[0])
+    with pytest.raises(DataLoss, match="deleted and recreated"):
+        strict.tasks(starts[0], end)
+    read = topics.read(lenient, starts[1], end, failOnDataLoss="false")
     assert read == [("a", offset) for offset in range(count)]
 
 

@@ -54,7 +54,7 @@ def run(args: Namespace) -> int:
     from tidelog.explain.picture import format_bytes
     from tidelog.explain.printable_text import counted
 
-    done = _restore(args)
+    done, is_new = _restore(args)
     for one in done:
         if args.json:
             print(json.dumps(as_json(one)))
@@ -64,10 +64,27 @@ def run(args: Namespace) -> int:
         print_line(f"{one.topic}-{one.partition}: restored {offsets}, {size}")
     segments, size_bytes = sum(one.segments for one in done), sum(one.size_bytes for one in done)
     print_counts(args, partitions=len(done), segments=segments, sizeBytes=size_bytes)
+    if done:
+        _explain(args, is_new=is_new)
     return 0
 
 
-def _restore(args: Namespace) -> list[RestoredPartition]:
+def _explain(args: Namespace, *, is_new: bool) -> None:
+    """Say what the restored logs lack, and who does not take them for those that were lost."""
+    from tidelog.cli.terminal import print_message
+
+    text = "each log ends where its archive ends: records after that were not archived"
+    print_message(args.command, text)
+    if is_new and not args.keep_ids:
+        print_message(
+            args.command,
+            "the topics have new ids, and streams with a checkpoint and groups know topics by id:"
+            " for them to continue, restore with --keep-ids",
+        )
+
+
+def _restore(args: Namespace) -> tuple[list[RestoredPartition], bool]:
+    """Return what was restored, and whether the directory is a new one."""
     from tidelog.env.paths import is_uri
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.errors import InvalidArgument
@@ -79,10 +96,10 @@ def _restore(args: Namespace) -> list[RestoredPartition]:
         )
     target = os.path.abspath(args.target)
     if is_data_directory(SYSTEM_FILES, target):
-        return _put_back(args, target)
+        return _put_back(args, target), False
     if args.partition is not None:
         raise InvalidArgument(f"-p is for a data directory that has lost a partition: {target}")
-    return _make(args, target)
+    return _make(args, target), True
 
 
 def _put_back(args: Namespace, target: str) -> list[RestoredPartition]:

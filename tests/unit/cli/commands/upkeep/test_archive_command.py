@@ -456,3 +456,17 @@ def test_what_a_command_asks_of_a_store_is_counted(cli: Cli, lake: str) -> None:
     assert counted["storeBytes"] > 0
     assert "storeRequests" not in cli.on("list", "--json").out
     assert "to the store" not in cli.on("list", "-v").err
+
+
+def test_restore_says_what_is_missing_and_who_takes_the_topics_for_new_ones(
+    cli: Cli, lake: str, tmp_path: Path
+) -> None:
+    """Records after the archive's end; without --keep-ids, streams and groups know other ids."""
+    plain = cli("restore", lake, "--to", tmp_path / "plain")
+    kept = cli("restore", lake, "--to", tmp_path / "kept", "--keep-ids")
+
+    for outcome in (plain, kept):
+        assert outcome.code == 0
+        assert "each log ends where its archive ends" in outcome.err
+    assert "restore with --keep-ids" in plain.err
+    assert "--keep-ids" not in kept.err
