@@ -138,19 +138,68 @@ def _append_all(
 
     limit_bytes = _longest_line(logs, args)
     _check_keys(logs, lines, limit_bytes, args)
-    is_sound = True
+    is_sound, seen = True, _SeenLines()
+    interrupt: BaseException | None = None
     try:
-        arriving = LingeringLines(lines, flush, SYSTEM_CLOCK, limit_bytes=limit_bytes)
-        _append(writer.append, _bytes_of(arriving, args.file), args)
-    except KafkaStorageError:
-        is_sound = False
-        raise
+        try:
+            arriving = LingeringLines(lines, flush, SYSTEM_CLOCK, limit_bytes=limit_bytes)
+            _append(writer.append, _bytes_of(arriving, args.file), args, seen)
+        except KafkaStorageError:
+            is_sound = False
+            raise
+        except Exception:
+            raise
+        except BaseException as error:  # Ctrl-C or SIGTERM
+            interrupt = error
+            raise
+        finally:
+            if is_sound:
+                _flush(writer, interrupt)
     finally:
-        if is_sound:
-            writer.flush()
         count = counted(writer.records, "record")
         print(f"{count} appended to {args.topic}, each line as {_form(args)}")
+        if interrupt is not None:
+            _explain_rest(writer.records, seen, args)
     return 0
+
+
+class _SeenLines:
+    """How many lines of the input were looked at, the last one included, and how many were blank.
+
+    Blank lines among JSON are skipped.
+    """
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self.blank = 0
+
+
+def _flush(writer: TopicWriter | BusyWriter, interrupt: BaseException | None) -> None:
+    """Append what was gathered, unless an interrupt came while it was staged.
+
+    What was staged is then not kept; the interrupt is to end the command, not the error for that.
+    """
+    try:
+        writer.flush()
+    except KafkaStorageError as error:
+        if interrupt is None or error.__cause__ is not interrupt:
+            raise
+
+
+def _explain_rest(records: int, seen: _SeenLines, args: Namespace) -> None:
+    """Print on stderr how to append the rest of a file after an interrupt."""
+    from tidelog.cli.terminal import print_message
+
+    if _is_standard_input(args.file):
+        return
+    if not records:
+        text = "interrupted: run it again"
+    elif records + seen.blank < seen.lines - 1:  # a batch was being appended
+        text = f"interrupted in a batch: which lines of {args.file} are in is not known"
+    else:
+        start = records + seen.blank + 1
+        text = f"interrupted: the rest is what tail -n +{start} {args.file} prints"
+    print_message(args.command, f"{text}; with --txn ID it is all of the file or nothing")
 
 
 def _check_keys(logs: _Directory, lines: IO[bytes], limit_bytes: int, args: Namespace) -> None:
@@ -295,7 +344,13 @@ def _hint(args: Namespace) -> str:
     return f"create it with: tidelog create {args.topic} -d {args.directory}"
 
 
-def _append(take: Callable[[NewRecord], object], lines: Iterator[bytes], args: Namespace) -> None:
+def _append(
+    take: Callable[[NewRecord], object],
+    lines: Iterator[bytes],
+    args: Namespace,
+    seen: _SeenLines | None = None,
+) -> None:
+    """Take each line as a record; ``seen`` counts the lines. Raises BadLine."""
     from tidelog.cli.lingering_lines import LineTooLong
     from tidelog.records.json.json_record import Encoding, record_from_json
     from tidelog.records.new_record import NewRecord
@@ -303,10 +358,13 @@ def _append(take: Callable[[NewRecord], object], lines: Iterator[bytes], args: N
     encoding = Encoding(args.encoding)
     is_json = args.format == "json"
     path = "" if _is_standard_input(args.file) else args.file
+    seen = seen or _SeenLines()
     number = 0
     try:
         for number, line in enumerate(lines, start=1):
+            seen.lines = number
             if is_json and not line.strip():
+                seen.blank += 1
                 continue
             if not is_json and number == 1:
                 _explain_records(line)

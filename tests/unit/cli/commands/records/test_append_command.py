@@ -13,6 +13,7 @@ import pytest
 
 import tidelog
 from tidelog.codec.uuid_text import format_uuid
+from tidelog.embedded.busy_directory import BusyWriter
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.staged_folder import LocalFile
 
@@ -452,6 +453,37 @@ def test_a_disk_that_fails_beside_a_service_leaves_no_gap(
     assert "failed: [Errno 28] full" in outcome.err
     assert found == []
     assert list(topic.data.glob("tidelog.*.staged")) == []
+
+
+@pytest.mark.parametrize("in_write", [True, False])
+def test_an_interrupt_beside_a_service_ends_with_its_own_code(
+    topic: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_write: bool
+) -> None:
+    """Also while records are staged, of which nothing is kept then; else the lines read are in."""
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"".join(b"%d" % number + b"x" * 20_000 + b"\n" for number in range(20)))
+    place: tuple[Any, str] = (LocalFile, "write") if in_write else (BusyWriter, "append")
+    called, calls = getattr(*place), count(1)
+
+    def interrupted(target: Any, given: Any) -> None:
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        called(target, given)
+
+    monkeypatch.setattr(place[0], place[1], interrupted)
+    eager = partial(BundleWriter, buffer_bytes=1)
+    monkeypatch.setattr("tidelog.embedded.transaction.BundleWriter", eager)
+    with tidelog.open(topic.data, log_cleaner_enable=False) as logs:
+        outcome = topic.on("append", "t", lines)
+        found = len(list(logs.read("t", 0)))
+
+    kept = 0 if in_write else 2
+    rest = "run it again" if in_write else f"the rest is what tail -n +3 {lines} prints"
+    assert (outcome.code, found) == (130, kept)
+    assert outcome.out == f"{kept} records appended to t, each line as text\n"
+    assert outcome.err == (
+        f"tidelog append: interrupted: {rest}; with --txn ID it is all of the file or nothing\n"
+    )
 
 
 # Values as JSON
