@@ -37,6 +37,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 TIMEOUT_S = 200
 EACH = 40
+MANY = 1_000_000
 NULLS = ", NULL" * 5
 """Rows that a stream gets at a time."""
 
@@ -79,6 +80,22 @@ def test_a_write_with_an_id_is_done_once(spark: SparkSession, tmp_path: Path) ->
     save(rows(spark, 10, 1000), path, txnId="nothing")
 
     assert values(path) == list(range(100))
+    assert left_over(path) == []
+
+
+def test_a_repeat_of_a_write_does_not_compute_all_its_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The driver knows before the tasks start that the id is committed for the same topic."""
+    path = str(tmp_path)
+    save(rows(spark, 50), path, txnId="day 1")
+    # Spark computes some batches ahead of the tasks that take them.
+    wide = f"if(key % {MANY} = {MANY - 1}, raise_error('computed'), rpad(value, 100, 'x'))"
+    failing = rows(spark, 2 * MANY).selectExpr("key", f"{wide} AS value")
+
+    save(failing, path, txnId="day 1")
+
+    assert values(path) == list(range(50))
     assert left_over(path) == []
 
 

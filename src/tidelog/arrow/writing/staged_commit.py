@@ -171,15 +171,20 @@ def commit_write(write: StagedWrite) -> CommittedTransaction:
     done = _commit(write, existing_topics(path, write.topics))
     commit_ms = (SYSTEM_CLOCK.monotonic_ns() - start_ns) // 1_000_000
     if done.is_repeat:
-        # A warning, since Spark shows nothing below that level of what Python logs on the driver.
-        text = "table-write-skipped directory=%s txn=%s committed_txn=%s committed_ms=%d records=%d"
-        _log.warning(text, path, write.txn, done.txn, done.time_ms, done.total)
+        note_skipped(path, write.txn, done)
         return done
     files = {run.name for run in write.runs}
     text = "table-write-committed directory=%s txn=%s records=%d bytes=%d files=%d commit_ms=%d"
     size = sum(run.size_bytes for run in write.runs)
     _log.info(text, path, write.txn, done.total, size, len(files), commit_ms)
     return done
+
+
+def note_skipped(path: str, txn: str, done: CommittedTransaction) -> None:
+    """Log that a write was skipped, since its transaction was committed before."""
+    # A warning, since Spark shows nothing below that level of what Python logs on the driver.
+    text = "table-write-skipped directory=%s txn=%s committed_txn=%s committed_ms=%d records=%d"
+    _log.warning(text, path, txn, done.txn, done.time_ms, done.total)
 
 
 def _commit(write: StagedWrite, topics: Mapping[str, ExistingTopic]) -> CommittedTransaction:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from tidelog.arrow.writing.write_options import WriteOptions
     from tidelog.datadir.catalogue import Topic
+    from tidelog.staging.finished import CommittedTransaction
     from tidelog.staging.staged_folder import StagedFolder
     from tidelog.staging.staged_objects import StagedObjects, StoreVisits
     from tidelog.staging.stream_batch import StreamBatch
@@ -62,7 +63,8 @@ class WritePlan:
     ``columns`` are the indexes of the columns of a record. ``topics`` are those that exist, or only
     the one that the options name; any other is created by the commit as ``new_topic``. ``marker``
     is an empty file in the data directory that every task must see. ``staged_at`` is the URI where
-    tasks stage instead; the marker is there, too.
+    tasks stage instead; the marker is there, too. ``committed`` is what was committed before under
+    the id of the write, for the one topic that it names.
     """
 
     columns: Mapping[str, int]
@@ -70,6 +72,7 @@ class WritePlan:
     new_topic: TopicPlan
     marker: str
     staged_at: str | None = None
+    committed: CommittedTransaction | None = None
 
     def planned(self, topic: str) -> PlannedTopic:
         """Return what the commit needs to know about a topic."""
@@ -119,6 +122,7 @@ def make_plan(options: WriteOptions, columns: Mapping[str, int], txn: str) -> Wr
     check_not_busy(options)
     topics = known_topics(options)
     _check_known(options, topics)
+    committed = None
     if options.txn_id is not None and options.topic is not None:
         committed = read_finished(SYSTEM_FILES, options.path).get(options.txn_id)
         if committed is not None:
@@ -132,7 +136,7 @@ def make_plan(options: WriteOptions, columns: Mapping[str, int], txn: str) -> Wr
         except BaseException:
             delete_staged(options.path, [marker])
             raise
-    return WritePlan(columns, topics, new_topic, marker, staged_at)
+    return WritePlan(columns, topics, new_topic, marker, staged_at, committed)
 
 
 @lru_cache(maxsize=4)

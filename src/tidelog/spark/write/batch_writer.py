@@ -14,6 +14,7 @@ from tidelog.arrow.writing.staged_commit import (
     abort_write,
     commit_write,
     delete_attempts,
+    note_skipped,
     staged_write,
 )
 from tidelog.arrow.writing.write_plan import make_plan, warn_of_ignored_config
@@ -52,6 +53,9 @@ class LogWriter(DataSourceArrowWriter):
         """Stage the rows of one task attempt; runs in a worker."""
         from pyspark import TaskContext
 
+        if self._plan.committed is not None:
+            # Rows that nobody takes are not computed, except earlier stages and the first batches.
+            return stage_task(self._options, self._plan, (), txn=self._txn, task_number=0)
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
         return stage_task(self._options, self._plan, iterator, txn=self._txn, task_number=number)
@@ -59,6 +63,11 @@ class LogWriter(DataSourceArrowWriter):
     @plain_errors()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit the batches that the tasks staged, in order of tasks; runs on the driver."""
+        if self._plan.committed is not None:
+            # Not by a commit: the tasks have staged nothing, and the id may be forgotten by now.
+            note_skipped(self._options.path, self._txn, self._plan.committed)
+            delete_attempts(self._options.path, [self._plan.marker], self._plan.staged_at)
+            return
         parts = [task.part for task in staged_tasks(messages)]
         write = staged_write(self._options, self._plan, self._txn, parts)
         if not write.changes_nothing:

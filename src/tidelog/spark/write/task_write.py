@@ -10,7 +10,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from tidelog.arrow.writing.stage_rows import stage_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     import pyarrow as pa
 
@@ -37,7 +37,7 @@ class StagedTask(WriterCommitMessage):
 def stage_task(
     options: SinkOptions,
     plan: WritePlan,
-    batches: Iterator[pa.RecordBatch],
+    batches: Iterable[pa.RecordBatch],
     *,
     txn: str,
     task_number: int,
