@@ -192,6 +192,12 @@ _STAGED: Final = line(
             "Partitions that it writes to, each a list of topic and number.",
         ),
         "files": array(string("Name of a file."), "Files that hold its records."),
+        "sizeBytes": nullable(
+            integer("Size of files that no transaction names, in bytes; null: one names them.")
+        ),
+        "lastWrittenMs": nullable(
+            integer("When these were last written to, in ms since 1970-01-01; null: as above.")
+        ),
     },
 )
 _METRIC: Final = line(

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
+    from tidelog.env.files import FileStat
+
+_NOT_LOOKED_AT: Final = {"sizeBytes": None, "lastWrittenMs": None}
+"""Of the files of a transaction: they stay until it is applied."""
 
 COMMAND: Final = Command(
     "staged",
@@ -51,22 +55,36 @@ def _list(args: Namespace) -> int:
         if row["state"] in counts:
             counts[row["state"]] += 1
         by_topic = (f"{topic}: {count:,}" for topic, count in row["records"].items())
-        what = ", ".join(by_topic) or ", ".join(row["files"])
+        what = ", ".join(by_topic) or _files_of(row)
         text = f"{row['state']}  {row['txn'] or '(no journal)'}  {what}"
         print_row(args, row, printable(text))
     print_counts(args, **counts)
     return 0
 
 
+def _files_of(row: dict[str, Any]) -> str:
+    """Return the names of files; of those that no transaction names, also size, age and end."""
+    from tidelog.explain.picture import format_bytes
+    from tidelog.explain.printable_text import format_time
+
+    names = ", ".join(row["files"])
+    if row["lastWrittenMs"] is None:
+        return names
+    return (
+        f"{format_bytes(row['sizeBytes'])}, last written {format_time(row['lastWrittenMs'])}; a"
+        f" service deletes it tidelog.staged.retention.ms (a week) later: {names}"
+    )
+
+
 def _rows(directory: str) -> Iterator[dict[str, Any]]:
     """Yield a row for each journal and for each transaction that waits for the directory.
 
-    Then one for staged files that none of them names.
+    Then one for each attempt whose staged files none of them names.
     """
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.staging.journal import journals
     from tidelog.staging.ready import waiting
-    from tidelog.staging.staged_file import list_staged
+    from tidelog.staging.staged_file import attempt_of, list_staged
 
     named: set[str] = set()
     for journal in journals(SYSTEM_FILES, directory):
@@ -78,6 +96,7 @@ def _rows(directory: str) -> Iterator[dict[str, Any]]:
             "records": dict(journal.records),
             "partitions": [list(key) for key in journal.keys],
             "files": sorted(journal.files),
+            **_NOT_LOOKED_AT,
         }
     for one in filter(None, waiting(SYSTEM_FILES, directory)):
         files = {run.name for run in one.runs} - named
@@ -91,11 +110,32 @@ def _rows(directory: str) -> Iterator[dict[str, Any]]:
             "records": one.records,
             "partitions": [list(key) for key in one.keys],
             "files": sorted(files),
+            **_NOT_LOOKED_AT,
         }
-    files = {name for name in list_staged(SYSTEM_FILES, directory) if name not in named}
-    if files:
+    attempts: dict[str, list[str]] = {}
+    for name in list_staged(SYSTEM_FILES, directory):
+        if name not in named:
+            attempts.setdefault(attempt_of(name), []).append(name)
+    for names in attempts.values():
+        found = list(filter(None, (_stat(directory, name) for name in names)))
+        if not found:
+            continue  # deleted by now
         row: dict[str, Any] = {"txn": None, "state": "staged", "timeMs": None, "records": {}}
-        yield {**row, "partitions": [], "files": sorted(files)}
+        row |= {"partitions": [], "files": names}
+        size_bytes = sum(one.size_bytes for one in found)
+        yield row | {
+            "sizeBytes": size_bytes,
+            "lastWrittenMs": max(one.mtime_ms for one in found),
+        }
+
+
+def _stat(directory: str, name: str) -> FileStat | None:
+    from tidelog.env.system_files import SYSTEM_FILES
+
+    try:
+        return SYSTEM_FILES.stat(os.path.join(directory, name))
+    except FileNotFoundError:  # its writer has just deleted it
+        return None
 
 
 def _committed(directory: str) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from tidelog.errors import CommitUnfinished
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.manifest_names import new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
+from tidelog.staging.staged_file import staged_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,6 +86,25 @@ def test_a_transaction_that_waits_for_the_directory_is_listed(topic: Cli) -> Non
         ("x", "waiting", {"t": 2})
     ]
     assert topic.on("staged", "list").out == "waiting  x  t: 2\n"
+
+
+def test_files_of_a_killed_writer_have_a_size_and_an_age(topic: Cli) -> None:
+    """A row for each attempt; nothing in it is known but the files."""
+    for number, seed in enumerate((1, 2), start=1):
+        name = staged_name("x", Random(seed))
+        (topic.data / name).write_bytes(b"r" * 1000 * number)
+        os.utime(topic.data / name, (1_700_000_000 + number,) * 2)
+
+    rows = topic.on("staged", "list", "--json").rows
+    text = topic.on("staged", "list").out.splitlines()
+
+    assert sorted((row["txn"], row["sizeBytes"], row["lastWrittenMs"]) for row in rows) == [
+        (None, 1000, 1_700_000_001_000),
+        (None, 2000, 1_700_000_002_000),
+    ]
+    shown = "staged  (no journal)  1.0 kB, last written 2023-11-14 22:13:21 UTC; a service deletes"
+    assert len(text) == 2
+    assert any(line.startswith(shown) for line in text)
 
 
 def test_an_input_with_an_id_is_appended_once(topic: Cli) -> None:
