@@ -40,6 +40,8 @@ class Requesting:
     def __init__(self, *, program: str = "") -> None:
         self.home = ManagerHome("/a", "/b", retention_ms=-1)
         self.here = self.begun = self.left = 0
+        self.waiting: list[int] = []
+        """The holders that it was said to wait for."""
         self.is_contended = self.has_died = False
         self.kept: Kept | None = None
         """What survives a power cut of the service; None: it is not to be survived."""
@@ -130,7 +132,12 @@ class Requesting:
         """Carry a command out, here or there; ``fs`` is the disk as the process sees it."""
         disk = fs or self.home.fs
         desk = Desk(disk, self.home.clock, Random(7), self._sleep, lambda _pid: self._program)
-        asker = Asker(desk, holder_of=lambda _path: self._holder, on_left=self._on_left)
+        asker = Asker(
+            desk,
+            holder_of=lambda _path: self._holder,
+            on_left=self._on_left,
+            on_waiting=self.waiting.append,
+        )
 
         def carry_out_here() -> Any:  # noqa: ANN401 - JSON
             if self._holder is not None or self.is_contended:

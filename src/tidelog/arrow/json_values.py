@@ -6,6 +6,7 @@ Kafka Connect: ``JsonConverter``, with a dead letter queue.
 from __future__ import annotations
 
 import io
+import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
@@ -236,7 +237,7 @@ def _pieces(
         column = _read(given, members)[_VALUE].combine_chunks()
     except pa.ArrowInvalid as error:
         if end - start == 1:
-            yield start, end, _reason(error)
+            yield start, end, _reason(error, given[0])
             return
         middle = (start + end) // 2
         yield from _pieces(values, members, start, middle)
@@ -258,17 +259,19 @@ def _read(values: Sequence[bytes], members: pa.Schema | None) -> pa.Table:
 
     Each line has its number: a value that is none, or several, would shift the rows after it.
     """
-    from pyarrow import json  # noqa: PLC0415 - few read JSON
+    from pyarrow import json as arrow_json  # noqa: PLC0415 - few read JSON
 
     lines = [b'{"i":%d,"v":%b}\n' % pair for pair in enumerate(values)]
     longest = max(map(len, lines))
     explicit = None
     if members is not None:
         explicit = pa.schema({_NUMBER: pa.int64(), _VALUE: pa.struct(list(_nullable(members)))})
-    table = json.read_json(
+    table = arrow_json.read_json(
         io.BytesIO(b"".join(lines)),
-        read_options=json.ReadOptions(use_threads=False, block_size=max(_BLOCK_BYTES, longest)),
-        parse_options=json.ParseOptions(
+        read_options=arrow_json.ReadOptions(
+            use_threads=False, block_size=max(_BLOCK_BYTES, longest)
+        ),
+        parse_options=arrow_json.ParseOptions(
             explicit_schema=explicit,
             newlines_in_values=True,
             unexpected_field_behavior="infer" if members is None else "ignore",
@@ -289,7 +292,24 @@ def _nullable(members: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_nullable(True) for field in members])
 
 
-def _reason(error: pa.ArrowInvalid) -> str:
-    """Return what PyArrow says, without the place in lines that only exist here."""
+def _reason(error: pa.ArrowInvalid, value: bytes) -> str:
+    """Return what PyArrow says, without the place in lines that only exist here.
+
+    Of a value that is cut off it says what is wrong with the rest of the line it stands in.
+    """
+    if _ends_early(value):
+        return "it ends before the JSON does"
     text = str(error).removeprefix("JSON parse error: ").partition(" in row ")[0]
     return text.replace("Column(/v/", "Column(/").replace("Column(/v)", "The value")
+
+
+def _ends_early(value: bytes) -> bool:
+    """Return whether a value is only the beginning of some JSON."""
+    try:
+        json.loads(value)
+    except json.JSONDecodeError as error:
+        is_open = error.msg.startswith("Unterminated string")
+        return bool(error.doc.strip()) and (is_open or error.pos >= len(error.doc.rstrip()))
+    except (UnicodeDecodeError, RecursionError):
+        return False
+    return False

@@ -113,17 +113,27 @@ def deletion_end(text: str) -> int:
     from tidelog.log.retention import retention_rules as rules
 
     try:
-        number = text if text == rules.HIGH_WATERMARK_WORD else int(text)
-        return rules.deletion_end(number)
+        word = rules.HIGH_WATERMARK_WORD
+        return rules.deletion_end(word if text in {word, "latest"} else int(text))
     except ValueError:
         raise ArgumentTypeError(
-            f"{text}: neither an offset nor {rules.HIGH_WATERMARK_WORD}"
+            f"{text}: neither an offset nor latest or {rules.HIGH_WATERMARK_WORD}"
         ) from None
     except InvalidArgument:
         raise ArgumentTypeError(
             f"{text}: must be at least 0; {rules.HIGH_WATERMARK_WORD} stands for the end of"
             " what readers see"
         ) from None
+
+
+def input_form(text: str) -> str:
+    """Return the form of input, unless it is one that only ``cat`` has."""
+    if text in {"csv", "raw", "arrow", "parquet"}:
+        raise ArgumentTypeError(
+            f"{text} cannot be read: cat --format json prints records that append --format json"
+            " takes"
+        )
+    return text
 
 
 def partition_or_all(text: str) -> int | None:

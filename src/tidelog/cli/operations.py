@@ -157,6 +157,9 @@ def print_shrunk(args: Namespace, verb: str, log: Mapping[str, Any]) -> None:
         f" left [{log['logStartOffset']:,}, {log['logEndOffset']:,}),"
         f" {format_bytes(log['sizeBytes'])}"
     )
+    archived = sum(one["sizeBytes"] for one in kept if not one.get("isOnDisk", True))
+    if archived:
+        title += f" on the disk, {format_bytes(archived)} in the archive only"
     rows = [(*_place(segment), segment["reason"]) for segment in deleted]
     rows += [(*_place(segment), f"kept{outlook_text(segment)}") for segment in kept]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]

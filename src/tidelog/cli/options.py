@@ -391,7 +391,9 @@ SERVER_PROPERTIES: Final = argument(
 """For commands that depend on the settings of topics."""
 JSON: Final = json_option("print JSON instead of text")
 DRY_RUN: Final = dry_run_option("only print what would be deleted")
-NOW: Final = time_option("--now", "the current time to assume (default: the system clock)")
+NOW: Final = time_option(
+    "--now", "the current time to assume, such as +1d (default: the system clock)"
+)
 """For commands whose result depends on the time of day."""
 FULL: Final = argument(
     "--full",

@@ -51,6 +51,7 @@ class SegmentFacts:
     txn_index_bytes: Annotated[int, "Size of the `.txnindex` file, in bytes; 0: there is none."]
     is_active: Annotated[bool, "Whether it is the last one, to which records are appended."]
     contents: Annotated[SegmentContents | None, "What it holds; null: not asked for."] = None
+    is_on_disk: Annotated[bool, "Whether the disk has it; else only the archive has."] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,11 @@ class LogFacts:
     holes: Annotated[
         tuple[Hole, ...], "Offsets that no segment holds: a file seems to be lost."
     ] = ()
+
+    @property
+    def archived_bytes(self) -> int:
+        """Size of the segments that only the archive has, in bytes."""
+        return sum(segment.log_bytes for segment in self.segments if not segment.is_on_disk)
 
     @property
     def has_loss(self) -> bool:
@@ -157,6 +163,7 @@ def _segments(
     fs: FileSystem, log: ReadOnlyLog, contents: Mapping[int, SegmentContents]
 ) -> list[SegmentFacts]:
     ends = [segment.base_offset for segment in log.segments[1:]] + [log.log_end_offset]
+    disk, _ = log.disk_and_archive or (0, 0)
     facts = []
     for segment, end_offset in zip(log.segments, ends, strict=False):  # a log may have no segment
         name = log.directory, segment.base_offset, segment.suffix
@@ -170,6 +177,7 @@ def _segments(
                 txn_index_bytes=_size(fs, transaction_index_file(*name)),
                 is_active=segment is log.segments[-1],
                 contents=contents.get(segment.base_offset),
+                is_on_disk=segment.base_offset >= disk,
             )
         )
     return facts

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 CLOSED: Final = "█"
 ACTIVE: Final = "▒"
 BELOW_START: Final = "░"
+IN_ARCHIVE: Final = "▓"
 EMPTY: Final = "╌"
 DEFAULT_WIDTH: Final = 78
 MIN_WIDTH: Final = 48
@@ -30,8 +31,9 @@ def draw_log(facts: LogFacts, width: int = DEFAULT_WIDTH) -> str:
     """Return the picture of one log, ``width`` columns wide (at least 48), each line ended.
 
     The width of a segment is in proportion to its bytes. Closed segments are solid, the active one
-    is lighter, and those below the log start offset are the lightest. Base offsets are above, where
-    they fit; log start offset, high watermark and log end offset are below.
+    is lighter, those below the log start offset are the lightest, and those that only the archive
+    has are shaded as the title then says. Base offsets are above, where they fit; log start offset,
+    high watermark and log end offset are below.
     """
     width = max(width, MIN_WIDTH)
     bar, labels = _bar(facts, width - 2)
@@ -54,10 +56,15 @@ def format_bytes(size_bytes: int) -> str:
 def _title(facts: LogFacts) -> str:
     offsets = facts.log_end_offset - facts.log_start_offset
     segments = len(facts.segments)
-    return (
+    text = (
         f"{facts.topic}-{facts.partition}: {offsets:,} offset{'s' * (offsets != 1)} in "
         f"{segments} segment{'s' * (segments != 1)}, {format_bytes(facts.size_bytes)}"
     )
+    if facts.archived_bytes:
+        text += (
+            f", of which {format_bytes(facts.archived_bytes)} in the archive only ({IN_ARCHIVE})"
+        )
+    return text
 
 
 def _bar(facts: LogFacts, width: int) -> tuple[str, list[tuple[int, int]]]:
@@ -72,7 +79,7 @@ def _bar(facts: LogFacts, width: int) -> tuple[str, list[tuple[int, int]]]:
         if not room:
             continue
         labels.append((len(columns), segment.base_offset))
-        fill = ACTIVE if segment.is_active else CLOSED
+        fill = ACTIVE if segment.is_active else CLOSED if segment.is_on_disk else IN_ARCHIVE
         if segment.end_offset <= facts.log_start_offset:
             fill = BELOW_START
         is_last = done == total

@@ -50,7 +50,10 @@ def test_a_null_value_is_a_row_of_nulls() -> None:
     [
         (b"", "Invalid value."),
         (b"oops", "Invalid value."),
-        (b'{"a": 1', "Missing a comma or '}' after an object member."),
+        (b'{"a": 1', "it ends before the JSON does"),
+        (b'{"b": "te', "it ends before the JSON does"),
+        (b'{"a": ', "it ends before the JSON does"),
+        (b'{"a": ' * 100_000, "Column(/a) changed from number to object"),
         (b"[1]", "The value changed from object to array"),
         (b"5", "The value changed from object to number"),
         (b'{"a": "text"}', "Column(/a) changed from number to string"),

@@ -91,6 +91,7 @@ def test_facts_are_printed_under_camel_case_names() -> None:
                 "txnIndexBytes": 0,
                 "isActive": True,
                 "contents": None,
+                "isOnDisk": True,
             }
         ],
         "damage": None,

@@ -23,7 +23,7 @@ from tidelog.errors import RequestFailed
 from tidelog.mailbox.wait import Desk
 from tidelog.service.requests.carry_out import carry_out
 from tidelog.service.requests.home import Home, ignore
-from tidelog.service.requests.request_client import Asker, here_or_there
+from tidelog.service.requests.request_client import WAIT_MS, Asker, here_or_there
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -126,6 +126,12 @@ def asked(
     def report_left() -> None:
         print_message(command, "the service has taken the request and carries it out; see its log")
 
+    def report_waiting(pid: int) -> None:
+        holder = f"process {pid}" if pid else "the process"
+        seconds = WAIT_MS // 1000
+        text = f"waiting up to {seconds} s for {holder}, which holds {data_dir}"
+        print_message(command, text)
+
     with current_line().task(f"waiting for the process that holds {data_dir}") as task:
 
         def wait_ms(ms: int) -> None:
@@ -137,7 +143,7 @@ def asked(
 
         rng = random.SystemRandom()
         desk = Desk(SYSTEM_FILES, SYSTEM_CLOCK, rng, wait_ms, program_of, ring_in)
-        asker = Asker(desk, holder_of=writer_of, on_left=report_left)
+        asker = Asker(desk, holder_of=writer_of, on_left=report_left, on_waiting=report_waiting)
         return here_or_there(asker, data_dir, here, command, arguments)
 
 

@@ -45,6 +45,10 @@ SCHEMA: Final = "tidelog"
 _BATCH_ROWS: Final = 1 << 16
 _MOST_NAMES: Final = 10
 _BARE_OFFSET: Final = re.compile(r'(?<![\w"])offset(?![\w"])', re.IGNORECASE)
+_NOT_JSON: Final = (
+    "WHERE NOT json_valid(decode(value)) finds such records, WHERE json_valid(decode(value)) leaves"
+    " them out, and TRY(...) around an expression makes it null there"
+)
 _ANSWER: Final = "SELECT"
 """The kind of statement that gives rows; SHOW, DESCRIBE and VALUES are of it as well."""
 
@@ -233,6 +237,8 @@ class _Tables:
                 return f'{text.rstrip(".!")}; write the topic "{name}" in double quotes'
         if isinstance(error, duckdb.ParserException) and _BARE_OFFSET.search(query):
             return f'{text}; offset is a word of SQL: write the column as "offset"'
+        if "Malformed JSON" in text:
+            return f"{text}; {_NOT_JSON}"
         if isinstance(error, duckdb.CatalogException) and "Table with name" in text:
             more = ", ..." if len(self._topics) > _MOST_NAMES else ""
             names = ", ".join(self._topics[:_MOST_NAMES]) + more

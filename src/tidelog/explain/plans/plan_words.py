@@ -33,12 +33,17 @@ def late_text(late: Mapping[str, Any]) -> str:
 
 def outlook_text(kept: Mapping[str, Any]) -> str:
     """Return until when a segment is kept, a ``SegmentOutlook`` as JSON; to follow "kept"."""
-    ends = []
-    if kept["dueMs"] is not None:
-        ends.append(f"until {format_time(kept['dueMs'])}")
-    if kept["moreBytes"] is not None:
-        ends.append(f"until the log is {format_bytes(kept['moreBytes'])} larger")
-    text = " " + " or ".join(ends) if ends else ""
+    due = None if kept["dueMs"] is None else format_time(kept["dueMs"])
+    more = None if kept["moreBytes"] is None else format_bytes(kept["moreBytes"])
     if kept["heldBy"]:
-        return f"{text}, held by {kept['heldBy']}"
+        # What holds it does so past these, so that the time may be one in the past.
+        limits = [f"from {due} on"] if due else []
+        if more:
+            limits.append(f"once the log is {more} larger" if kept["moreBytes"] else "now")
+        since = f"; due {' or '.join(limits)}" if limits else ""
+        return f", held by {kept['heldBy']}{since}"
+    ends = [f"until {due}"] if due else []
+    ends += [f"until the log is {more} larger"] if more else []
+    text = " " + " or ".join(ends) if ends else ""
+    text = text if kept.get("isOnDisk", True) else f" in the archive{text}"
     return text or ", limited by neither retention.ms nor retention.bytes"

@@ -173,5 +173,7 @@ def _holder(
     if segment.end_offset > high_watermark:
         return f"the high watermark, {high_watermark:,}"
     if config.is_archived and segment.end_offset > archived_end:
-        return "the archive, which is not known to have it"
+        if segment.is_last:
+            return "the archive, which gets it once it is closed"
+        return "the archive, which is not known to have it yet"
     return ""

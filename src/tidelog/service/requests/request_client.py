@@ -35,6 +35,7 @@ T = TypeVar("T")
 
 WAIT_MS: Final = 15_000
 """How long to wait for the holder of a directory to take a request, or to end."""
+TOLD_AFTER_MS: Final = 2_000
 POLL_MS: Final = 100
 KAFKA: Final = "java"
 """The program of a broker."""
@@ -45,12 +46,14 @@ class Asker(NamedTuple):
 
     ``holder_of`` returns the pid of the process that holds a data directory, 0 if unknown, None if
     nobody does. ``on_left`` is called if this process is interrupted when a service has taken its
-    request.
+    request. ``on_waiting`` is called once, with the pid of the holder, if it has taken no request
+    for ``TOLD_AFTER_MS``.
     """
 
     desk: Desk
     holder_of: Callable[[str], int | None]
     on_left: Callable[[], None]
+    on_waiting: Callable[[int], None] = lambda _: None
 
 
 def here_or_there(
@@ -97,6 +100,7 @@ class _RequestWait(Wait[RequestFiles, Answer]):
         self._asker: Final = asker
         self._here: Final = here
         self._request: Final = Request(command, arguments, 0)
+        self._is_told = False
         self._service: int | None = None
         """The process that has taken the request."""
 
@@ -115,6 +119,10 @@ class _RequestWait(Wait[RequestFiles, Answer]):
         if pid and self.desk.program_of(pid) == KAFKA:
             reason = "It runs Java, as Kafka does, and takes no requests of tidelog: stop it first"
             raise RequestNotTaken(os.path.join(data_dir, LOCK_FILE), pid, reason)
+        is_late = not self._is_told and self.waited_ms() >= TOLD_AFTER_MS
+        if is_late and self.letter.is_in(State.WAITING):
+            self._is_told = True
+            self._asker.on_waiting(pid)
 
     def leave(self) -> None:
         """Leave the request; raise what a disk means for it that is full, or does not take it."""

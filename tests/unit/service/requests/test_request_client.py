@@ -6,7 +6,7 @@ from errno import EIO, ENOSPC
 from typing import NoReturn
 
 import pytest
-from tests.machinery.requesting import Requesting, ServiceDied
+from tests.machinery.requesting import FIRST_PID, Requesting, ServiceDied
 
 from tidelog.errors import (
     DirectoryLocked,
@@ -71,6 +71,17 @@ def test_a_holder_that_takes_no_request_is_not_waited_for_forever() -> None:
 
     assert asking.requests() == []
     assert WAIT_MS <= asking.home.clock.elapsed_ms() <= WAIT_MS + 200
+    assert asking.waiting == [FIRST_PID]
+
+
+def test_a_holder_that_takes_the_request_soon_is_not_spoken_of() -> None:
+    """Only one that is silent for two seconds."""
+    asking = Requesting()
+    asking.deafen()
+    asking.after(1_500, asking.stop)
+    asking.create("new")
+
+    assert asking.waiting == []
 
 
 def test_writers_that_take_turns_are_waited_for_no_longer() -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import IO, TYPE_CHECKING, Final
 
+from tidelog.cli.arguments import input_form
 from tidelog.cli.options import (
     DIRECTORY,
     SETTINGS,
@@ -71,6 +72,7 @@ COMMAND: Final = Command(
         argument("file", metavar="FILE", nargs="?", help="input (default: standard input)"),
         argument(
             "--format",
+            type=input_form,
             choices=("text", "json"),
             default="text",
             help="text (the default): each line is a value; json: each line is a record",
@@ -133,6 +135,7 @@ def _append_all(
     After an error of the disk, what was gathered is left out: it might follow a gap.
     """
     from tidelog.cli.lingering_lines import LingeringLines
+    from tidelog.cli.terminal import print_message
     from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.explain.printable_text import counted
 
@@ -160,6 +163,9 @@ def _append_all(
         print(f"{count} appended to {args.topic}, each line as {_form(args)}")
         if interrupt is not None:
             _explain_rest(writer.records, seen, args)
+        elif not is_sound and writer.records:
+            sys.stdout.flush()
+            print_message("append", "with --txn ID, all of the input is appended, or nothing")
     return 0
 
 

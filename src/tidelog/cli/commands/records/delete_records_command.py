@@ -37,7 +37,8 @@ COMMAND: Final = Command(
             type=deletion_end,
             required=True,
             metavar="OFFSET",
-            help="the new log start offset, or highWatermark: delete all that readers see",
+            help="the new log start offset, or latest, which is highWatermark: delete all that"
+            " readers see",
         ),
         partition_option("the partition whose records are deleted, or all", required=True),
         DRY_RUN,

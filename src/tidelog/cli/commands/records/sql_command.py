@@ -17,7 +17,9 @@ QUERY: one SELECT of DuckDB's SQL, or - to read it from standard input. A topic 
 with the columns key, value, topic, partition, "offset", timestamp, "timestampType" and
 headers; a name with dots or dashes needs double quotes, as "offset" does, which is a word
 of SQL. Keys and values are bytes: decode(value) is a text, decode(value)->>'$.a' a member
-of a JSON object. The system tables of "tidelog table" are there as tidelog.partitions,
+of a JSON object. A value that is not JSON ends the query: WHERE NOT json_valid(decode(value))
+finds such records, and TRY(decode(value)->>'$.a') is null for them. The system tables of
+"tidelog table" are there as tidelog.partitions,
 tidelog.segments and so on. A query reaches no file, no network and no other directory.
 
 FORMAT: text aligns columns; json prints a line a row; csv begins with a line of names;

@@ -15,6 +15,7 @@ from tidelog.explain.printable_text import begun_by
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Sequence
 
     from tidelog.datadir.log_dir_description import LogDirDescription
     from tidelog.explain.describe import LogFacts
@@ -186,7 +187,15 @@ def _table(facts: LogFacts) -> str:
         )
         for segment in facts.segments
     ]
-    return table(rows)
+    return _placed(facts, rows)
+
+
+def _placed(facts: LogFacts, rows: Sequence[tuple[str, ...]]) -> str:
+    """Return a table of segments, marking those that only the archive has."""
+    lines = table(rows).splitlines()
+    on_disk = [True, *(segment.is_on_disk for segment in facts.segments)]
+    marked = zip(lines, on_disk, strict=True)
+    return "".join(f"{line}{'' if here else '  in the archive only'}\n" for line, here in marked)
 
 
 def _contents_table(facts: LogFacts) -> str:

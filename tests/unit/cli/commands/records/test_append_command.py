@@ -14,6 +14,7 @@ import pytest
 import tidelog
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.embedded.busy_directory import BusyWriter
+from tidelog.env.system_files import SystemFile
 from tidelog.staging.bundle import BundleWriter
 from tidelog.staging.staged_folder import LocalFile
 
@@ -427,6 +428,38 @@ def test_a_bad_line_beside_a_service_stops_there(topic: Cli) -> None:
     assert outcomes[0].out == "1 record appended to t, each line as JSON\n"
     assert found == [b"a"]
     assert [one.name for one in topic.data.glob("tidelog.*.staged")] == []
+
+
+def test_after_a_part_of_the_input_the_way_without_parts_is_named(
+    topic: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was appended before the disk was full stays."""
+    lines = tmp_path / "lines"
+    lines.write_bytes((b"x" * 20_000 + b"\n") * 200)
+    pwrite, calls = SystemFile.pwrite, count(1)
+
+    def full(file: SystemFile, *data: Any) -> Any:
+        if file.path.endswith(".log") and next(calls) > 1:
+            raise OSError(errno.ENOSPC, "full")
+        return pwrite(file, *data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SystemFile, "pwrite", full)
+        outcome = topic.on("append", "t", lines)
+
+    appended = int(outcome.out.split()[0])
+    assert outcome.code == 3
+    assert 0 < appended < 200
+    assert "tidelog append: with --txn ID, all of the input is appended, or nothing" in outcome.err
+    assert len(topic.values()) == appended
+
+
+def test_a_form_that_only_cat_has_is_refused_with_the_one_to_use(topic: Cli) -> None:
+    """A table of CSV has no column for what JSON can say."""
+    outcome = topic.on("append", "t", "--format", "csv")
+
+    assert outcome.code == 2
+    assert "csv cannot be read: cat --format json prints records that" in outcome.err
 
 
 def test_a_disk_that_fails_beside_a_service_leaves_no_gap(

@@ -144,6 +144,20 @@ def test_a_column_that_is_a_word_of_sql_is_shown_with_quotes(readings: Cli, quer
     assert "write the column" not in refused(readings, 'SELECT "offset", FROM t WHERE')
 
 
+def test_values_that_are_not_json_can_be_found_and_passed_over(cli: Cli) -> None:
+    """The error says how: DuckDB does not know which record it was."""
+    cli.on("create", "t")
+    cli.append('{"price": 3}', "oops", '{"price": 5}')
+    price = "decode(value)->>'price'"
+
+    hint = "WHERE NOT json_valid(decode(value)) finds such records"
+    assert hint in refused(cli, f"SELECT {price} FROM t")
+    where = "WHERE NOT json_valid(decode(value))"
+    assert rows(cli, f'SELECT "offset" FROM t {where}') == [{"offset": 1}]
+    tried = rows(cli, f"SELECT TRY({price}) AS p FROM t")
+    assert [row["p"] for row in tried] == ["3", None, "5"]
+
+
 def test_topics_that_differ_by_case_cannot_be_told_apart(readings: Cli) -> None:
     """Neither is taken for the other; a query that names neither is not concerned."""
     readings.on("create", "T")

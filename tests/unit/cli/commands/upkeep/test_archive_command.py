@@ -389,6 +389,28 @@ def test_what_is_archived_goes_by_local_retention_without_a_service(cli: Cli, ke
     assert cli.on("retain", "t", *LOCAL, "--json").counts["deletedSegments"] == 0
 
 
+@pytest.mark.usefixtures("kept")
+def test_what_only_the_archive_has_is_marked(cli: Cli) -> None:
+    """In a description as in a plan, with sizes that add up."""
+    assert "archive" not in cli.on("describe", "t", "-p", 0).out.split("\n", 4)[-1]
+    assert cli.on("retain", "t", *LOCAL).code == 0
+
+    (row,) = cli.on("describe", "t", "-p", 0, "--json").rows
+    drawn = cli.on("describe", "t", "-p", 0).out
+    (plan,) = cli.on("plan", "retention", "t", "-p", 0, *LOCAL, "--json").rows
+    planned = cli.on("plan", "retention", "t", "-p", 0, *LOCAL).out
+
+    away = [one for one in row["segments"] if not one["isOnDisk"]]
+    size = sum(one["logBytes"] for one in away)
+    assert 0 < len(away) < len(row["segments"])
+    assert drawn.count("  in the archive only\n") == len(away)
+    assert f", of which {size / 1000:,.1f} kB in the archive only" in drawn
+    assert plan["sizeBytes"] + size == row["sizeBytes"]
+    assert f" kB on the disk, {size / 1000:,.1f} kB in the archive only\n" in planned
+    assert planned.count("  kept in the archive") == len(away)
+    assert "held by the archive, which gets it once it is closed; due now" in planned
+
+
 def test_what_has_expired_goes_from_the_archive_without_a_service(cli: Cli, kept: str) -> None:
     """By the limits of the whole log, which begins later then, here and for all who read it."""
     assert cli.on("retain", "t", *LOCAL).code == 0
