@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.cli.arguments import byte_pattern, not_negative, record_form
@@ -282,10 +283,24 @@ def _print(
     is_whole = next_offset is None and wanted is None and args.limit is None and args.last is None
     if is_whole and args.end_offset is None:
         expect(log.size_bytes)
-    for columns in selection.records(log, max(first, log.log_start_offset), stop):
-        for piece in printer.pieces(columns):
-            write(piece)
+    begin = max(first, log.log_start_offset)
+    is_empty = True
+    for piece in chain.from_iterable(map(printer.pieces, selection.records(log, begin, stop))):
+        is_empty = False
+        write(piece)
+    if is_empty:
+        _explain_gaps(args, log, begin, stop)
     return max(first, end)
+
+
+def _explain_gaps(args: Namespace, log: ReadOnlyLog, start: int, end: int) -> None:
+    """Print on stderr why ``[start, end)`` has no records, if all in such a range is asked for."""
+    from tidelog.cli.cat.empty_ranges import report_gaps
+
+    filters = (args.since, args.until, args.key, args.grep, args.limit, args.last)
+    is_whole = filters == (None,) * len(filters) and not (args.follow or args.skip_damage)
+    if is_whole and args.end_offset is not None and start < end <= log.log_end_offset:
+        report_gaps(args.command, log, start, end, committed=args.isolation == READ_COMMITTED)
 
 
 def _report_deleted(log: ReadOnlyLog, next_offset: int) -> None:

@@ -115,6 +115,10 @@ def _count(log: ReadOnlyLog, args: Namespace) -> dict[str, int]:
     start = log.log_start_offset if args.start_offset is None else args.start_offset
     end = _end_for(log, args) if args.end_offset is None else args.end_offset
     found = log.count_records(start, end)
+    if found.gaps and found.gaps == end - start:
+        from tidelog.cli.cat.empty_ranges import report_gaps
+
+        report_gaps(args.command, log, start, end)
     return {"startOffset": start, "endOffset": end, **as_json(found)}
 
 

@@ -41,6 +41,21 @@ def dirty(cli: Cli) -> Cli:
     return cli
 
 
+def test_a_range_that_compaction_has_emptied_is_explained(dirty: Cli) -> None:
+    """With the bounds of the gap, and only if nothing is left in the range."""
+    assert dirty.on("compact", "t").code == 0
+    gap = "t-0: offsets 0 to 1 hold no record: compaction"
+
+    counted = dirty.on("offsets", "t", "--count", "--from", 1, "--to", 2, "-p", 0)
+    shown = dirty.on("cat", "t", "--from", 0, "--to", 1)
+    more = dirty.on("cat", "t", "--from", 1, "--to", 3)
+    chosen = dirty.on("cat", "t", "--from", 1, "--to", 2, "--key", "b")
+
+    assert (counted.rows[0]["count"]["gaps"], counted.err) == (1, f"tidelog offsets: {gap}\n")
+    assert (shown.code, shown.out, shown.err) == (0, "", f"tidelog cat: {gap}\n")
+    assert (len(more.rows), more.err, chosen.err) == (1, "", "")
+
+
 def test_a_plan_prints_what_would_be_dropped_and_keeps_it(dirty: Cli) -> None:
     """It has the ratios, what limits cleaning, and the records by cause; nothing is written."""
     before = sorted(path.name for path in (dirty.data / "t-0").iterdir())
