@@ -28,6 +28,10 @@ def report_gaps(
     last = min(end + _AROUND, log.log_end_offset)
     for gap in find_gaps(log, first, last, fs=SYSTEM_FILES, committed=committed):
         if gap.start_offset < end and gap.end_offset > start:
-            offsets = f"offsets {gap.start_offset:,} to {gap.end_offset - 1:,}"
+            is_cut = gap.start_offset == first > log.log_start_offset
+            is_cut |= gap.end_offset == last < log.log_end_offset
+            offsets = (
+                f"{'at least ' * is_cut}offsets {gap.start_offset:,} to {gap.end_offset - 1:,}"
+            )
             text = f"{log.topic}-{log.partition}: {offsets} hold no record: {gap.cause}"
             print_message(command, text)

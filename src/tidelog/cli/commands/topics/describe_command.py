@@ -15,10 +15,10 @@ from tidelog.explain.printable_text import begun_by
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tidelog.datadir.log_dir_description import LogDirDescription
-    from tidelog.explain.describe import LogFacts
+    from tidelog.explain.describe import LogFacts, SegmentFacts
 
 _CONTENTS_COLUMNS = (
     *("base offset", "end offset", ".log", "batches", "records", "first time", "last time"),
@@ -187,13 +187,13 @@ def _table(facts: LogFacts) -> str:
         )
         for segment in facts.segments
     ]
-    return _placed(facts, rows)
+    return _placed(facts.segments, rows)
 
 
-def _placed(facts: LogFacts, rows: Sequence[tuple[str, ...]]) -> str:
+def _placed(segments: Iterable[SegmentFacts], rows: Sequence[tuple[str, ...]]) -> str:
     """Return a table of segments, marking those that only the archive has."""
     lines = table(rows).splitlines()
-    on_disk = [True, *(segment.is_on_disk for segment in facts.segments)]
+    on_disk = [True, *(segment.is_on_disk for segment in segments)]
     marked = zip(lines, on_disk, strict=True)
     return "".join(f"{line}{'' if here else '  in the archive only'}\n" for line, here in marked)
 
@@ -203,10 +203,10 @@ def _contents_table(facts: LogFacts) -> str:
     from tidelog.explain.printable_text import format_time
 
     rows: list[tuple[str, ...]] = [_CONTENTS_COLUMNS]
-    for segment in facts.segments:
+    read = [segment for segment in facts.segments if segment.contents is not None]
+    for segment in read:
         held = segment.contents
-        if held is None:
-            continue
+        assert held is not None
         codecs = ", ".join(f"{name} {count:,}" for name, count in held.codecs.items())
         times = (held.min_timestamp, held.max_timestamp)
         rows.append(
@@ -220,4 +220,4 @@ def _contents_table(facts: LogFacts) -> str:
                 codecs,
             )
         )
-    return table(rows)
+    return _placed(read, rows)

@@ -403,7 +403,8 @@ def test_what_only_the_archive_has_is_marked(cli: Cli) -> None:
     away = [one for one in row["segments"] if not one["isOnDisk"]]
     size = sum(one["logBytes"] for one in away)
     assert 0 < len(away) < len(row["segments"])
-    assert drawn.count("  in the archive only\n") == len(away)
+    contents = cli.on("describe", "t", "-p", 0, "--segments").out
+    assert [text.count("  in the archive only\n") for text in (drawn, contents)] == [len(away)] * 2
     assert f", of which {size / 1000:,.1f} kB in the archive only" in drawn
     assert plan["sizeBytes"] + size == row["sizeBytes"]
     assert f" kB on the disk, {size / 1000:,.1f} kB in the archive only\n" in planned

@@ -56,6 +56,21 @@ def test_a_range_that_compaction_has_emptied_is_explained(dirty: Cli) -> None:
     assert (len(more.rows), more.err, chosen.err) == (1, "", "")
 
 
+def test_a_gap_that_is_long_is_named_as_far_as_it_was_looked_at(cli: Cli) -> None:
+    """A thousand offsets on either side."""
+    assert cli.on("create", "t", "-o", "cleanup.policy=compact").code == 0
+    lines = '{"key": "a", "value": "x"}\n' * 5_000
+    assert cli.on("append", "t", "--format", "json", stdin=lines).code == 0
+    cli.on("alter", "t", "-o", "segment.ms=1")
+    assert cli.on("append", "t", "--format", "json", stdin='{"key": "b"}\n').code == 0
+    assert cli.on("compact", "t").code == 0
+
+    shown = cli.on("cat", "t", "--from", 2_000, "--to", 2_001)
+
+    text = "t-0: at least offsets 1,000 to 3,000 hold no record: compaction"
+    assert shown.err == f"tidelog cat: {text}\n"
+
+
 def test_a_plan_prints_what_would_be_dropped_and_keeps_it(dirty: Cli) -> None:
     """It has the ratios, what limits cleaning, and the records by cause; nothing is written."""
     before = sorted(path.name for path in (dirty.data / "t-0").iterdir())
