@@ -11,7 +11,7 @@ from tidelog.config.log_config import LogConfig
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK
-from tidelog.env.signals import program_of
+from tidelog.env.signals import process_mark, program_of
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.env.unix_sockets import ring_in
 from tidelog.errors import InvalidArgument
@@ -88,6 +88,8 @@ def commit_when_possible(
         transaction,
         open_here,
         timeout_ms=timeout_ms,
-        desk=Desk(here.fs, here.clock, here.rng, here.sleep_ms, program_of, ring_in),
+        desk=Desk(
+            *(here.fs, here.clock, here.rng, here.sleep_ms), program_of, ring_in, process_mark
+        ),
     )
     return wait.run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -90,6 +91,29 @@ def is_alive(pid: int) -> bool:
     except OSError:
         return True  # another user's
     return True
+
+
+def process_mark() -> str:
+    """Return what no other process has, on this host or elsewhere; empty if unknown.
+
+    It is known on Linux only: host, boot and process namespace, without which a number names a
+    process in some other container.
+    """
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            boot = file.read().strip()
+        namespace = os.readlink("/proc/self/ns/pid")
+    except (OSError, ValueError):
+        return ""
+    return f"{socket.gethostname()} {boot} {namespace} {os.getpid()}"
+
+
+def has_ended(mark: str) -> bool:
+    """Whether the process of a ``process_mark`` has ended; False if that cannot be determined."""
+    place, _, pid = mark.rpartition(" ")
+    if not place or place != process_mark().rpartition(" ")[0]:
+        return False
+    return pid.isascii() and pid.isdigit() and not is_alive(int(pid))
 
 
 def program_of(pid: int) -> str:

@@ -58,6 +58,10 @@ class Look(Generic[L]):
             _log.error(names.ignored, path, repr(error))
             self.settle(letter)
 
+    def look_again(self, letter: L) -> None:
+        """Look at a settled letter in the next pass: its waiter has ended."""
+        self._settled.get(letter.data_dir, set()).discard(letter.stem)
+
     def settle(self, letter: L) -> None:
         """Look at a letter no more while its files are there: it is answered, or nobody can."""
         self._settled[letter.data_dir].add(letter.stem)

@@ -31,7 +31,8 @@ class Desk(NamedTuple):
     """What the process that asks has: disk, time, random numbers, the names of other processes.
 
     ``program_of`` names the program of a process, empty if unknown. ``ring`` asks the holder of a
-    directory to look at once, and returns whether it has, within a number of ms.
+    directory to look at once, and returns whether it has, within a number of ms. ``mark`` returns
+    the mark of this process, by which others see that it has ended.
     """
 
     fs: FileSystem
@@ -40,6 +41,7 @@ class Desk(NamedTuple):
     sleep_ms: Callable[[int], None]
     program_of: Callable[[int], str] = lambda _: ""
     ring: Callable[[str, int], bool] = lambda *_: False
+    mark: Callable[[], str] = lambda: ""
 
 
 class Wait(ABC, Generic[L, T]):

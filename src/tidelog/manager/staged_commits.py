@@ -37,6 +37,7 @@ from tidelog.staging.commit import commit, drop_topic, finish, give_up
 from tidelog.staging.finished import forget_finished, is_finished, read_finished
 from tidelog.staging.journal import has_journal, journals, read_journal
 from tidelog.staging.manifest_names import waiting_hashes
+from tidelog.staging.ready_expiry import drop_waiting, sweep_all
 from tidelog.staging.staged_file import transaction_hash
 
 if TYPE_CHECKING:
@@ -293,19 +294,39 @@ class StagedCommits(OfOneProcess):
     def drop(self, path: str, txn: str) -> None:
         """Give up what is left of a pending transaction; what is in the logs becomes visible.
 
-        Its id may be used again. Raises InvalidArgument if no such transaction is pending.
+        Its id may be used again. One that waits to be committed never is. Raises InvalidArgument if
+        no such transaction is pending, and CommitPending if it is only to be seen by its waiter.
         """
         with self.registry.change_lock:
             self.registry.check_open()
             log_dir, found = self.log_dirs.online(path), self.pending.get((path, txn))
             if found is None:
-                raise InvalidArgument(f"transaction {txn!r} is not pending in {path}")
+                self._drop_waiting(path, txn)
+                return
             target = _Directory(self, log_dir)
             with self.log_dirs.failing(path, f"dropping {txn!r}"):
                 give_up(target, found[0])
             target.release(found[0])
             self._forget(path, txn)
             _log.warning("transaction-dropped directory=%s txn=%s", path, txn)
+
+    def _drop_waiting(self, path: str, txn: str) -> None:
+        self.settle_manifests()
+        with self.log_dirs.failing(path, f"dropping {txn!r}"):
+            if not drop_waiting(self.machine.fs, path, txn):
+                raise InvalidArgument(f"transaction {txn!r} is not pending in {path}")
+        _log.warning("transaction-dropped directory=%s txn=%s", path, txn)
+
+    def settle_manifests(self) -> None:
+        """Bring the manifests to their end that were decided on, or are past their deadline.
+
+        Raises KafkaStorageError if a disk failed, or a file of transactions cannot be read.
+        """
+        with self.registry.change_lock:
+            self.registry.check_open()
+            for log_dir in list(self.log_dirs):
+                with self.log_dirs.failing(log_dir.path, "settling manifests"):
+                    sweep_all(self.machine.fs, log_dir.path, self.machine.clock.now_ms())
 
     def drop_topic(self, topic_id: UUID) -> None:
         """Take a topic that was deleted out of all journals; the caller holds ``change_lock``."""

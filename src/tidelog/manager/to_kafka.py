@@ -39,6 +39,7 @@ from tidelog.readonly.cluster_metadata import (
 from tidelog.segment.filenames import is_future_directory, log_directory_name
 from tidelog.staging.journal_names import list_journals
 from tidelog.staging.ready import waiting
+from tidelog.staging.ready_expiry import applied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -140,8 +141,13 @@ def write_hand_over(manager: LogManager, plan: HandOver) -> None:
 
 def _check_transactions(manager: LogManager) -> None:
     fs = manager.machine.fs
+    manager.staged_commits.settle_manifests()
     for path in manager.live_dirs:
-        found = [*list_journals(fs, path), *(one.txn for one in waiting(fs, path) if one)]
+        left = (one.transaction for one in waiting(fs, path) if one)
+        found = [
+            *list_journals(fs, path),
+            *(one.txn for one in left if applied(fs, path, one) is None),
+        ]
         if found:
             raise CommitPending(
                 f"{path} holds transactions that are not applied yet, {', '.join(found)}: see"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from tidelog.env.signals import has_ended
 from tidelog.errors import (
     CommitUnfinished,
     CorruptFile,
@@ -18,7 +20,7 @@ from tidelog.staging.ready import ReadyFiles
 from tidelog.staging.ready_expiry import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from tidelog.manager.staged_commits import StagedCommits
     from tidelog.staging.ready import ReadyManifest
@@ -37,11 +39,22 @@ class ReadyCommits:
         self._staged: Final = staged
         self._should_stop: Final = should_stop
         self._look: Final = Look(staged.machine.fs, ReadyFiles, self._meet)
+        self._unseen: Final[dict[str, dict[str, tuple[ReadyFiles, str]]]] = {}
+        """Claims that their waiters are to delete, with the marks of these, by directory."""
 
     def commit_all(self) -> None:
         """Commit what waits in each directory; one listing of it, if nothing does."""
         for path, names in self._staged.log_dirs.listed():
+            self._find_unseen(path, names)
             self._look.look(path, names)
+
+    def _find_unseen(self, data_dir: str, names: Collection[str]) -> None:
+        """Look again at the manifests that nobody will delete: their waiters have ended."""
+        unseen = self._unseen.get(data_dir, {})
+        for name, (files, mark) in list(unseen.items()):
+            if name not in names or has_ended(mark):
+                del unseen[name]
+                self._look.look_again(files)
 
     def _meet(self, files: ReadyFiles, states: set[State]) -> None:
         with self._staged.registry.change_lock:
@@ -77,6 +90,9 @@ class ReadyCommits:
         else:
             # Its waiter deletes it: the transaction stays known only as long as it is there.
             self._look.settle(files)
+            if manifest.mark:
+                claim = os.path.basename(files.path(State.CLAIMED))
+                self._unseen.setdefault(path, {})[claim] = files, manifest.mark
         text = "commit-made-for-waiter directory=%s txn=%s records=%d"
         _log.info(text, path, done.txn, done.total)
 

@@ -124,7 +124,7 @@ class CommitWait(Wait[ReadyFiles, "CommittedTransaction"]):
 
     def content(self, deadline_ms: int) -> bytes:
         """Return the content of the manifest."""
-        return ReadyManifest(self._transaction, deadline_ms).encoded()
+        return ReadyManifest(self._transaction, deadline_ms, self.desk.mark()).encoded()
 
     def leave(self) -> None:
         """Leave the manifest, durably; the names of its staged files are durable, too."""

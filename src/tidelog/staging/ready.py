@@ -3,7 +3,7 @@
 A durable manifest, ``tidelog.<hash of txn>.<128 random bits>.ready``, holds what a commit needs: it
 is a ``Letter``. A commit is answered by the entry in the finished table, and only a refusal by a
 file. The claim of a transaction that has no name of the user's stays until its waiter has seen that
-entry, which is kept as long.
+entry, which is kept as long, or has ended.
 """
 
 from __future__ import annotations
@@ -31,18 +31,24 @@ of partitions. One without any is written as 1."""
 
 @dataclass(frozen=True, slots=True)
 class ReadyManifest:
-    """A transaction whose files are staged, to be committed until ``deadline_ms``, exclusive."""
+    """A transaction whose files are staged, to be committed until ``deadline_ms``, exclusive.
+
+    ``mark`` is that of the process that waits, empty if it is not known.
+    """
 
     transaction: Transaction
     deadline_ms: int
+    mark: str = ""
 
     def encoded(self) -> bytes:
         """Return the content of the file."""
-        content = {
+        content: dict[str, Any] = {
             "version": _version_of(self.transaction),
             "deadlineMs": self.deadline_ms,
             "transaction": self.transaction.as_json(),
         }
+        if self.mark:
+            content["process"] = self.mark
         return (json.dumps(content) + "\n").encode()
 
 
@@ -98,13 +104,16 @@ def _manifest_of(content: Any) -> ReadyManifest:  # noqa: ANN401 - whatever a fi
     deadline_ms = content["deadlineMs"]
     if type(deadline_ms) is not int:
         raise TypeError(f"{deadline_ms!r} is not a time in ms")
-    return ReadyManifest(Transaction.from_json(content["transaction"]), deadline_ms)
+    transaction = Transaction.from_json(content["transaction"])
+    return ReadyManifest(transaction, deadline_ms, str(content.get("process", "")))
 
 
-def waiting(fs: FileSystem, data_dir: str, txn: str | None = None) -> Iterator[Transaction | None]:
-    """Yield the transactions, or those of ``txn``, that wait to be committed.
+def waiting(
+    fs: FileSystem, data_dir: str, txn: str | None = None
+) -> Iterator[ReadyManifest | None]:
+    """Yield the manifests, or those of ``txn``, whose waiter has not seen an outcome.
 
-    None stands for one whose manifest was renamed meanwhile, or cannot be read.
+    None stands for one that was renamed meanwhile, or cannot be read.
     """
     for stem, states in sorted(MANIFESTS.find(fs.list(data_dir)).items()):
         files = ReadyFiles(fs, data_dir, stem)
@@ -112,7 +121,7 @@ def waiting(fs: FileSystem, data_dir: str, txn: str | None = None) -> Iterator[T
             continue
         for state in states.intersection(PENDING):
             try:
-                yield files.manifest(state).transaction
+                yield files.manifest(state)
             except (OSError, KafkaStorageError):
                 yield None
 
@@ -123,6 +132,6 @@ def is_waiting(fs: FileSystem, data_dir: str, txn: str, attempts: Collection[str
     True if in doubt.
     """
     return any(
-        one is None or any(attempt_of(run.name) in attempts for run in one.runs)
+        one is None or any(attempt_of(run.name) in attempts for run in one.transaction.runs)
         for one in waiting(fs, data_dir, txn)
     )

@@ -6,19 +6,26 @@ A claim of another process is void: that has ended, since this one holds the loc
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from tidelog.errors import CorruptFile, KafkaStorageError
+from tidelog.env.signals import has_ended
+from tidelog.errors import CommitPending, CorruptFile, KafkaStorageError
 from tidelog.mailbox.letter import State
 from tidelog.staging.commit import delete_staged
 from tidelog.staging.finished import read_finished
 from tidelog.staging.journal import has_journal
-from tidelog.staging.manifest_names import PENDING
+from tidelog.staging.manifest_names import MANIFESTS, PENDING
+from tidelog.staging.ready import ReadyFiles
+from tidelog.staging.staged_file import transaction_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidelog.staging.ready import ReadyFiles, ReadyManifest
+    from tidelog.env.files import FileSystem
+    from tidelog.staging.commit import Transaction
+    from tidelog.staging.finished import CommittedTransaction
+    from tidelog.staging.ready import ReadyManifest
 
 _log = logging.getLogger(__name__)
 
@@ -56,18 +63,78 @@ def settle(
         return None
     done = read_finished(files.fs, files.data_dir).get(txn)
     if done is not None:
-        # Without a name it stays known as long as its manifest is there, for the waiter to see.
-        is_seen = done.is_named and state is State.CLAIMED
-        if is_seen or now_ms >= manifest.deadline_ms + LEFTOVER_MS:
+        if done.is_named and state is State.CLAIMED:
             files.delete(state)
+        else:
+            _delete_unseen(files, state, manifest, now_ms)
     elif not is_late:
         files.change(State.CLAIMED, State.WAITING)
-    elif files.change(state, State.WITHDRAWN):
-        # A deletion may survive a power cut that brings the manifest back: it is then refused.
-        delete_staged(files.fs, files.data_dir, manifest.transaction)
+    elif withdraw(files, state, manifest):
         text = "commit-expired directory=%s txn=%s deadline_ms=%d"
         _log.warning(text, files.data_dir, txn, manifest.deadline_ms)
     return None
+
+
+def _delete_unseen(files: ReadyFiles, state: State, manifest: ReadyManifest, now_ms: int) -> None:
+    """Delete the manifest of a transaction that was committed, if nobody waits for it.
+
+    Without a name it stays known as long as its manifest is there, for the waiter to see.
+    """
+    if now_ms >= manifest.deadline_ms + LEFTOVER_MS or has_ended(manifest.mark):
+        files.fs.sync_directory(files.data_dir)
+        files.delete(state)
+
+
+def withdraw(files: ReadyFiles, state: State, manifest: ReadyManifest) -> bool:
+    """Let a transaction never be committed; return whether its manifest was in ``state``."""
+    if not files.change(state, State.WITHDRAWN):
+        return False
+    # A deletion may survive a power cut that brings the manifest back: it is then refused.
+    delete_staged(files.fs, files.data_dir, manifest.transaction)
+    return True
+
+
+def applied(fs: FileSystem, data_dir: str, transaction: Transaction) -> CommittedTransaction | None:
+    """Return what is in the logs of a transaction, None if it is not, or not all of it.
+
+    Raises KafkaStorageError if the finished transactions cannot be read.
+    """
+    if has_journal(fs, data_dir, transaction.txn):
+        return None
+    return read_finished(fs, data_dir).get(transaction.txn)
+
+
+def sweep_all(fs: FileSystem, data_dir: str, now_ms: int) -> None:
+    """Settle the manifests of a directory that this process holds; errors as ``settle``."""
+    for stem, states in sorted(MANIFESTS.find(fs.list(data_dir)).items()):
+        with suppress(FileNotFoundError):  # its waiter has taken it back
+            sweep(ReadyFiles(fs, data_dir, stem), states, now_ms)
+
+
+def drop_waiting(fs: FileSystem, data_dir: str, txn: str) -> bool:
+    """Withdraw a transaction that waits, durably; return whether there was one.
+
+    The directory was swept. Raises CommitPending if it is in the logs, for its waiter to see.
+    """
+    dropped = False
+    for stem, states in sorted(MANIFESTS.find(fs.list(data_dir)).items()):
+        files = ReadyFiles(fs, data_dir, stem)
+        if files.txn_hash != transaction_hash(txn):
+            continue
+        for state in states.intersection(PENDING):
+            try:
+                manifest = files.manifest(state)
+            except FileNotFoundError:  # its waiter has taken it back
+                continue
+            if applied(fs, data_dir, manifest.transaction) is not None:
+                raise CommitPending(
+                    f"transaction {txn!r} is in the logs, and a process may still wait for its"
+                    " outcome; nothing was dropped, and nothing has to be"
+                )
+            dropped |= withdraw(files, state, manifest)
+    if dropped:
+        fs.sync_directory(data_dir)
+    return dropped
 
 
 def sweep(files: ReadyFiles, states: set[State], now_ms: int) -> None:

@@ -453,7 +453,10 @@ class HolderSteps:
         return Step(_name(holder), f"sync log.{partition}", after)
 
     def _sweep(self, state: State, who: str) -> Iterator[Step[State]]:
-        """Delete what was not written for days; by then all names are durable."""
+        """Delete what nobody waits for: its process has ended, or it was not written for days.
+
+        All names are durable by then.
+        """
         for number, phase in enumerate(state.phases):
             for name in self._old_files(state, number) if is_over(phase) else ():
                 after = state.synced().changed((name, None))

@@ -18,6 +18,7 @@ from tidelog.embedded.busy_directory import BusyDirectory
 from tidelog.embedded.commits import commit_when_possible
 from tidelog.env.machine import Machine
 from tidelog.env.scheduler import InlineScheduler
+from tidelog.env.signals import process_mark
 from tidelog.errors import (
     CommitOutcomeUnknown,
     CommitPending,
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
 
 T0 = ("t", 0)
 TOPIC_ID = UUID(int=7)
+ENDED = f"{process_mark().rpartition(' ')[0]} {2**22 + 1}"
+"""The mark of a process of this host whose number no process has."""
 
 
 def machine(home: ManagerHome, sleep_ms: Callable[[int], None] | None = None) -> Machine:
@@ -640,6 +643,51 @@ def test_a_manifest_of_a_finished_transaction_is_deleted(state: State) -> None:
 
     assert MANIFESTS.find(home.files()) == {}
     assert values(manager, "t", 0) == [b"a"]
+
+
+def left_by(home: Home, mark: str) -> None:
+    """Leave a manifest of an unnamed transaction, as a process of this mark that never looks."""
+    transaction = staged(home, {T0: [b"a"]}, is_named=False)
+    ready = ReadyFiles(home.fs, "/data", new_stem("x", Random(0)))
+    leave(ready, ReadyManifest(transaction, home.clock.now_ms() + 3000, mark))
+
+
+@pytest.mark.skipif(not process_mark(), reason="the marks of processes are those of Linux")
+@pytest.mark.parametrize("has_restarted", [False, True])
+def test_the_answer_to_a_killed_process_is_deleted(has_restarted: bool) -> None:
+    """By the holder that has committed, and by a later one that finds the claim."""
+    home = Home()
+    manager = home.started()
+    left_by(home, ENDED if not has_restarted else "")
+    home.clock.advance(1000)
+    if has_restarted:
+        assert home.state() == {State.CLAIMED}
+        manager.shutdown()
+        stem = next(iter(MANIFESTS.find(home.files())))
+        ready = ReadyFiles(home.fs, "/data", stem)
+        manifest = replace(ready.manifest(State.CLAIMED), mark=ENDED)
+        home.fs.write(ready.path(State.CLAIMED), manifest.encoded())
+        manager = home.started()
+    home.clock.advance(2000)
+
+    assert home.own_files() == []
+    assert values(manager, "t", 0) == [b"a"]
+
+
+@pytest.mark.skipif(not process_mark(), reason="the marks of processes are those of Linux")
+def test_the_answer_to_a_process_that_runs_is_kept_for_it() -> None:
+    """Though others are committed meanwhile; so is that to one of another host."""
+    for mark in (process_mark(), f"elsewhere {ENDED}"):
+        home = Home()
+        manager = home.started()
+        left_by(home, mark)
+        home.clock.advance(1000)
+        other = staged(home, {T0: [b"b"]}, "other", is_named=False)
+        manager.staged_commits.commit("/data", other)
+        home.clock.advance(3000)
+
+        assert home.state() == {State.CLAIMED}
+        assert list(read_finished(home.fs, "/data")) == ["x", "other"]
 
 
 def test_an_answer_that_cannot_be_read_is_an_unknown_outcome() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
 from tests.machinery import metadata_log as made
 from tests.machinery.directory_home import DataHome, record
+from tests.machinery.staging import leave, stage
 
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.birth import birth_values
@@ -15,10 +17,13 @@ from tidelog.datadir.cluster_metadata.bootstrap import BOOTSTRAP_FILE, FEATURES
 from tidelog.datadir.metadata_files import MetaProperties, read_meta_properties
 from tidelog.errors import CommitPending, CorruptFile, KafkaStorageError
 from tidelog.log.archived import ArchivedOffsets
+from tidelog.mailbox.letter import State
 from tidelog.manager.to_kafka import PROPERTIES_FILE, plan_hand_over, write_hand_over
 from tidelog.readonly.cluster_metadata import read_bootstrap_types, read_cluster_metadata
 from tidelog.records.builder import build_batch
 from tidelog.staging.journal import journal_name
+from tidelog.staging.manifest_names import new_stem
+from tidelog.staging.ready import ReadyFiles, ReadyManifest
 
 if TYPE_CHECKING:
     from tests.machinery.fields import ProducerFields
@@ -259,6 +264,27 @@ def test_transactions_that_wait_are_refused() -> None:
         with pytest.raises(CommitPending, match="staged list"):
             plan_hand_over(logs.manager)
     assert not home.fs.exists(BOOTSTRAP)
+
+
+def test_a_transaction_that_is_in_the_logs_does_not_keep_a_broker_out() -> None:
+    """Though the process that waited for it has not looked for the outcome."""
+    home = home_with_topics()
+    with home.open() as logs:
+        name, *_ = logs.manager.topics()
+        one = stage(
+            *(home.fs, PATH, "x", {(name, 0): [b"a"]}),
+            rng=Random(1),
+            topic_ids={name: logs.manager.topic(name).topic_id},
+            is_named=False,
+        )
+        files = ReadyFiles(home.fs, PATH, new_stem("x", Random(2)))
+        leave(files, ReadyManifest(one, 4_000_000_000_000))
+        with pytest.raises(CommitPending, match="staged list"):
+            plan_hand_over(logs.manager)
+        files.change(State.WAITING, State.CLAIMED)
+        logs.manager.staged_commits.commit(PATH, one)
+        plan_hand_over(logs.manager)
+    assert files.is_in(State.CLAIMED)
 
 
 def test_users_and_acls_of_a_formatted_directory_are_not_replaced() -> None:

@@ -178,13 +178,17 @@ _STAGED: Final = line(
         "txn": nullable(string("Id of the transaction; null: none names these files.")),
         "state": string(
             "committed: not applied yet; waiting: for the process that holds the directory;"
-            " staged: not committed.",
+            " applied: in the logs, and its process has not seen that; staged: not committed.",
             "committed",
             "waiting",
+            "applied",
             "staged",
         ),
         "timeMs": nullable(
             integer("When it was committed, in ms since 1970-01-01; null: it is not.")
+        ),
+        "deadlineMs": nullable(
+            integer("When it is not committed any more, in ms since 1970-01-01; null: none waits.")
         ),
         "records": mapping(integer("Number of records."), "Records by topic."),
         "partitions": array(

@@ -27,9 +27,10 @@ COMMAND: Final = Command(
         json_option("list: print JSON lines instead of text"),
     ),
     epilog="list: committed transactions that are not applied yet, those that wait for the"
-    " process\nthat holds the directory, and staged files\n"
+    " process\nthat holds the directory, with their deadlines, and staged files\n"
     "commit: apply what is committed; every command that writes does so, too\n"
-    "drop: give up what is left of a committed transaction; what is in the logs stays\n"
+    "drop: give up what is left of a committed transaction, or one that waits; what is in the\n"
+    "logs stays\n"
     "forget: let the id of a finished transaction be used again, as for a topic that was\n"
     "deleted and created again; a repeat of it is then written",
 )
@@ -56,7 +57,7 @@ def _list(args: Namespace) -> int:
             counts[row["state"]] += 1
         by_topic = (f"{topic}: {count:,}" for topic, count in row["records"].items())
         what = ", ".join(by_topic) or _files_of(row)
-        text = f"{row['state']}  {row['txn'] or '(no journal)'}  {what}"
+        text = f"{row['state']}  {row['txn'] or '(no journal)'}  {what}{_until(row)}"
         print_row(args, row, printable(text))
     print_counts(args, **counts)
     return 0
@@ -76,6 +77,17 @@ def _files_of(row: dict[str, Any]) -> str:
     )
 
 
+def _until(row: dict[str, Any]) -> str:
+    from tidelog.explain.printable_text import format_time
+
+    if row["deadlineMs"] is None:
+        return ""
+    end = format_time(row["deadlineMs"])
+    if row["state"] == "waiting":
+        return f"  until {end}"
+    return f"  in the logs; the process that waited until {end} has not seen it"
+
+
 def _rows(directory: str) -> Iterator[dict[str, Any]]:
     """Yield a row for each journal and for each transaction that waits for the directory.
 
@@ -84,7 +96,7 @@ def _rows(directory: str) -> Iterator[dict[str, Any]]:
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.staging.journal import journals
     from tidelog.staging.ready import waiting
-    from tidelog.staging.staged_file import attempt_of, list_staged
+    from tidelog.staging.ready_expiry import applied
 
     named: set[str] = set()
     for journal in journals(SYSTEM_FILES, directory):
@@ -93,12 +105,26 @@ def _rows(directory: str) -> Iterator[dict[str, Any]]:
             "txn": journal.txn,
             "state": "committed",
             "timeMs": journal.time_ms,
+            "deadlineMs": None,
             "records": dict(journal.records),
             "partitions": [list(key) for key in journal.keys],
             "files": sorted(journal.files),
             **_NOT_LOOKED_AT,
         }
-    for one in filter(None, waiting(SYSTEM_FILES, directory)):
+    for manifest in filter(None, waiting(SYSTEM_FILES, directory)):
+        one, done = manifest.transaction, applied(SYSTEM_FILES, directory, manifest.transaction)
+        if done is not None:
+            yield {
+                "txn": one.txn,
+                "state": "applied",
+                "timeMs": done.time_ms,
+                "deadlineMs": manifest.deadline_ms,
+                "records": dict(done.records),
+                "partitions": [list(key) for key in one.keys],
+                "files": [],
+                **_NOT_LOOKED_AT,
+            }
+            continue
         files = {run.name for run in one.runs} - named
         if not files and one.runs:
             continue  # it is committed by now
@@ -107,26 +133,38 @@ def _rows(directory: str) -> Iterator[dict[str, Any]]:
             "txn": one.txn,
             "state": "waiting",
             "timeMs": None,
+            "deadlineMs": manifest.deadline_ms,
             "records": one.records,
             "partitions": [list(key) for key in one.keys],
             "files": sorted(files),
             **_NOT_LOOKED_AT,
         }
+    yield from _attempts(directory, named)
+
+
+def _attempts(directory: str, named: set[str]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each attempt whose staged files are not ``named``."""
+    from tidelog.env.system_files import SYSTEM_FILES
+    from tidelog.staging.staged_file import attempt_of, list_staged
+
     attempts: dict[str, list[str]] = {}
     for name in list_staged(SYSTEM_FILES, directory):
         if name not in named:
             attempts.setdefault(attempt_of(name), []).append(name)
     for names in attempts.values():
         found = list(filter(None, (_stat(directory, name) for name in names)))
-        if not found:
-            continue  # deleted by now
-        row: dict[str, Any] = {"txn": None, "state": "staged", "timeMs": None, "records": {}}
-        row |= {"partitions": [], "files": names}
-        size_bytes = sum(one.size_bytes for one in found)
-        yield row | {
-            "sizeBytes": size_bytes,
-            "lastWrittenMs": max(one.mtime_ms for one in found),
-        }
+        if found:  # else they were deleted by now
+            yield {
+                "txn": None,
+                "state": "staged",
+                "timeMs": None,
+                "deadlineMs": None,
+                "records": {},
+                "partitions": [],
+                "files": names,
+                "sizeBytes": sum(one.size_bytes for one in found),
+                "lastWrittenMs": max(one.mtime_ms for one in found),
+            }
 
 
 def _stat(directory: str, name: str) -> FileStat | None:
@@ -150,6 +188,7 @@ def _commit(args: Namespace) -> int:
 
     before = [row["txn"] for row in _committed(os.path.abspath(args.directory))]
     with open_briefly(args.directory, watcher=ShownWork()) as logs:
+        logs.manager.staged_commits.settle_manifests()
         pending = logs.manager.staged_commits.pending
         left = {txn: reason for (_, txn), (_, reason) in pending.items()}
     for txn in before:

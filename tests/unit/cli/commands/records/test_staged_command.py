@@ -14,6 +14,7 @@ from tidelog.cli.commands.upkeep import run_command
 from tidelog.embedded.doors import open_briefly
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CommitUnfinished
+from tidelog.mailbox.letter import State
 from tidelog.staging.directory import CommitPoint
 from tidelog.staging.manifest_names import new_stem
 from tidelog.staging.ready import ReadyFiles, ReadyManifest
@@ -77,7 +78,7 @@ def test_a_transaction_that_waits_for_the_directory_is_listed(topic: Cli) -> Non
     some = {("t", 0): [b"a", b"b"]}
     waiting = stage(SYSTEM_FILES, str(topic.data), "x", some, rng=Random(1), topic_ids=ids)
     files = ReadyFiles(SYSTEM_FILES, str(topic.data), new_stem("x", Random(2)))
-    leave(files, ReadyManifest(waiting, 2**60))
+    leave(files, ReadyManifest(waiting, 4_000_000_000_000))
     (topic.data / f"{new_stem('y', Random(3))}.ready").write_bytes(b"{")
 
     listed = topic.on("staged", "list", "--json").rows
@@ -85,7 +86,66 @@ def test_a_transaction_that_waits_for_the_directory_is_listed(topic: Cli) -> Non
     assert [(row["txn"], row["state"], row["records"]) for row in listed] == [
         ("x", "waiting", {"t": 2})
     ]
-    assert topic.on("staged", "list").out == "waiting  x  t: 2\n"
+    assert listed[0]["deadlineMs"] == 4_000_000_000_000
+    assert topic.on("staged", "list").out.startswith("waiting  x  t: 2  until 2096-")
+
+
+def leave_claimed(cli: Cli, deadline_ms: int) -> ReadyFiles:
+    """Commit an unnamed transaction for a process that never looks."""
+    with open_briefly(cli.data) as logs:
+        ids = {"t": logs.topic("t").topic_id}
+        some = {("t", 0): [b"a"]}
+        one = stage(
+            *(SYSTEM_FILES, str(cli.data), "x", some),
+            rng=Random(1),
+            topic_ids=ids,
+            is_named=False,
+        )
+        files = ReadyFiles(SYSTEM_FILES, str(cli.data), new_stem("x", Random(2)))
+        leave(files, ReadyManifest(one, deadline_ms))
+        files.change(State.WAITING, State.CLAIMED)
+        logs.manager.staged_commits.commit(str(cli.data), one)
+    return files
+
+
+def test_a_transaction_that_is_in_the_log_is_not_listed_as_waiting(topic: Cli) -> None:
+    """Its process may still look for the outcome: it is kept, also from drop."""
+    files = leave_claimed(topic, 4_000_000_000_000)
+
+    assert topic.on("staged", "commit").code == 0
+    [row] = topic.on("staged", "list", "--json").rows
+    assert (row["state"], row["records"], row["files"]) == ("applied", {"t": 1}, [])
+    assert "x  t: 1  in the logs; the process that waited until" in topic.on("staged", "list").out
+    dropped = topic.on("staged", "drop", "x")
+    assert dropped.code != 0
+    assert "x' is in the logs, and a process may still wait" in dropped.err
+    assert files.is_in(State.CLAIMED)
+
+
+def test_an_answer_that_is_long_overdue_is_deleted(topic: Cli) -> None:
+    """By the command that finishes what is staged."""
+    files = leave_claimed(topic, 1)
+
+    assert topic.on("staged", "commit").code == 0
+    assert topic.on("staged", "list").out == ""
+    assert not files.is_in(State.CLAIMED)
+    assert values(topic) == ["a"]
+
+
+def test_a_transaction_that_waits_is_dropped(topic: Cli) -> None:
+    """Its process sees it withdrawn, and the staged file is deleted."""
+    with open_briefly(topic.data) as logs:
+        ids = {"t": logs.topic("t").topic_id}
+    some = {("t", 0): [b"a"]}
+    one = stage(SYSTEM_FILES, str(topic.data), "x", some, rng=Random(1), topic_ids=ids)
+    files = ReadyFiles(SYSTEM_FILES, str(topic.data), new_stem("x", Random(2)))
+    leave(files, ReadyManifest(one, 4_000_000_000_000))
+
+    assert topic.on("staged", "drop", "x").code == 0
+    assert files.is_in(State.WITHDRAWN)
+    assert topic.on("staged", "list").out == ""
+    assert topic.on("staged", "drop", "x").code == 2
+    assert values(topic) == []
 
 
 def test_files_of_a_killed_writer_have_a_size_and_an_age(topic: Cli) -> None:
