@@ -5,6 +5,7 @@ Kafka: ``DynamicBrokerConfig``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -12,10 +13,10 @@ from tidelog.config.broker_config import TIDELOG_DEFAULTS, BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.config.option import options_of
 from tidelog.config.units import unit_of
-from tidelog.errors import InvalidConfig
+from tidelog.errors import InvalidArgument, InvalidConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 SettingValue: TypeAlias = "str | int | float | timedelta | Sequence[str]"
 """What a program may give as the value of a setting; a bool is an int."""
@@ -110,8 +111,14 @@ def from_mapping(settings: Mapping[str, SettingValue] | Mapping[str, object]) ->
     """Return settings with their values as text, formatted as in a properties file.
 
     Text stays as it is; parsing the result reports what is not valid. A ``timedelta`` becomes a
-    number in the unit that the name of the setting ends with.
+    number in the unit that the name of the setting ends with. Raises InvalidArgument for what is
+    not a mapping.
     """
+    if not isinstance(settings, Mapping):
+        raise InvalidArgument(
+            'settings are a mapping, such as {"retention.ms": 3_600_000}, not '
+            + type(settings).__name__
+        )
     return {name: _as_text(name, value) for name, value in settings.items()}
 
 

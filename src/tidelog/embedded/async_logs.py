@@ -36,6 +36,7 @@ from tidelog.env.event_loop import (
 from tidelog.env.waiting import IdleTime
 from tidelog.readonly.log_follower import POLL_MS
 from tidelog.records.isolation import Isolation
+from tidelog.records.new_record import check_several
 
 if TYPE_CHECKING:
     import os
@@ -454,6 +455,7 @@ async def _append_all(
     open_writer: Callable[[], TopicWriter],
     records: Iterable[GivenRecord] | AsyncIterable[GivenRecord],
 ) -> int:
+    check_several(records)
     writer = await in_thread(open_writer)
     chunk: list[GivenRecord] = []
     size = 0

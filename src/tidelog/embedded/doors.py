@@ -44,7 +44,7 @@ from tidelog.service.log_service import LogService
 from tidelog.service.requests.request_client import WAIT_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from tidelog.config.sources import SettingValue
     from tidelog.env.clock import Clock
@@ -96,14 +96,15 @@ def open_logs(
     Raises:
         DirectoryLocked: another process, Kafka or tidelog, writes there.
         InvalidConfig: names every bad setting.
-        InvalidArgument: this is the directory of one partition, a path is not one, ``wait_ms`` is
-            below 0, or ``server_properties`` is malformed.
+        InvalidArgument: this is a file or the directory of one partition, a path is not one,
+            ``wait_ms`` is below 0, or ``server_properties`` is malformed.
         OSError: ``server_properties`` cannot be read.
         InvalidTopic: a directory in it is not named as a partition's.
         KafkaStorageError: a disk failed, or a file that says what is there cannot be read.
         UnsupportedPlatform: this platform lacks the locks that writing needs.
     """
     paths = [absolute_path(one) for one in (path, *more)]
+    check_no_files(files, paths)
     broker = broker_config({**from_mapping(config), **from_keywords(settings)}, paths)
     if server_properties is not None:
         properties = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
@@ -113,6 +114,17 @@ def open_logs(
         raise InvalidArgument(f"a wait of {wait_ms} ms is not possible")
     is_real = clock is None and files is SYSTEM_FILES
     return wait_here(wait_ms).opened(start) if is_real else start()
+
+
+def check_no_files(fs: FileSystem, paths: Iterable[str]) -> None:
+    """Raise InvalidArgument for a data directory that is a file: a service takes it offline."""
+    for path in paths:
+        try:
+            is_file = fs.exists(path) and not fs.stat(path).is_directory
+        except OSError:
+            continue  # opening it says why it is offline
+        if is_file:
+            raise InvalidArgument(f"{path} is a file, not a directory")
 
 
 def start_logs(
@@ -185,6 +197,7 @@ def open_briefly(
     ``watcher`` is notified of how far recoveries and commits are.
     """
     paths = (absolute_path(path),)
+    check_no_files(SYSTEM_FILES, paths)
     settings = BrokerConfig(log_dirs=paths, log_defaults=LogConfig.parse(config))
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
     manager = LogManager(settings, machine, overrides=overrides, watcher=watcher)
@@ -207,6 +220,7 @@ def open_to_change(
     Leaving the ``with`` of the manager closes it. ``server_properties`` are those of the broker
     that wrote the directories.
     """
+    check_no_files(fs, (path, *more))
     settings = BrokerConfig(log_dirs=(path, *more), server_properties=server_properties)
     machine = brief_machine(fs, SYSTEM_CLOCK)
     return LogManager(settings, machine, watcher=watcher)

@@ -35,11 +35,13 @@ from tidelog.errors import (
     TopicAlreadyExists,
 )
 from tidelog.log.retention.retention_rules import deletion_end
+from tidelog.manager.topics.topic_checks import check_count_type
 from tidelog.readonly.read_files import reading
 from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
 from tidelog.records.new_record import NOT_GIVEN, NewRecord, NotGiven, content_of
 from tidelog.records.partitioner import chosen_partition
+from tidelog.segment.filenames import check_topic_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -170,9 +172,12 @@ class JoinedLogs(ReadOnlyLogs):
         With ``exist_ok`` a topic of the name is left as it is.
         """
         settings = from_mapping(config or {})
+        count = 1 if partitions is None else partitions
+        check_topic_type(name)
+        check_count_type(count)
         new = {
             "name": name,
-            "numPartitions": 1 if partitions is None else partitions,
+            "numPartitions": count,
             "replicationFactor": 1,
             "configs": [{"name": key, "value": value} for key, value in settings.items()],
         }
@@ -185,6 +190,8 @@ class JoinedLogs(ReadOnlyLogs):
 
     def create_partitions(self, name: str, count: int) -> None:
         """Add partitions to a topic until it has ``count``; errors as ``Logs``."""
+        check_topic_type(name)
+        check_count_type(count)
         more = {"name": name, "count": count, "assignments": None}
         _check(self._door.ask("CreatePartitions", 3, topics=[more])["results"][0])
 

@@ -34,7 +34,7 @@ from tidelog.errors import (
 )
 from tidelog.log.reading.record_count import total_count
 from tidelog.log.retention.retention_rules import deletion_end
-from tidelog.manager.topics.topic_checks import check_same
+from tidelog.manager.topics.topic_checks import check_count_type, check_same
 from tidelog.manager.whole_log import count_records, offset_at
 from tidelog.readonly.log_follower import followed
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -42,7 +42,7 @@ from tidelog.readonly.read_only_log import Offsets
 from tidelog.records.isolation import Isolation
 from tidelog.records.new_record import NOT_GIVEN, NewRecord, NotGiven, content_of
 from tidelog.records.partitioner import chosen_partition
-from tidelog.segment.filenames import TopicPartition
+from tidelog.segment.filenames import TopicPartition, check_topic_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -207,7 +207,7 @@ class Logs(OfOneProcess):
                 keywords misleads.
 
         Raises:
-            InvalidArgument: settings are given as keywords.
+            InvalidArgument: settings are given as keywords, or an argument is of a wrong type.
             TopicAlreadyExists: the topic exists; with ``exist_ok``: with fewer partitions or other
                 settings than those given, which the error names. Nothing was changed.
             And as ``LogManager.create_topic``.
@@ -215,6 +215,9 @@ class Logs(OfOneProcess):
         if settings:
             raise InvalidArgument(f"a topic's settings go into config={from_keywords(settings)!r}")
         given = from_mapping(config or {})
+        if partitions is not None:
+            check_count_type(partitions)
+        check_topic_type(name)
         try:
             if not (exist_ok and name in self.manager.topics()):
                 count = 1 if partitions is None else partitions

@@ -29,7 +29,15 @@ from tidelog.manager.partition import Partition
 from tidelog.records.batch import BATCH_HEADER, TimestampType
 from tidelog.records.builder import BatchSpec
 from tidelog.records.bulk_builder import build_batches
-from tidelog.records.new_record import NOT_GIVEN, NewRecord, NotGiven, content_of, header_tuple
+from tidelog.records.new_record import (
+    NOT_GIVEN,
+    NewRecord,
+    NotGiven,
+    check_several,
+    content_of,
+    header_tuple,
+    not_bytes,
+)
 from tidelog.records.partitioner import partition_for_key
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.records.validation.policy import LeaderPolicy
@@ -198,7 +206,7 @@ class TopicWriter(OfOneProcess):
         elif is_whole:
             self._take(NewRecord.of(value))
         else:
-            raise InvalidArgument(f"a record's value is bytes or None, not {_named(value)}")
+            raise InvalidArgument(not_bytes(value, "value"))
 
     def _take(self, given: NewRecord) -> None:
         record = given.checked()
@@ -230,6 +238,7 @@ class TopicWriter(OfOneProcess):
         of what was read last may be taken, those for one partition but not those for another among
         them.
         """
+        check_several(records)
         iterator, count = iter(records), _FIRST_CHUNK
         while chunk := _read_ahead(iterator, count):
             size = self._append_chunk(chunk)
@@ -385,10 +394,6 @@ def readable_ahead(record: object) -> int | None:
         elif not (part is None or isinstance(part, int) or (type(part) is tuple and not part)):
             return None  # a buffer, which may be empty now, or headers that have some
     return size
-
-
-def _named(part: object) -> str:
-    return type(part).__name__
 
 
 def _size_of(record: NewRecord) -> int:

@@ -50,7 +50,7 @@ from tidelog.manager.metrics.counters import Counters
 from tidelog.manager.offset_checkpointing import OffsetCheckpointing
 from tidelog.manager.on_demand import OnDemand
 from tidelog.manager.staged_commits import StagedCommits
-from tidelog.manager.topics.topic_checks import check_topic
+from tidelog.manager.topics.topic_checks import check_count_type, check_topic
 from tidelog.manager.topics.topics import Topics
 from tidelog.segment.filenames import TopicPartition
 
@@ -476,6 +476,7 @@ class LogManager(OfOneProcess):
         with self._changing():
             topic = self.topic(name)
             present = max(topic.partitions) + 1
+            check_count_type(count)
             if count <= present:
                 raise InvalidPartitions(
                     f"topic {name} has {present} partitions; {count} is not an increase"

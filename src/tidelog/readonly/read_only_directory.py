@@ -28,7 +28,7 @@ from tidelog.readonly.missing.holes import Hole
 from tidelog.readonly.placement import find_partitions
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_topic import MissingPartition, ReadOnlyTopic
-from tidelog.segment.filenames import TopicPartition
+from tidelog.segment.filenames import TopicPartition, check_topic_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -273,6 +273,7 @@ class ReadOnlyDirectory:
 
     def topic(self, name: str) -> ReadOnlyTopic:
         """Return one topic; UnknownTopicOrPartition where there is none."""
+        check_topic_type(name)
         if name in self.topics:
             return self.topics[name]
         if name == METADATA_TOPIC and name in self._placed.found_by_topic:

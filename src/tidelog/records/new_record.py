@@ -5,7 +5,7 @@ Kafka: ``ProducerRecord``, without the topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterable, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tidelog.records.record import Header
 
 _BYTES: Final = (bytes, bytearray, memoryview)
+_ENCODE: Final = "; encode it: text.encode()"
 
 GivenRecord: TypeAlias = "NewRecord | bytes | tuple[object, ...] | Mapping[str, object]"
 """What ``NewRecord.of`` takes."""
@@ -95,7 +96,7 @@ class NewRecord(NamedTuple):
             headers = header_tuple(given.get("headers"))
             timestamp, partition = given.get("timestamp"), given.get("partition")
             return cls(given.get("key"), value, headers, timestamp, partition)  # type: ignore[arg-type]  # checked later
-        hint = "; encode it: text.encode()" if isinstance(given, str) else ""
+        hint = _ENCODE if isinstance(given, str) else ""
         if given is None:
             hint = '; a record without a value is {"value": None}'
         raise InvalidArgument(
@@ -133,10 +134,13 @@ class NewRecord(NamedTuple):
 def header_tuple(headers: object) -> tuple[Header, ...]:
     """Return headers, not checked yet, as a tuple; None: no headers.
 
-    Raises InvalidArgument for what cannot be iterated.
+    Raises InvalidArgument for what cannot be iterated, and for a mapping that holds some.
     """
     if headers is None:
         return ()
+    if isinstance(headers, Mapping) and headers:
+        text = "headers are pairs of name and value, as a name may come twice: pass"
+        raise InvalidArgument(f"{text} a list of pairs: list(headers.items())")
     if not isinstance(headers, Iterable):
         raise InvalidArgument(f"headers are pairs of name and value, not {headers!r}")
     return tuple(headers)
@@ -147,7 +151,22 @@ def _owned(part: object, what: str) -> bytes | None:
         return part
     if isinstance(part, _BYTES):
         return bytes(part)
-    raise InvalidArgument(f"a record's {what} is bytes or None, not {type(part).__name__}")
+    raise InvalidArgument(not_bytes(part, what))
+
+
+def not_bytes(part: object, what: str) -> str:
+    """Return what an error says of a key or value that is not bytes."""
+    hint = _ENCODE if isinstance(part, str) else ""
+    return f"a record's {what} is bytes or None, not {type(part).__name__}{hint}"
+
+
+def check_several(records: object) -> None:
+    """Raise InvalidArgument for one record where several are meant: it could be iterated, too."""
+    if isinstance(records, (*_BYTES, str, Mapping, NewRecord)) or not (
+        isinstance(records, (Iterable, AsyncIterable))
+    ):
+        kind = type(records).__name__
+        raise InvalidArgument(f"give an iterable of records, such as [record], not {kind}")
 
 
 def _owned_header(header: object) -> Header:

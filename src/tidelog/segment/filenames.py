@@ -188,8 +188,18 @@ def replace_suffix(path: str, old: str, new: str) -> str:
     return path.removesuffix(old) + new
 
 
+def check_topic_type(topic: object) -> None:
+    """Raise InvalidArgument for what no topic's name can be, such as bytes."""
+    if not isinstance(topic, str):
+        raise InvalidArgument(f"a topic's name is str, not {type(topic).__name__}")
+
+
 def check_topic_name(topic: str) -> None:
-    """Raise InvalidTopic if the name is not valid in Kafka. Source: Kafka Topic.validate."""
+    """Raise InvalidTopic if the name is not valid in Kafka. Source: Kafka Topic.validate.
+
+    Raises InvalidArgument, too, as ``check_topic_type``.
+    """
+    check_topic_type(topic)
     if topic in {"", ".", ".."}:
         raise InvalidTopic(f"topic name {topic!r} is not valid")
     if len(topic) > MAX_TOPIC_LENGTH:

@@ -133,7 +133,7 @@ def test_options_cannot_be_abbreviated() -> None:
     [
         (["creat", "t"], "there is no command 'creat'; did you mean create?"),
         (["xyzzy"], "there is no command 'xyzzy'\n"),
-        (["plan", "-d", "x"], "required: operation\n"),
+        (["plan", "-d", "x"], "required: {recovery,retention,compaction}\n"),
         (["describe", "-d", ""], "-d '': the name of a directory must not be empty"),
         (["describe"], "no directory given: use -d DIR or set TIDELOG_DIR"),
         (["create", "t", "-d", "a", "-d", "b"], "a and b: this command takes one directory"),

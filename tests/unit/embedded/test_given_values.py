@@ -350,3 +350,39 @@ def test_an_unknown_codec_is_refused_before_anything_is_appended(home: DataHome)
             directory.partition("t", 0).log.append_records([], codec="rar")
 
     assert home.values("t-0") == []
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda logs: logs.create_topic("z", partitions="2"), "partitions is int, not '2'"),
+        (lambda logs: logs.create_topic("t", "2", exist_ok=True), "partitions is int, not '2'"),
+        (lambda logs: logs.create_partitions("t", True), "partitions is int, not True"),
+        (lambda logs: logs.create_topic("z", config="retention.ms=1"), "settings are a mapping"),
+        (lambda logs: logs.create_topic(b"z"), "a topic's name is str, not bytes"),
+        (lambda logs: logs.append(b"t", b"x"), "a topic's name is str, not bytes"),
+        (lambda logs: list(logs.read(["t"])), "a topic's name is str, not list"),
+        (lambda logs: logs.append("t", b"x", headers={"a": b"b"}), r"list\(headers.items\(\)\)"),
+        (lambda logs: logs.append("t", "hello"), r"not str; encode it: text.encode\(\)"),
+        (lambda logs: logs.append("t", b"x", key="k"), r"key is .* encode it: text.encode\(\)"),
+        (lambda logs: logs.writer("t").append("x", key=b"k"), r"value is .*: text.encode\(\)"),
+        (lambda logs: logs.append_all("t", b"hello"), "give an iterable of records.*, not bytes"),
+        (lambda logs: logs.append_all("t", {"value": b"x"}), "give an iterable of .*, not dict"),
+        (lambda logs: logs.append_all("t", 5), "give an iterable of records.*, not int"),
+        (
+            lambda logs: asyncio.run(AsyncLogs(logs).append_all("t", NewRecord(b"k", b"v"))),  # type: ignore[arg-type]  # refused
+            "give an iterable of records.*, not NewRecord",
+        ),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_a_typed_error(
+    logs: Logs, call: Callable[[Any], Any], reason: str
+) -> None:
+    """It says what is wanted, before anything is changed."""
+    logs.create_topic("t")
+
+    with pytest.raises(InvalidArgument, match=reason):
+        call(logs)
+
+    assert list(logs.topics()) == ["t"]
+    assert list(logs.read("t")) == []

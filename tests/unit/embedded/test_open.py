@@ -91,6 +91,18 @@ def test_what_is_no_path_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_is_no_data_directory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The error says what it is; no directory is offline, and nothing is logged."""
+    file = tmp_path / "program.py"
+    file.write_bytes(b"")
+
+    for opening in (tidelog.open, open_briefly):
+        with pytest.raises(InvalidArgument, match=r"program\.py is a file, not a directory"):
+            opening(str(file))
+
+    assert not caplog.records
+
+
 def test_settings_are_checked_first(tmp_path: Path) -> None:
     """A bad name or value makes no directory."""
     with pytest.raises(InvalidConfig):

@@ -243,5 +243,8 @@ class _Tables:
             more = ", ..." if len(self._topics) > _MOST_NAMES else ""
             names = ", ".join(self._topics[:_MOST_NAMES]) + more
             text = text.partition(" Did you mean")[0].removesuffix("!")
+            meant = _named(text, SYSTEM_TABLES)
+            if meant and f"{SCHEMA}." not in text:
+                return f"{text}; did you mean {SCHEMA}.{meant[0]}?"
             return f"{text}; topics: {names or 'none'}; system tables: {SCHEMA}.topics, ..."
         return text

@@ -6,6 +6,7 @@ Every way to create or change a topic uses these checks. Kafka: ``ReplicationCon
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING, Final
 
 from tidelog.config.log_config import LogConfig
@@ -13,6 +14,7 @@ from tidelog.config.option import options_of
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC, Topic
 from tidelog.datadir.effective_config import POLICY, TIERED, wants_archive
 from tidelog.errors import (
+    InvalidArgument,
     InvalidConfig,
     InvalidPartitions,
     InvalidTopic,
@@ -58,6 +60,7 @@ def check_topic(
     """Raise unless a topic may have this name, number of partitions, settings and birth values.
 
     Raises:
+        InvalidArgument: the name is not text, or the number is not a whole one.
         InvalidTopic: not a name that Kafka allows, its own one, or too long for a directory.
         InvalidPartitions: fewer than 1.
         PolicyViolation: more than Kafka makes at once.
@@ -66,6 +69,7 @@ def check_topic(
     check_topic_name(name)
     if name == METADATA_TOPIC:
         raise InvalidTopic(f"{name} is Kafka's own")
+    check_count_type(partitions)
     if partitions < 1:
         raise InvalidPartitions(f"a topic has at least 1 partition, not {partitions}")
     longest = log_directory_name(name, partitions - 1)
@@ -76,6 +80,12 @@ def check_topic(
         raise PolicyViolation(f"a topic of {partitions:,} partitions: {limit}")
     _check_internal(name, config)
     _check_settings(config, defaults.with_overrides(birth or {}))
+
+
+def check_count_type(partitions: object) -> None:
+    """Raise InvalidArgument for what is not a number of partitions, such as text."""
+    if not isinstance(partitions, Integral) or isinstance(partitions, bool):
+        raise InvalidArgument(f"a number of partitions is int, not {partitions!r}")
 
 
 def check_same(

@@ -48,6 +48,7 @@ from tidelog.errors import (
 from tidelog.log.directory_guard import NO_RESOURCES, lacks_resources
 from tidelog.manager.topics.topic_checks import altered_config, following, new_topic
 from tidelog.readonly.cluster_metadata import find_broker_settings
+from tidelog.segment.filenames import check_topic_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -121,7 +122,9 @@ class Topics:
         Raises:
             UnknownTopicOrPartition: there is none.
             KafkaStorageError: none is known, but it may lie in a directory that is offline.
+            InvalidArgument: the name is not text.
         """
+        check_topic_type(name)
         found = self._catalogue.topics.get(name)
         if found is None:
             self._dirs.check_online(f"topic {name}")

@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from tidelog.log.retention.shrunk_log import ShrunkLog
 
 
+_OPERATIONS: Final = ("recovery", "retention", "compaction")
 COMMAND: Final = Command(
     "plan",
     "print what an operation would do, without changing anything",
     (
-        argument("operation", choices=("recovery", "retention", "compaction")),
+        argument("operation", choices=_OPERATIONS, metavar=f"{{{','.join(_OPERATIONS)}}}"),
         argument(
             "--disk-percent",
             type=percentage,

@@ -129,6 +129,11 @@ def test_an_unknown_table_is_an_error_that_names_the_topics(readings: Cli) -> No
     assert "topics: t; system tables: tidelog.topics" in refused(readings, "FROM nothing")
 
 
+def test_a_system_table_without_its_schema_is_an_error_that_names_it(readings: Cli) -> None:
+    """They are in a schema of their own, since a topic may have such a name."""
+    assert refused(readings, "FROM batches LIMIT 2").endswith("did you mean tidelog.batches?\n")
+
+
 def test_a_name_that_needs_quotes_is_shown_with_them(readings: Cli) -> None:
     """Dots and dashes mean something else in SQL."""
     readings.on("create", "a-b.c")
