@@ -25,6 +25,7 @@ class WriteOptions:
     ``commit_timeout_ms``: how long the commit waits for the directory's lock; None: not set.
     ``txn_id``: the transaction's id, by which a repeat is recognized; None: not set.
     ``staging_uri``: the object store where tasks stage that do not see ``path``; None: they see it.
+    ``create_directory``: whether to make a data directory where there is nothing at ``path``.
     """
 
     path: str
@@ -40,6 +41,7 @@ class WriteOptions:
     skip_old_batches: bool = False
     accept_missing_batches: bool = False
     staging_uri: str | None = None
+    create_directory: bool = True
 
     def new_topic_config(self) -> LogConfig:
         """Return the config of a topic that the write creates; InvalidConfig for a bad one."""

@@ -118,7 +118,7 @@ def make_plan(options: WriteOptions, columns: Mapping[str, int], txn: str) -> Wr
     new_topic = plan_topic(options, count, options.new_topic_config())
     if options.topic is not None:
         check_topic_name(options.topic)
-    make_directory(options.path)
+    make_directory(options.path, is_allowed=options.create_directory)
     check_not_busy(options)
     topics = known_topics(options)
     _check_known(options, topics)
@@ -182,9 +182,17 @@ def check_not_busy(options: WriteOptions) -> None:
         raise DirectoryLocked(os.path.join(options.path, LOCK_FILE), holder)
 
 
-def make_directory(path: str) -> None:
-    """Make the data directory durably if it does not exist: tasks stage their files in it."""
+def make_directory(path: str, *, is_allowed: bool) -> None:
+    """Make the data directory durably if it does not exist: tasks stage their files in it.
+
+    Raises InvalidArgument where that is not allowed.
+    """
     if not SYSTEM_FILES.exists(path):
+        if not is_allowed:
+            raise InvalidArgument(
+                f"no data directory {path}, and option createDirectory is false: make it with"
+                " tidelog create, or correct the path"
+            )
         SYSTEM_FILES.make_directory(path)
         # A program that writes once sees by nothing else that it has named another directory.
         _log.warning("data-directory-created path=%s", path)

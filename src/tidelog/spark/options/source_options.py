@@ -98,6 +98,7 @@ _REFUSED_IN_WRITES: Final = {
 
 _PRODUCER_COMPRESSION: Final = "kafka.compression.type"
 _STAGING_URI: Final = "stagingUri"
+_CREATE_DIRECTORY: Final = "createDirectory"
 _WRITE_OPTIONS: Final = (
     _PRODUCER_COMPRESSION,
     "topic",
@@ -108,6 +109,7 @@ _WRITE_OPTIONS: Final = (
     "writeBufferBytes",
     "commitTimeoutMs",
     "includeHeaders",
+    _CREATE_DIRECTORY,
     _STAGING_URI,
 )
 _TXN_ID: Final = "txnId"
@@ -412,6 +414,7 @@ class SinkOptions(WriteOptions):
             skip_old_batches=checked.flag(_SKIP_OLD_BATCHES),
             accept_missing_batches=checked.flag(_ACCEPT_MISSING_BATCHES),
             staging_uri=staging_uri,
+            create_directory=checked.flag(_CREATE_DIRECTORY, default=True),
         )
 
     def new_topic_config(self) -> LogConfig:

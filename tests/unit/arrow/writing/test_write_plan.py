@@ -168,3 +168,16 @@ def test_what_is_not_valid_is_refused_when_the_query_is_planned(tmp_path: Path) 
     with pytest.raises(TransactionMismatch, match="committed before for u, not for t"):
         plan_of(tmp_path, txnId="id")
     assert list_staged(SYSTEM_FILES, str(tmp_path)) == []
+
+
+def test_a_directory_is_made_unless_the_options_forbid_it(tmp_path: Path) -> None:
+    """A mistake in its path is an error then, and leaves nothing there."""
+    path = tmp_path / "dtaa"
+
+    with pytest.raises(InvalidArgument, match=r"no data directory .*dtaa, and option create"):
+        plan_of(path, createDirectory="false")
+
+    assert not path.exists()
+    plan_of(path)
+    assert path.exists()
+    plan_of(path, createDirectory="false")

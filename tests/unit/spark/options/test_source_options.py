@@ -430,6 +430,8 @@ def test_a_stream_has_the_ids_of_its_batches_and_a_batch_write_that_of_the_user(
     assert stream.skip_old_batches
     assert os.path.isabs(stream.path)
     assert SinkOptions.parse(base | {"txnid": "x"}).txn_id == "x"
+    assert stream.create_directory
+    assert not SinkOptions.parse(base | {"createDirectory": "false"}).create_directory
     with pytest.raises(InvalidArgument, match="txnId is not supported for a stream"):
         SinkOptions.parse_stream(base | {"txnId": "x"})
     for name in ("skipOldBatches", "acceptMissingBatches"):
