@@ -218,6 +218,11 @@ class LogManager(OfOneProcess):
             watcher=watcher,
         )
         self.staged_commits.read_journals()
+        self.coordinated: Callable[[int, TopicPartition], str | None] = lambda *_: None
+        """Returns the id of a producer's transaction that a broker here is to end in a partition.
+
+        On any thread; KafkaStorageError while that is not known yet.
+        """
 
     # What a commit does without
 

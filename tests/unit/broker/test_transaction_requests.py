@@ -25,11 +25,14 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.transactions.transactional_id import State, transaction_key
 from tidelog.codec.messages.keyed_message import write_value
 from tidelog.error_codes import ErrorCode
-from tidelog.errors import KafkaStorageError
+from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.manager.producer_ids import BLOCK, TRANSACTIONS_TOPIC, ProducerIds
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.segment.filenames import TopicPartition
+from tidelog.service.requests.home import Home
+from tidelog.service.requests.transaction_abort import abort_transaction
 from tidelog.testing import CrashFileSystem, ManualClock, damage_batch
 
 if TYPE_CHECKING:
@@ -51,6 +54,26 @@ def test_a_transaction_is_seen_when_it_is_committed() -> None:
         assert await end(home, producer) is ErrorCode.NONE
         found = await home.fetch("t", isolation=1)
         assert (found["lastStableOffset"], found["abortedTransactions"]) == (2, [])
+
+    with_broker(test)
+
+
+def test_a_marker_from_outside_does_not_abort_what_its_client_commits() -> None:
+    """``tidelog txns abort`` is refused, and names the transactional id, until the broker ends."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        await add(home, producer)
+        await write(home, producer, b"a", 0)
+        manager = home.logs.manager
+        asked = {"partitions": {"t": [0]}, "producer_id": producer[0], "first_offset": 0}
+        with pytest.raises(InvalidArgument, match=r"transactional id 'x'.* nothing was written"):
+            abort_transaction(Home(manager, manager.machine, DATA), asked)
+        assert await end(home, producer) is ErrorCode.NONE
+        seen = home.logs.read("t", isolation="read_committed")
+        assert [record.value for record in seen] == [b"a"]
+        await home.broker.close()
+        assert manager.coordinated(producer[0], TopicPartition("t", 0)) is None
 
     with_broker(test)
 

@@ -35,6 +35,7 @@ from tidelog.error_codes import ErrorCode
 from tidelog.errors import (
     InvalidProducerEpoch,
     KafkaError,
+    KafkaStorageError,
     TransactionCoordinatorFenced,
     UnknownTopicOrPartition,
 )
@@ -89,6 +90,7 @@ class TransactionCoordinator:
         self.shards: Final = Shards(manager, TRANSACTIONS_TOPIC, timers, self._take_up)
         self._expiry: Handle | None = None
         self._reserving = asyncio.Lock()
+        manager.coordinated = self.coordinated
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Life
@@ -123,6 +125,7 @@ class TransactionCoordinator:
 
     def close(self) -> None:
         """Stop all timers."""
+        self._manager.coordinated = lambda *_: None
         self.shards.close()
         for timer in (*self._timeouts.values(), *([self._expiry] if self._expiry else ())):
             timer.cancel()
@@ -319,6 +322,21 @@ class TransactionCoordinator:
             and known.epoch == producer[1]
             and key in known.partitions
         )
+
+    def coordinated(self, producer_id: int, key: TopicPartition) -> str | None:
+        """Return the id of a producer's transaction that is to be ended in a partition.
+
+        On any thread. Raises KafkaStorageError while this is being loaded.
+        """
+        if not self.shards.loaded.is_set():
+            raise KafkaStorageError(
+                "the transactions of this broker are still being read; nothing was written, try"
+                " again later"
+            )
+        known = self._by_producer.get(producer_id)
+        if known is None or known.state in ENDED or key not in known.partitions:
+            return None
+        return known.transactional_id
 
     # The end
 

@@ -95,9 +95,11 @@ def abort_transaction(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any
     """Append an abort marker for the open transaction of a producer, durably.
 
     Returns the plan that was carried out. Raises InvalidArgument if that transaction is not open
-    any more; and as ``Partition.append``, CommitPending among others.
+    any more, or is one that a broker here coordinates; KafkaStorageError while that is not known;
+    and as ``Partition.append``, CommitPending among others.
     """
     key, partition = _partition(home.manager, arguments)
+    _check_uncoordinated(home.manager, arguments["producer_id"], key)
     with partition.listeners, partition.lock:
         log = partition.log
         plan = plan_of(key, log, arguments["producer_id"])
@@ -121,6 +123,20 @@ def abort_transaction(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any
         *(*key, plan.producer_id, plan.first_offset, info.last_offset),
     )
     return as_json(plan)
+
+
+def _check_uncoordinated(manager: LogManager, producer_id: int, key: TopicPartition) -> None:
+    """Raise InvalidArgument for a transaction that a broker here is to end.
+
+    Its client could commit it after the marker, and would not notice that its records are aborted.
+    """
+    name = manager.coordinated(producer_id, key)
+    if name is not None:
+        raise InvalidArgument(
+            f"the transaction of producer {producer_id} in {key} is that of transactional id"
+            f" {name!r}, which the coordinator here commits or aborts, at the latest when its time"
+            " is over; nothing was written. A client that begins with that id aborts it at once"
+        )
 
 
 def plan_of(key: TopicPartition, log: Log, producer_id: int) -> AbortPlan:
