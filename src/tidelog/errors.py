@@ -337,18 +337,20 @@ class IllegalGeneration(KafkaError):
 
 
 class NonEmptyGroup(KafkaError):
-    """A group has a reader, so its positions are not set from outside; nothing was changed."""
+    """A group has a reader, or clients, so its positions are not set from outside; none was."""
 
     code = ErrorCode.NON_EMPTY_GROUP
 
-    def __init__(self, group: str) -> None:
-        super().__init__(group)
-        self.group = group
+    def __init__(self, group: str, clients: tuple[str, ...] = ()) -> None:
+        super().__init__(*((group, clients) if clients else (group,)))
+        self.group, self.clients = group, clients
 
     def _text(self) -> str:
+        members = "members, " + ", ".join(self.clients)
+        found = members if self.clients else "a reader in the process that holds the directory"
         return (
-            f"group {self.group!r} has a reader in the process that holds the directory: close it"
-            " before its positions are set by another program; nothing was committed"
+            f"group {self.group!r} has {found}: close what reads it before its positions are set by"
+            " another program; nothing was set"
         )
 
 

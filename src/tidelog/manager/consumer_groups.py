@@ -70,8 +70,8 @@ class Groups(OfOneProcess):
         """By the number of the partition."""
         # Weakly: an interrupt may come before anybody has the reader, who could close it.
         self._members: dict[str, WeakSet[Member]] = {}
-        self._of_clients: set[str] = set()
-        """The groups that have members among the clients of a broker."""
+        self._of_clients: dict[str, Callable[[], tuple[str, ...]]] = {}
+        """The groups that have members among the clients of a broker, and what names these."""
 
     # Positions
 
@@ -239,25 +239,26 @@ class Groups(OfOneProcess):
         with self._lock:
             return bool(self._members.get(group))
 
-    def enter_clients(self, group: str) -> None:
-        """Leave a group to clients, until ``leave_clients``.
+    def enter_clients(self, group: str, clients: Callable[[], tuple[str, ...]]) -> None:
+        """Leave a group to clients, until ``leave_clients``; ``clients`` names them, on any thread.
 
         Raises NonEmptyGroup if a reader of this program has it.
         """
         with self._lock:
             if self._members.get(group):
                 raise NonEmptyGroup(group)
-            self._of_clients.add(group)
+            self._of_clients[group] = clients
 
     def leave_clients(self, group: str) -> None:
         """Let readers have a group that no client is a member of any more."""
         with self._lock:
-            self._of_clients.discard(group)
+            self._of_clients.pop(group, None)
 
     def _check_empty(self, group: str) -> None:
         with self._lock:
-            if self._members.get(group) or group in self._of_clients:
-                raise NonEmptyGroup(group)
+            has_reader, clients = self._members.get(group), self._of_clients.get(group)
+        if has_reader or clients is not None:
+            raise NonEmptyGroup(group, () if clients is None else clients())
 
 
 def of_live_topics(

@@ -83,7 +83,7 @@ class GroupCoordinator:
                 self.emptied_ms[group_id] = values.get("currentStateTimestamp", 0)
             elif not self._positions.has_reader(group_id):
                 restore_group(self._new_group(group_id), values)
-                self._positions.enter_clients(group_id)
+                self._positions.enter_clients(group_id, partial(self._clients_of, group_id))
 
     def _stored(self, number: int) -> dict[str, dict[str, Any]]:
         """Return the groups that were written down in a partition, on any thread."""
@@ -105,6 +105,12 @@ class GroupCoordinator:
             group.end()
             self._positions.leave_clients(group.group_id)
         self.groups.clear()
+
+    def _clients_of(self, group_id: str) -> tuple[str, ...]:
+        """Return the members of a group as an operator knows them, on any thread."""
+        group = self.groups.get(group_id)
+        members = () if group is None else tuple(group.members.values())
+        return tuple(f"client.id {one.client_id!r} at {one.client_host}" for one in members)
 
     def _new_group(self, group_id: str) -> ClassicGroup:
         delay_ms = self._config.group_initial_rebalance_delay_ms
@@ -206,7 +212,7 @@ class GroupCoordinator:
             raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
         if not (group and group.members):
             try:
-                self._positions.enter_clients(group_id)
+                self._positions.enter_clients(group_id, partial(self._clients_of, group_id))
             except NonEmptyGroup as error:
                 # A reader of this program has the group; the client asks again until it has left.
                 _log.info("join-put-off group=%s reason=%s", group_id, error)

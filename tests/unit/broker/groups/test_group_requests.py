@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -18,7 +19,10 @@ from tests.machinery.broker_home import (
 )
 
 from tidelog.error_codes import ErrorCode
+from tidelog.errors import NonEmptyGroup
+from tidelog.mailbox.answer import Answer
 from tidelog.segment.filenames import TopicPartition
+from tidelog.staging.group_step import steps_of
 from tidelog.testing import CrashFileSystem, ManualClock
 
 KEPT_MS = 5 * 60_000
@@ -108,6 +112,26 @@ def test_a_reader_of_the_program_and_clients_exclude_each_other() -> None:
         await member_of(home)
         with pytest.raises(tidelog_error(), match="clients of this broker"):
             home.logs.reader("t", group="g")
+
+    with_broker(test)
+
+
+def test_members_that_keep_positions_from_being_set_are_named() -> None:
+    """Also to another program, which gets the error by a file; gone with them it is taken."""
+
+    async def test(home: BrokerHome) -> None:
+        member, _ = await member_of(home)
+        groups = home.logs.manager.staged_commits.groups
+        steps = steps_of("g", [TopicPartition("t", 0)], None)
+        named = r"has members, client.id 'test' at .*; nothing was set"
+        with pytest.raises(NonEmptyGroup, match=named) as caught:
+            groups.check(steps)
+        error = caught.value
+        sent = Answer.of_error(error)._replace(args=error.args).encoded()
+        with pytest.raises(NonEmptyGroup, match=named):
+            raise Answer.parsed(json.loads(sent)).typed_error()
+        await home.ask("LeaveGroup", 1, groupId="g", memberId=member)
+        groups.check(steps)
 
     with_broker(test)
 
