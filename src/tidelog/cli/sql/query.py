@@ -49,6 +49,11 @@ _NOT_JSON: Final = (
     "WHERE NOT json_valid(decode(value)) finds such records, WHERE json_valid(decode(value)) leaves"
     " them out, and TRY(...) around an expression makes it null there"
 )
+_BYTES_AS_JSON: Final = re.compile(
+    r'(?<!\w)(?:json_\w+\s*\(\s*(?:\w+\.)?"?(key|value)"?\s*[,)]|"?(key|value)"?\s*->)',
+    re.IGNORECASE,
+)
+_RENAMED: Final = re.compile(r'\bAS\s+"?(key|value)(?!\w)', re.IGNORECASE)
 _ANSWER: Final = "SELECT"
 """The kind of statement that gives rows; SHOW, DESCRIBE and VALUES are of it as well."""
 
@@ -131,6 +136,16 @@ def _named(query: str, names: Iterable[str]) -> list[str]:
     return [one for one in there if re.search(rf"(?<!\w){re.escape(one.casefold())}(?!\w)", text)]
 
 
+def _bytes_as_json(query: str) -> str | None:
+    """Return the column of bytes that a query seems to take for JSON: DuckDB gives NULL then.
+
+    DuckDB alone could say for sure, and does not; so it is a hint and no error.
+    """
+    renamed = {name.casefold() for name in _RENAMED.findall(query)}
+    columns = ((one[1] or one[2]).casefold() for one in _BYTES_AS_JSON.finditer(query))
+    return next((name for name in columns if name not in renamed), None)
+
+
 def _check_reads(statements: Sequence[Any]) -> None:
     if len(statements) != 1:
         raise InvalidArgument(f"{len(statements)} statements were given: give one")
@@ -155,6 +170,8 @@ class _Tables:
         A directory may have thousands of topics, and each costs a look at its columns.
         """
         topics = _named(query, self._topics)
+        if topics and (column := _bytes_as_json(query)):
+            self._report(f"{column} is bytes, in which JSON finds nothing: use decode({column})")
         tables = _named(query, SYSTEM_TABLES)
         # Also for system tables: they would leave out what lies elsewhere without a word.
         self._directory.check_present(dict.fromkeys(self._topics if tables else topics))

@@ -134,6 +134,27 @@ def test_a_system_table_without_its_schema_is_an_error_that_names_it(readings: C
     assert refused(readings, "FROM batches LIMIT 2").endswith("did you mean tidelog.batches?\n")
 
 
+@pytest.mark.parametrize(
+    ("query", "column"),
+    [
+        ("SELECT value->>'n' FROM t", "value"),
+        ("SELECT 'k' AS key, t.value ->> 'n' FROM t", "value"),
+        ("SELECT json_extract(\"key\", 'n') FROM t", "key"),
+        ("SELECT decode(value)->>'n' FROM t", None),
+        ("WITH r AS (SELECT decode(value) AS value FROM t) SELECT value->>'n' FROM r", None),
+        ("SELECT topic, 'value->1' FROM tidelog.topics", None),
+    ],
+)
+def test_bytes_that_are_taken_for_json_are_hinted_at(
+    readings: Cli, query: str, column: str | None
+) -> None:
+    """DuckDB gives NULL for them, without an error."""
+    found = readings.on("sql", query)
+
+    hint = f"tidelog sql: {column} is bytes, in which JSON finds nothing: use decode({column})\n"
+    assert (found.code, found.err) == (0, "" if column is None else hint)
+
+
 def test_a_name_that_needs_quotes_is_shown_with_them(readings: Cli) -> None:
     """Dots and dashes mean something else in SQL."""
     readings.on("create", "a-b.c")
