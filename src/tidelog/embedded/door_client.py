@@ -108,7 +108,7 @@ class DoorClient(OfOneProcess):
     def connect(self) -> None:
         """Connect now, if there is no connection; raise NotServed, InvalidArgument as ``ask``."""
         with self._lock:
-            self._check_open()
+            self.check_open()
             self._connected()
 
     def close(self) -> None:
@@ -148,7 +148,7 @@ class DoorClient(OfOneProcess):
         parts += api.write_request(version, values)
         request = size_of_frame(parts) + b"".join(parts)
         with self._lock:
-            self._check_open()
+            self.check_open()
             data = self._exchange(name, request)
         answer = self._read(api, version, data, number)
         if answer.get("errorCode"):
@@ -180,7 +180,8 @@ class DoorClient(OfOneProcess):
                 ) from error
         raise AssertionError("the loop ends in one of its rounds")
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise InvalidArgument if this is closed."""
         if self._is_closed:
             raise InvalidArgument("this is closed")
 

@@ -270,7 +270,10 @@ class JoinedLogs(ReadOnlyLogs):
 
     def writer(self, topic: str, *, codec: Codec | str = Codec.NONE) -> TopicWriter:
         """Return a writer that spreads records over a topic's partitions; as ``Logs.writer``."""
-        return TopicWriter(_Target(self), topic, clock=self._clock, codec=codec)
+        check_open = self._door.check_open
+        return TopicWriter(
+            _Target(self), topic, clock=self._clock, codec=codec, check_open=check_open
+        )
 
     def transaction(
         self, txn: str | None = None, path: str | None = None, *, codec: Codec | str = Codec.NONE
@@ -279,6 +282,7 @@ class JoinedLogs(ReadOnlyLogs):
 
         ``path`` is the data directory that holds its topics, None: the first that was joined.
         """
+        self._door.check_open()
         home = self.path if path is None else absolute_path(path)
         if home not in self.paths:
             raise LogDirNotFound(home)

@@ -355,7 +355,14 @@ class Logs(OfOneProcess):
         1000
         """
         clock = self.manager.machine.clock
-        return TopicWriter(self, topic, clock=clock, codec=codec, gathering=self._gathering)
+        return TopicWriter(
+            self,
+            topic,
+            clock=clock,
+            codec=codec,
+            gathering=self._gathering,
+            check_open=self.manager.check_not_closed,
+        )
 
     def transaction(
         self, txn: str | None = None, path: str | None = None, *, codec: Codec | str = Codec.NONE
@@ -377,8 +384,9 @@ class Logs(OfOneProcess):
             InvalidArgument: there are several directories and no path, or ``txn`` is blank, not
                 valid Unicode, or longer than 255 bytes of UTF-8.
             LogDirNotFound: the path is none of the directories.
-            KafkaStorageError: the directory is offline.
+            KafkaStorageError: the directory is offline, or this is closed.
         """
+        self.manager.check_not_closed()
         home = self.manager.staged_commits.home(path)
         return Transaction(self.manager, home, txn, codec=codec)
 

@@ -45,7 +45,7 @@ from tidelog.records.validation.record_rules import NO_KEY, RecordRules, time_li
 from tidelog.records.validation.rejection import ignore_rejections
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Self
 
     from numpy.typing import NDArray
@@ -129,8 +129,14 @@ class TopicWriter(OfOneProcess):
         clock: Clock,
         codec: Codec | str = Codec.NONE,
         gathering: set[TopicWriter] | None = None,
+        check_open: Callable[[], None] = lambda: None,
     ) -> None:
-        """``gathering`` is a set in which the writer is while it has gathered records."""
+        """``gathering`` is a set in which the writer is while it has gathered records.
+
+        ``check_open`` raises once nothing that is gathered would be appended any more.
+        """
+        check_open()
+        self._check_open = check_open
         self._codec = Codec.named(codec)
         config = directory.config_of(topic)
         self._directory = directory
@@ -195,7 +201,7 @@ class TopicWriter(OfOneProcess):
             UnknownTopicOrPartition, InvalidRecord, InvalidTimestamp: the topic does not take this
                 record, or no longer takes those before it in the batch.
             MessageTooLarge: the same, for a record larger than ``max.message.bytes`` as a batch.
-            KafkaStorageError: the disk failed.
+            KafkaStorageError: the disk failed, or the logs are closed.
         """
         if json is not NOT_GIVEN or value is NOT_GIVEN:
             value = content_of(value, json)  # type: ignore[assignment]  # it is bytes or None
@@ -209,6 +215,7 @@ class TopicWriter(OfOneProcess):
             raise InvalidArgument(not_bytes(value, "value"))
 
     def _take(self, given: NewRecord) -> None:
+        self._check_open()
         record = given.checked()
         number = self._number_of(record)
         now_ms = self._clock.now_ms()
@@ -239,6 +246,7 @@ class TopicWriter(OfOneProcess):
         them.
         """
         check_several(records)
+        self._check_open()
         iterator, count = iter(records), _FIRST_CHUNK
         while chunk := _read_ahead(iterator, count):
             size = self._append_chunk(chunk)

@@ -7,6 +7,7 @@ see the records from the commit on.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 from uuid import uuid4
@@ -113,6 +114,9 @@ class Transaction(OfOneProcess):
     Leaving the ``with`` commits, and an exception in it drops everything. If the id was committed
     before, ``committed`` says what was written then, and nothing is written again.
 
+    One that is neither committed nor aborted, as without the ``with``, is dropped; Python warns of
+    that (ResourceWarning) if it has records.
+
     Once the disk has failed, or an interrupt has broken off an append, records are missing: all but
     ``abort`` raises KafkaStorageError, and nothing is committed.
     """
@@ -172,6 +176,18 @@ class Transaction(OfOneProcess):
             self.abort()
         elif self._is_open:
             self.commit()
+
+    def __del__(self) -> None:
+        """Warn where records are dropped without a word; a forked child's copy has none."""
+        held = vars(self)
+        if held.get("_is_open") and held.get("_writers"):
+            warnings.warn(
+                f"transaction {self.txn!r} was neither committed nor aborted, and its records are"
+                " dropped: use it in a with",
+                ResourceWarning,
+                source=self,
+                stacklevel=1,
+            )
 
     # What it writes
 

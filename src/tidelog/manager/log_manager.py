@@ -710,7 +710,8 @@ class LogManager(OfOneProcess):
             self._check_open()
             yield
 
-    def _check_not_closed(self) -> None:
+    def check_not_closed(self) -> None:
+        """Raise KafkaStorageError if this is closed."""
         if self._is_closed:
             raise self._closed()
 
@@ -764,7 +765,7 @@ class LogManager(OfOneProcess):
 
     def _check_open(self) -> None:
         """Raise KafkaStorageError if this is closed, or no directory is left."""
-        self._check_not_closed()
+        self.check_not_closed()
         self._log_dirs.check_any()
 
     def _loaded_dirs(self) -> list[LogDir]:

@@ -302,7 +302,7 @@ class LogService(LogManager):
             self._mover.forget(TopicPartition(topic.name, number))
 
     def _check_open(self) -> None:
-        self._check_not_closed()
+        self.check_not_closed()
 
     def _loaded_dirs(self) -> list[LogDir]:
         return list(self._log_dirs)

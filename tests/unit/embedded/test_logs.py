@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.machinery.directory_home import DataHome
 from tests.machinery.transactions import append_transaction
 
 import tidelog
@@ -23,6 +26,8 @@ from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tidelog.embedded.logs import Logs
 
 
 def test_a_program_creates_appends_reads_and_deletes(tmp_path: Path) -> None:
@@ -257,3 +262,44 @@ def test_what_deletes_records_takes_no_default(tmp_path: Path) -> None:
         with pytest.raises(InvalidArgument, match="not the number of a partition"):
             ask("t", None, 1)
         assert len(list(logs.read("t"))) == 2
+
+
+def test_a_closed_directory_takes_no_records_by_any_way() -> None:
+    """A writer that was opened before refuses them too, as they would never be appended."""
+    home = DataHome()
+    with home.open() as logs:
+        logs.create_topic("t")
+        writer = logs.writer("t")
+        writer.append(b"1")
+
+    for call in (
+        lambda: writer.append(b"2"),
+        lambda: writer.append_all([b"2"]),
+        lambda: logs.writer("t"),
+        logs.transaction,
+    ):
+        with pytest.raises(KafkaStorageError, match="are closed"):
+            call()
+
+    assert home.values("t-0") == [b"1"]
+
+
+def test_a_transaction_that_is_left_open_is_warned_of() -> None:
+    """Its records are dropped; one that has none, or has ended, is dropped silently."""
+    home = DataHome()
+    with home.open() as logs:
+        logs.create_topic("t")
+        with pytest.warns(ResourceWarning, match="'x' was neither committed nor aborted"):
+            left_open(logs, "x")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            logs.transaction("y")
+            with logs.transaction("z") as txn:
+                txn.append("t", b"v")
+            del txn
+            gc.collect()
+
+
+def left_open(logs: Logs, name: str) -> None:
+    logs.transaction(name).append("t", b"v")
+    gc.collect()
