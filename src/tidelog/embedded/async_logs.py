@@ -360,7 +360,7 @@ class AsyncReadOnlyLogs(_AsyncReadsOfFiles[ReadOnlyLogs]):
 
 @asynccontextmanager
 async def join_logs_async(
-    path: str | os.PathLike[str], *more: str | os.PathLike[str]
+    path: str | os.PathLike[str], *more: str | os.PathLike[str], wait_ms: int = 0
 ) -> AsyncIterator[AsyncJoinedLogs]:
     """Join the program that has data directories open, for an asyncio program.
 
@@ -375,7 +375,8 @@ async def join_logs_async(
     ...     asyncio.run(main())
     [b'high at 06:12']
     """
-    opened = await in_thread(partial(join_logs, path, *more), undo=lambda it: it.close())
+    join = partial(join_logs, path, *more, wait_ms=wait_ms)
+    opened = await in_thread(join, undo=lambda it: it.close())
     async with AsyncJoinedLogs(opened) as logs:
         yield logs
 

@@ -17,7 +17,7 @@ from tidelog.config.sources import broker_config, from_keywords, from_mapping
 from tidelog.datadir.broker_properties import read_broker_properties
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.partition_directories import is_partition_directory
-from tidelog.embedded.lock_wait import wait_here
+from tidelog.embedded.lock_wait import check_wait, wait_here
 from tidelog.embedded.logs import Door, Logs
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.env.clock import SYSTEM_CLOCK
@@ -110,8 +110,7 @@ def open_logs(
         properties = read_broker_properties(SYSTEM_FILES, os.fspath(server_properties))
         broker = broker.with_server_properties(properties)
     start = partial(start_logs, broker, overrides=from_mapping(overrides), clock=clock, files=files)
-    if wait_ms < 0:
-        raise InvalidArgument(f"a wait of {wait_ms} ms is not possible")
+    check_wait(wait_ms)
     is_real = clock is None and files is SYSTEM_FILES
     return wait_here(wait_ms).opened(start) if is_real else start()
 

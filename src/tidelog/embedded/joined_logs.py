@@ -20,6 +20,7 @@ from tidelog.embedded.door_client import DoorClient, error_of
 from tidelog.embedded.doors import brief_machine
 from tidelog.embedded.group_reader import GroupReader
 from tidelog.embedded.joined_source import JoinedSource
+from tidelog.embedded.lock_wait import check_wait, once_served
 from tidelog.embedded.logs import Appended
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.embedded.topic_reads import check_partition
@@ -69,7 +70,9 @@ _SET, _DELETE = 0, 1
 _KNOWN_NS: Final = 1_000_000_000
 
 
-def join_logs(path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> JoinedLogs:
+def join_logs(
+    path: str | os.PathLike[str], *more: str | os.PathLike[str], wait_ms: int = 0
+) -> JoinedLogs:
     """Join the program that has a data directory open, to read, append and change topics.
 
     It is ``tidelog serve``, ``tidelog run``, or one that has called ``tidelog.open``. Records are
@@ -80,15 +83,23 @@ def join_logs(path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> Jo
         path: a data directory of that program. Any of them will do: it says which others it has
             open, and all are read.
         more: further data directories of the same program.
+        wait_ms: how long to wait, in ms, until such a program holds the directory, as while it is
+            started again; 0: not at all.
 
     Raises:
         NotServed: no such program holds a directory.
-        InvalidArgument: there is no such directory, or different programs hold them.
+        InvalidArgument: there is no such directory, different programs hold them, or ``wait_ms`` is
+            below 0.
         KafkaStorageError: the disk failed.
     """
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
     paths = [absolute_path(one) for one in (path, *more)]
-    return JoinedLogs(*_directories_of_one(paths), machine=machine, wait_ms=sleep_ms)
+    check_wait(wait_ms)
+
+    def join() -> JoinedLogs:
+        return JoinedLogs(*_directories_of_one(paths), machine=machine, wait_ms=sleep_ms)
+
+    return once_served(join, wait_ms, clock=SYSTEM_CLOCK, sleep_ms=sleep_ms)
 
 
 def _directories_of_one(paths: Sequence[str]) -> list[str]:

@@ -15,7 +15,13 @@ from tidelog.datadir.lock_file import writer_of
 from tidelog.env.clock import NS_PER_MS, SYSTEM_CLOCK
 from tidelog.env.signals import program_of
 from tidelog.env.waiting import sleep_ms
-from tidelog.errors import DirectoryLocked, StartAborted
+from tidelog.errors import (
+    DirectoryLocked,
+    InvalidArgument,
+    NotServed,
+    OutcomeUnknown,
+    StartAborted,
+)
 from tidelog.service.requests.request_client import KAFKA, WAIT_MS
 
 if TYPE_CHECKING:
@@ -27,6 +33,30 @@ T = TypeVar("T")
 
 _POLL_MS: Final = 20
 _log = logging.getLogger(__name__)
+
+
+def check_wait(wait_ms: int) -> None:
+    """Raise InvalidArgument for a time that nobody can wait."""
+    if wait_ms < 0:
+        raise InvalidArgument(f"a wait of {wait_ms} ms is not possible")
+
+
+def once_served(
+    join: Callable[[], T], wait_ms: int, *, clock: Clock, sleep_ms: Callable[[int], None]
+) -> T:
+    """Return what ``join`` returns, again for ``wait_ms`` while no process answers it.
+
+    The process that holds a directory may be starting again. Raises what ``join`` raised last.
+    """
+    until_ns = clock.monotonic_ns() + wait_ms * NS_PER_MS
+    while True:
+        try:
+            return join()
+        except (NotServed, OutcomeUnknown):
+            left_ms = (until_ns - clock.monotonic_ns()) // NS_PER_MS
+            if left_ms <= 0:
+                raise
+        sleep_ms(min(_POLL_MS, left_ms))
 
 
 class LockWait(NamedTuple):

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.embedded.lock_wait import LockWait
-from tidelog.errors import DirectoryLocked, StartAborted
+import tidelog
+from tidelog.embedded.lock_wait import LockWait, once_served
+from tidelog.env.clock import NS_PER_MS
+from tidelog.errors import DirectoryLocked, InvalidArgument, NotServed, StartAborted
 from tidelog.testing import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 WRITER = 4711
 LOCK = "/data/.lock"
@@ -111,3 +114,46 @@ def test_a_program_that_others_can_join_is_not_waited_for() -> None:
     with pytest.raises(DirectoryLocked, match=r"tidelog\.join writes through that process"):
         held.wait().opened(start)
     assert held.clock.now_ms() == begun_ms
+
+
+def joining(answers_at_ms: int, clock: ManualClock) -> Callable[[], str]:
+    """Return a join that is answered from a time on."""
+
+    def join() -> str:
+        if clock.monotonic_ns() < answers_at_ms * NS_PER_MS:
+            raise NotServed("data")
+        return "joined"
+
+    return join
+
+
+def test_a_program_that_is_started_again_is_waited_for() -> None:
+    """No longer than it takes."""
+    clock = ManualClock()
+    begun_ms = clock.monotonic_ns() // NS_PER_MS
+
+    join = joining(begun_ms + 500, clock)
+
+    assert once_served(join, 1_000, clock=clock, sleep_ms=clock.advance) == "joined"
+    assert clock.monotonic_ns() // NS_PER_MS - begun_ms == 500
+
+
+@pytest.mark.parametrize("wait_ms", [0, 30, 400])
+def test_a_program_that_does_not_come_is_an_error(wait_ms: int) -> None:
+    """After the wait, and without one at once."""
+    clock = ManualClock()
+    begun_ms = clock.monotonic_ns() // NS_PER_MS
+
+    join = joining(begun_ms + 500, clock)
+
+    with pytest.raises(NotServed):
+        once_served(join, wait_ms, clock=clock, sleep_ms=clock.advance)
+
+    assert clock.monotonic_ns() // NS_PER_MS - begun_ms == wait_ms
+
+
+def test_nobody_waits_for_a_negative_time(tmp_path: Path) -> None:
+    """Neither to open a directory nor to join its program."""
+    for opening in (tidelog.open, tidelog.join):
+        with pytest.raises(InvalidArgument, match="a wait of -1 ms is not possible"):
+            opening(tmp_path, wait_ms=-1)
