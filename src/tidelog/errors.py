@@ -346,12 +346,9 @@ class NonEmptyGroup(KafkaError):
         self.group, self.clients = group, clients
 
     def _text(self) -> str:
-        members = "members, " + ", ".join(self.clients)
-        found = members if self.clients else "a reader in the process that holds the directory"
-        return (
-            f"group {self.group!r} has {found}: close what reads it before its positions are set by"
-            " another program; nothing was set"
-        )
+        members = ", ".join(("members", *self.clients))
+        held = members if self.clients else "a reader in the process that holds the directory"
+        return f"group {self.group!r} has {held}: nothing was set; close what reads it first"
 
 
 class InvalidTopic(KafkaError):

@@ -123,7 +123,7 @@ def test_members_that_keep_positions_from_being_set_are_named() -> None:
         member, _ = await member_of(home)
         groups = home.logs.manager.staged_commits.groups
         steps = steps_of("g", [TopicPartition("t", 0)], None)
-        named = r"has members, client.id 'test' at .*; nothing was set"
+        named = r"has members, client.id 'test' at .*: nothing was set"
         with pytest.raises(NonEmptyGroup, match=named) as caught:
             groups.check(steps)
         error = caught.value
