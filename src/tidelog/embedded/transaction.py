@@ -7,7 +7,6 @@ see the records from the commit on.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 from uuid import uuid4
@@ -176,18 +175,6 @@ class Transaction(OfOneProcess):
             self.abort()
         elif self._is_open:
             self.commit()
-
-    def __del__(self) -> None:
-        """Warn where records are dropped without a word; a forked child's copy has none."""
-        held = vars(self)
-        if held.get("_is_open") and held.get("_writers"):
-            warnings.warn(
-                f"transaction {self.txn!r} was neither committed nor aborted, and its records are"
-                " dropped: use it in a with",
-                ResourceWarning,
-                source=self,
-                stacklevel=1,
-            )
 
     # What it writes
 

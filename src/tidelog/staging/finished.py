@@ -206,7 +206,7 @@ _NO_TABLE: Final = _Table(b"", {}, {})
 
 def _keep(path: str, table: _Table) -> None:
     """Keep a table for the next commit, unless it is large. On any thread."""
-    if len(_tables) >= _MOST_KEPT_TABLES:
+    if path not in _tables and len(_tables) >= _MOST_KEPT_TABLES:
         _tables.clear()
     if len(table.data) <= _MOST_KEPT_BYTES:
         _tables[path] = table

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,8 +25,6 @@ from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from tidelog.embedded.logs import Logs
 
 
 def test_a_program_creates_appends_reads_and_deletes(tmp_path: Path) -> None:
@@ -282,24 +279,4 @@ def test_a_closed_directory_takes_no_records_by_any_way() -> None:
             call()
 
     assert home.values("t-0") == [b"1"]
-
-
-def test_a_transaction_that_is_left_open_is_warned_of() -> None:
-    """Its records are dropped; one that has none, or has ended, is dropped silently."""
-    home = DataHome()
-    with home.open() as logs:
-        logs.create_topic("t")
-        with pytest.warns(ResourceWarning, match="'x' was neither committed nor aborted"):
-            left_open(logs, "x")
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            logs.transaction("y")
-            with logs.transaction("z") as txn:
-                txn.append("t", b"v")
-            del txn
-            gc.collect()
-
-
-def left_open(logs: Logs, name: str) -> None:
-    logs.transaction(name).append("t", b"v")
     gc.collect()
