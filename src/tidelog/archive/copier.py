@@ -161,7 +161,7 @@ class Copier:
         self._epoch = 0
         """That of the claim; 0: there is none."""
         self._with_claim: list[Operation] = []
-        """What is committed with the claim."""
+        """Operations that are committed together with the claim."""
         self._digests: dict[int, Digest] = {}
         self._kept_digests: dict[int, Digest] | None = None
         """Those that the claim file has, as far as this object has written it."""

@@ -104,7 +104,7 @@ class _Queue:
     def __init__(self, partition: Partition) -> None:
         self.partition: Final = partition
         self.calls: deque[tuple[ThreadCall[Any], bool]] = deque()
-        """What is to be called, and whether it takes long."""
+        """The calls that wait, each with whether it takes long."""
 
     def take_turn(self, patience_s: float, most: int, *, with_long: bool = True) -> bool:
         """Make up to ``most`` calls; return False at one that cannot be made here and now."""

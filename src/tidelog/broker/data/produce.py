@@ -184,13 +184,13 @@ def _check(request: Request, topic: str, records: Bytes | None) -> None:
 
 
 def _codec_of(records: Bytes) -> int:
-    """Return the number of the codec, which may be none that there is."""
+    """Return the number of the codec, known or not."""
     number: int = BATCH_HEADER.unpack_field("attributes", records) & BatchFlags.CODEC
     return number
 
 
 def _takes_long(compression_type: str, records: Bytes) -> bool:
-    """Whether an append to a topic of this ``compression.type`` is nothing for the event loop."""
+    """Whether an append to a topic of this ``compression.type`` would hold up the event loop."""
     if len(records) < _LONG_REPACKED_BYTES:
         return False
     is_kept = compression_type == "producer"

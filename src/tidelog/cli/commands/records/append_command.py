@@ -147,13 +147,9 @@ def _append_all(
         try:
             arriving = LingeringLines(lines, flush, SYSTEM_CLOCK, limit_bytes=limit_bytes)
             _append(writer.append, _bytes_of(arriving, args.file), args, seen)
-        except KafkaStorageError:
-            is_sound = False
-            raise
-        except Exception:
-            raise
-        except BaseException as error:  # Ctrl-C or SIGTERM
-            interrupt = error
+        except BaseException as error:
+            is_sound = not isinstance(error, KafkaStorageError)
+            interrupt = None if isinstance(error, Exception) else error  # Ctrl-C or SIGTERM
             raise
         finally:
             if is_sound:
@@ -183,7 +179,7 @@ class _SeenLines:
 def _flush(writer: TopicWriter | BusyWriter, interrupt: BaseException | None) -> None:
     """Append what was gathered, unless an interrupt came while it was staged.
 
-    What was staged is then not kept; the interrupt is to end the command, not the error for that.
+    What was staged is then not kept; the command ends by the interrupt, not by that error.
     """
     try:
         writer.flush()
