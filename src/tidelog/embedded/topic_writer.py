@@ -19,6 +19,7 @@ from tidelog.errors import (
     InvalidArgument,
     InvalidRecord,
     InvalidTimestamp,
+    OutcomeUnknown,
     TidelogError,
     UnknownTopicOrPartition,
 )
@@ -114,8 +115,9 @@ class TopicWriter(OfOneProcess):
     ``records`` counts what was appended. Only logs that get records are loaded.
 
     What was gathered and cannot be appended stays gathered: each flush, and each record that finds
-    the batch full, tries it again. It is left out only after an interrupt, such as an error that a
-    handler of a signal raises, when nobody knows whether it was appended.
+    the batch full, tries it again. It is left out only where nobody knows whether it was appended:
+    after an interrupt, such as an error that a handler of a signal raises, and after
+    OutcomeUnknown, where another program holds the directory.
 
     Raises:
         UnknownTopicOrPartition: there is no such topic.
@@ -363,7 +365,8 @@ class TopicWriter(OfOneProcess):
         try:
             partition.append_records(batch, codec=self._codec)
         except Exception as error:
-            if not is_interrupt(error):  # nothing of it was appended
+            # Else it may have been appended: a repeat would append it twice.
+            if not (is_interrupt(error) or isinstance(error, OutcomeUnknown)):
                 self._batches[number], self._sizes[number] = batch, size
             raise
         self.records += len(batch)

@@ -167,6 +167,17 @@ def test_an_answer_that_does_not_come_is_an_unknown_outcome(tmp_path: Path) -> N
         assert values(joined) == [b"a", b"b"]
 
 
+def test_a_batch_of_an_unknown_outcome_is_not_appended_twice(tmp_path: Path) -> None:
+    """A writer that cannot know leaves it out: neither the next flush nor its end sends it."""
+    with KafkaBroker(tmp_path) as broker, tidelog.join(tmp_path) as joined:
+        joined.create_topic("t")
+        broker.drop("Produce", carried_out=True)
+        with pytest.raises(OutcomeUnknown), joined.writer("t") as writer:
+            writer.append(b"a")
+            writer.flush()
+        assert values(joined) == [b"a"]
+
+
 @pytest.mark.usefixtures("broker")
 def test_the_socket_is_the_users_alone(data: Path) -> None:
     """Nobody else may connect."""
