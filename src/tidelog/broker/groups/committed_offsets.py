@@ -203,8 +203,10 @@ class CommittedOffsets:
         group = wanted["groupId"]
         try:
             self._coordinator.shards.check(group)
-            found = {key: one.position for key, one in self._groups.committed(group).items()}
+            # Before the positions: of a transaction that ends in between, on another thread, they
+            # would be those before it, and none would be undecided.
             unstable = self._undecided(group) if stable else frozenset()
+            found = {key: one.position for key, one in self._groups.committed(group).items()}
         except KafkaError as error:
             return {"groupId": group, "errorCode": int(code_for_client(error)), "topics": []}
         topics = wanted["topics"]

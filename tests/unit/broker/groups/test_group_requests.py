@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from tests.machinery.broker_home import (
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import NonEmptyGroup
 from tidelog.mailbox.answer import Answer
+from tidelog.records.control import build_marker
+from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.group_step import steps_of
 from tidelog.testing import CrashFileSystem, ManualClock
@@ -228,6 +231,42 @@ def test_positions_of_a_transaction_count_when_it_is_committed() -> None:
             assert await position(home) is ErrorCode.UNSTABLE_OFFSET_COMMIT
             assert await end(home, producer, commit=is_commit) is ErrorCode.NONE
             assert await position(home) == wanted
+
+    with_broker(test)
+
+
+def test_a_transaction_that_ends_between_two_looks_does_not_show_the_position_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its marker may come from another thread at any moment; a reader would read twice."""
+
+    async def test(home: BrokerHome) -> None:
+        await commit(home, 1)
+        producer_id, epoch = producer = await begun(home)
+        await commit_within(home, producer, 9)
+        marker = build_marker(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            coordinator_epoch=0,
+            is_commit=True,
+            timestamp=home.clock.now_ms(),
+        )
+        groups = home.logs.groups
+        looks = {name: getattr(groups, name) for name in ("committed", "undecided")}
+
+        def ended_after(name: str, group: str) -> Any:
+            found = looks[name](group)
+            if not ended:
+                ended.append(name)
+                offsets = home.logs.partition("__consumer_offsets", 0)
+                offsets.append(marker, AppendOrigin.COORDINATOR, transaction_version=0)
+            return found
+
+        ended: list[str] = []
+        for name in looks:
+            monkeypatch.setattr(groups, name, partial(ended_after, name))
+        assert await position(home) in {ErrorCode.UNSTABLE_OFFSET_COMMIT, 9}
+        assert await position(home) == 9
 
     with_broker(test)
 
