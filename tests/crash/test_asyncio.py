@@ -279,6 +279,46 @@ def test_records_of_any_iterable_are_appended_in_batches(tmp_path: Path) -> None
     run(main())
 
 
+def test_closing_leaves_out_the_rest_of_a_call_that_failed(tmp_path: Path) -> None:
+    """A caller that calls ``append_all`` again would have those records twice."""
+
+    async def main() -> None:
+        async with tidelog.open_async(tmp_path) as logs:
+            await logs.create_topic("t")
+            with pytest.raises(InvalidArgument):
+                await logs.append_all("t", [b"a", 5])  # type: ignore[list-item]  # a wrong type is the case
+            await logs.append_all("t", [b"a", b"b"])
+        async with tidelog.open_async(tmp_path) as logs:
+            assert [record.value async for record in logs.read("t")] == [b"a", b"b"]
+
+    run(main())
+
+
+def test_a_group_reader_looks_for_the_end_of_a_partition_on_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may take a request to the program that has the logs, or the reopening of one."""
+    threads: list[int] = []
+    end_of = AsyncGroupReader._end_of
+
+    def noted(reader: AsyncGroupReader, key: TopicPartition) -> int:
+        threads.append(threading.get_ident())
+        return end_of(reader, key)
+
+    monkeypatch.setattr(AsyncGroupReader, "_end_of", noted)
+
+    async def main() -> None:
+        async with tidelog.open_async(tmp_path) as logs:
+            await logs.create_topic("t")
+            await logs.append("t", b"a")
+            async with logs.reader("t", group="g") as reader:
+                assert [record.value async for record in reader.read()] == [b"a"]
+        assert threads
+        assert threading.get_ident() not in threads
+
+    run(main())
+
+
 def test_what_another_process_writes_is_followed_from_its_files(tmp_path: Path) -> None:
     """Without a lock, up to the high watermark that its flushes publish."""
 

@@ -20,7 +20,7 @@ from tidelog.embedded.doors import open_logs
 from tidelog.embedded.group_reader import LOOK_AGAIN_MS, ROUND_RECORDS, GroupMember
 from tidelog.embedded.group_source import OwnLogs
 from tidelog.embedded.joined_logs import JoinedLogs, join_logs
-from tidelog.embedded.logs import Logs
+from tidelog.embedded.logs import Logs, writer_of_call
 from tidelog.embedded.read_only_logs import ReadOnlyLogs
 from tidelog.embedded.topic_reads import TopicFollower
 from tidelog.embedded.topic_writer import readable_ahead
@@ -195,7 +195,7 @@ class AsyncLogs(_AsyncReads[Logs]):
         ``records`` is iterated on the event loop, and not further ahead than a few hundred
         or about a megabyte.
         """
-        return await _append_all(partial(self.logs.writer, topic, codec=codec), records)
+        return await _append_all(partial(writer_of_call, self.logs, topic, codec), records)
 
     # Reading
 
@@ -280,8 +280,14 @@ class AsyncGroupReader(GroupMember):
                 await bell.wait(seen, left_ms)
 
     async def _some_of(self, key: TopicPartition) -> AsyncGenerator[ConsumedRecord, None]:
-        jumps, end, count = self._jumps, self._end_of(key), 0
-        async with aclosing(in_chunks(self._peek(key), _size)) as records:
+        jumps, count, ends = self._jumps, 0, []
+
+        def peek() -> Generator[Record, None, None]:
+            # On the thread, too: where the end is, a joined program is asked.
+            ends.append(self._end_of(key))
+            yield from self._peek(key)
+
+        async with aclosing(in_chunks(peek(), _size)) as records:
             async for record in records:
                 consumed = self._consume(key, record, jumps)
                 if consumed is None:
@@ -289,7 +295,7 @@ class AsyncGroupReader(GroupMember):
                 count += 1
                 yield consumed
         if count < ROUND_RECORDS:
-            self._pass(key, end, jumps)
+            self._pass(key, ends[0], jumps)
 
     async def committed(self) -> dict[TopicPartition, int]:
         """Return the committed position of each partition of the group's that has one."""

@@ -83,6 +83,14 @@ class Appended(NamedTuple):
     offset: int
 
 
+def writer_of_call(logs: Logs, topic: str, codec: Codec | str) -> TopicWriter:
+    """Return the writer of one call of ``append_all``.
+
+    ``Logs.close`` does not append what it has gathered: after an error the caller may call again.
+    """
+    return TopicWriter(logs, topic, clock=logs.manager.machine.clock, codec=codec)
+
+
 class Door(Protocol):
     """Lets other programs use the logs until it is closed."""
 
@@ -338,7 +346,7 @@ class Logs(OfOneProcess):
         mapping with members of these names, or a ``NewRecord``. Errors as ``append``: some of the
         records may be appended then. A transaction appends all or none.
         """
-        writer = TopicWriter(self, topic, clock=self.manager.machine.clock, codec=codec)
+        writer = writer_of_call(self, topic, codec)
         writer.append_all(records)
         writer.flush()
         return writer.records
