@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from tidelog.env.clock import NS_PER_MS
 from tidelog.errors import DirectoryLocked
+from tidelog.log.directory_guard import is_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,8 +105,13 @@ class Wait(ABC, Generic[L, T]):
         """Leave the letter for the holder, durably. Raises OSError."""
         deadline_ms = self.desk.clock.now_ms() + self.timeout_ms - self.waited_ms()
         self.letter.prepare(self.content(deadline_ms))
-        self.letter.place()
+        # Before it is there: an interrupt may come right after, and has to withdraw it.
         self.is_left = True
+        try:
+            self.letter.place()
+        except OSError as error:
+            self.is_left = is_interrupt(error)
+            raise
         # A power cut must not take a letter that the holder acts on: its claim could not be seen.
         self.desk.fs.sync_directory(self.letter.data_dir)
 

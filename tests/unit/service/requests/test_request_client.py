@@ -15,6 +15,7 @@ from tidelog.errors import (
     RequestFailed,
     RequestNotTaken,
 )
+from tidelog.mailbox.letter import Letter
 from tidelog.service.requests.request_client import WAIT_MS
 
 
@@ -169,6 +170,25 @@ def test_an_interrupt_withdraws_a_request(error: type[BaseException]) -> None:
         asking.create("new")
 
     assert (asking.requests(), asking.left) == ([], 0)
+
+
+def test_an_interrupt_as_soon_as_a_request_is_there_withdraws_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It comes right after the rename; the service would carry out what nobody waits for."""
+    asking, place = Requesting(), Letter.place
+
+    def interrupted(letter: Letter) -> NoReturn:
+        place(letter)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Letter, "place", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        asking.create("new")
+
+    assert asking.requests() == []
+    asking.home.clock.advance(2_000)
+    assert "new" not in asking.manager.topics()
 
 
 def test_an_interrupt_after_the_claim_is_reported() -> None:
