@@ -36,6 +36,7 @@ from tidelog.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
+from tidelog.log.directory_guard import is_interrupt
 
 if TYPE_CHECKING:
     import socket
@@ -157,23 +158,22 @@ class DoorClient(OfOneProcess):
 
     def _exchange(self, name: str, request: bytes) -> bytes:
         for is_last in (False, True):
-            is_new = self._socket is None
+            is_new, sent = self._socket is None, -1
             connection = self._connected()
             try:
                 sent = connection.send(request)
-            except OSError as error:
-                # Nothing of it was sent: a connection to a process that has ended since.
-                self._drop()
-                if is_new or is_last:
-                    raise _not_served(self._path, error) from error
-                continue
-            try:
                 connection.sendall(request[sent:])
                 return _received(connection)
             except BaseException as error:
+                # Also after an interrupt: the next request would continue the one that it has cut.
                 self._drop()
                 if not isinstance(error, (OSError, EOFError)):
                     raise
+                if isinstance(error, OSError) and sent < 0 and not is_interrupt(error):
+                    # Nothing of it was sent: a connection to a process that has ended since.
+                    if is_new or is_last:
+                        raise _not_served(self._path, error) from error
+                    continue
                 raise OutcomeUnknown(
                     f"the process that holds {self._path} did not answer {name}: {error}; it may"
                     " have been carried out"

@@ -167,14 +167,45 @@ def test_an_answer_that_does_not_come_is_an_unknown_outcome(tmp_path: Path) -> N
         assert values(joined) == [b"a", b"b"]
 
 
+class Interrupted:
+    """A socket that sends the first bytes of a request; then comes an interrupt."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def send(self, data: bytes) -> int:
+        """Send some bytes."""
+        self._real.send(data[:10])
+        raise KeyboardInterrupt
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._real.close()
+
+
+def test_a_request_that_an_interrupt_has_cut_is_not_continued_by_the_next(
+    joined: JoinedLogs,
+) -> None:
+    """The process would take the bytes of the next one for the rest of it, and wait for more."""
+    joined.create_topic("t")
+    door = joined._door
+    door._socket = Interrupted(door._socket)  # type: ignore[assignment]  # as much of one as is used
+    with pytest.raises(KeyboardInterrupt):
+        joined.append("t", bytes(100_000))
+
+    joined.append("t", b"a")
+    assert values(joined) == [b"a"]
+
+
 def test_a_batch_of_an_unknown_outcome_is_not_appended_twice(tmp_path: Path) -> None:
     """A writer that cannot know leaves it out: neither the next flush nor its end sends it."""
     with KafkaBroker(tmp_path) as broker, tidelog.join(tmp_path) as joined:
         joined.create_topic("t")
         broker.drop("Produce", carried_out=True)
-        with pytest.raises(OutcomeUnknown), joined.writer("t") as writer:
+        with joined.writer("t") as writer:
             writer.append(b"a")
-            writer.flush()
+            with pytest.raises(OutcomeUnknown):
+                writer.flush()
         assert values(joined) == [b"a"]
 
 
