@@ -34,7 +34,7 @@ from tidelog.errors import (
     TransactionMismatch,
     UnknownTopicOrPartition,
 )
-from tidelog.mailbox.letter import Letter, State
+from tidelog.mailbox.letter import State
 from tidelog.mailbox.wait import Desk
 from tidelog.staging.commit_wait import CommitWait
 from tidelog.staging.directory import CommitPoint
@@ -513,26 +513,6 @@ def test_an_interrupt_withdraws_the_manifest() -> None:
     assert home.own_files() == []
     lock.release()
     assert values(home.open(), "t", 0) == []
-
-
-def test_an_interrupt_as_soon_as_the_manifest_is_there_withdraws_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Else the holder could commit it while its staged files are being deleted."""
-    home = Home()
-    home.started().shutdown()
-    lock, place = home.fs.lock("/data/.lock"), Letter.place
-
-    def interrupted(letter: Letter) -> None:
-        place(letter)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Letter, "place", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        home.commit(staged(home, {T0: [b"a"]}))
-
-    assert home.own_files() == []
-    lock.release()
 
 
 def test_staged_files_stay_where_it_cannot_be_told_whether_they_are_needed() -> None:
