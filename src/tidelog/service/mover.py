@@ -603,15 +603,28 @@ def _take_up(key: TopicPartition, current: Log, copy: Log) -> None:
     """Continue a copy that an earlier process has left, or begin again if it is of other records.
 
     The log may have been truncated, or have lost its end, while the copy's directory was offline,
-    and have grown again since: what the two hold at the end of the copy differs then.
+    and have grown again since: what the two hold at the end of the copy differs then. Or it was
+    compacted since, by a process that moves nothing. Then the copy may have values of keys whose
+    tombstones are gone from the log: they would be back.
     """
     _align(current, copy)
-    last = copy.log_end_offset - 1
-    if last < copy.local_log_start_offset:
+    end = copy.log_end_offset
+    if end <= copy.local_log_start_offset:
         return
-    if last < current.local_log_start_offset or not _is_same_at(last, current, copy):
+    is_there = end > current.local_log_start_offset and _is_same_at(end - 1, current, copy)
+    if not (is_there and _is_as_large(current, copy)):
         _log.warning("move-begun-anew topic=%s partition=%d", *key)
         copy.truncate_fully_and_start_at(current.local_log_start_offset)
+
+
+def _is_as_large(current: Log, copy: Log) -> bool:
+    """Return whether the log has as many bytes as the copy up to where that ends.
+
+    Retention may have deleted more of either: they are compared from where both have begun.
+    """
+    start = max(current.local_log_start_offset, copy.local_log_start_offset)
+    copied = _bytes_after(current, start) - _bytes_after(current, copy.log_end_offset)
+    return copied == _bytes_after(copy, start)
 
 
 def _is_same_at(last: int, current: Log, copy: Log) -> bool:
@@ -626,12 +639,16 @@ def _is_same_at(last: int, current: Log, copy: Log) -> bool:
 
 def _left_bytes(current: Log, copy: Log) -> int:
     """Return about how many bytes the copy lacks."""
-    end = copy.log_end_offset
-    if end >= current.log_end_offset:
+    return _bytes_after(current, copy.log_end_offset)
+
+
+def _bytes_after(log: Log, offset: int) -> int:
+    """Return how many bytes of a log lie at and after ``offset``."""
+    if offset >= log.log_end_offset:
         return 0
-    behind = [part.size_bytes for part in current.segments if part.base_offset > end]
-    floor = current.segments.floor(end)
-    return sum(behind) + (0 if floor is None else _bytes_from(current, floor, end))
+    behind = [part.size_bytes for part in log.segments if part.base_offset > offset]
+    floor = log.segments.floor(offset)
+    return sum(behind) + (0 if floor is None else _bytes_from(log, floor, offset))
 
 
 def _bytes_from(current: Log, segment: LogSegment, offset: int) -> int:
