@@ -124,6 +124,11 @@ class Shards:
 
     # Who is served
 
+    @property
+    def unread(self) -> list[TopicPartition]:
+        """The partitions that could not be read, sorted; on any thread."""
+        return [TopicPartition(self._topic, number) for number in sorted(self._failed)]
+
     def check_loaded(self) -> None:
         """Refuse what is about all partitions before they were read."""
         if not self.loaded.is_set():

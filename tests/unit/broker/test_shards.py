@@ -14,6 +14,7 @@ from tidelog.error_codes import ErrorCode
 from tidelog.errors import DirectoryFull, KafkaStorageError
 from tidelog.manager.producer_ids import TRANSACTIONS_TOPIC
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
+from tidelog.segment.filenames import TopicPartition
 from tidelog.testing import CrashFileSystem, ManualClock, damage_batch
 
 if TYPE_CHECKING:
@@ -143,6 +144,22 @@ def test_other_transactional_ids_are_served(caplog: pytest.LogCaptureFixture) ->
         f"log={OFFSETS_TOPIC}-1",
         f"log={TRANSACTIONS_TOPIC}-1",
     ]
+
+
+@pytest.mark.parametrize("fail", [fail_second, damage_second])
+def test_it_is_not_known_which_transactions_are_to_be_ended(
+    fail: Callable[[BrokerHome], None],
+) -> None:
+    """A marker from outside would abort what a client commits once its partition is well."""
+
+    async def test(home: BrokerHome) -> None:
+        manager, key = home.logs.manager, TopicPartition("t", 0)
+        known, _ = await begun(home, AT_0)
+        assert manager.coordinated(known, key) is None
+        with pytest.raises(KafkaStorageError, match=r"__transaction_state-1 cannot be read"):
+            manager.coordinated(known + 5_000, key)
+
+    with_stored(test, fail)
 
 
 @pytest.mark.parametrize("kind", [0, 1])

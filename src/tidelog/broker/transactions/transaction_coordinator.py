@@ -326,7 +326,8 @@ class TransactionCoordinator:
     def coordinated(self, producer_id: int, key: TopicPartition) -> str | None:
         """Return the id of a producer's transaction that is to be ended in a partition.
 
-        On any thread. Raises KafkaStorageError while this is being loaded.
+        On any thread. Raises KafkaStorageError while this is being loaded, and for a producer that
+        is not known while a partition of the topic cannot be read.
         """
         if not self.shards.loaded.is_set():
             raise KafkaStorageError(
@@ -334,6 +335,11 @@ class TransactionCoordinator:
                 " again later"
             )
         known = self._by_producer.get(producer_id)
+        if known is None and (unread := self.shards.unread):
+            raise KafkaStorageError(
+                f"{', '.join(map(str, unread))} cannot be read, and may have the transaction:"
+                " its client could commit it later; nothing was written"
+            )
         if known is None or known.state in ENDED or key not in known.partitions:
             return None
         return known.transactional_id
