@@ -26,6 +26,7 @@ from tidelog.broker.transactions.transactional_id import State, transaction_key
 from tidelog.codec.messages.keyed_message import write_value
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.log.reading.offset_lookup import OffsetTarget
 from tidelog.manager.producer_ids import BLOCK, TRANSACTIONS_TOPIC, ProducerIds
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
@@ -54,6 +55,26 @@ def test_a_transaction_is_seen_when_it_is_committed() -> None:
         assert await end(home, producer) is ErrorCode.NONE
         found = await home.fetch("t", isolation=1)
         assert (found["lastStableOffset"], found["abortedTransactions"]) == (2, [])
+
+    with_broker(test)
+
+
+def test_the_latest_time_of_committed_records_is_not_that_of_an_open_transaction() -> None:
+    """A reader of committed records does not see it yet. Source: Kafka Partition.fetchOffset."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        await add(home, producer)
+        await write(home, producer, b"a", 0)
+        place = {"partitionIndex": 0, "timestamp": OffsetTarget.MAX_TIMESTAMP}
+        topics = [{"name": "t", "partitions": [place]}]
+        found = []
+        for level in (1, 0):
+            answer = await home.ask(
+                "ListOffsets", 7, replicaId=-1, isolationLevel=level, topics=topics
+            )
+            found.append(answer["topics"][0]["partitions"][0]["offset"])
+        assert found == [-1, 0]
 
     with_broker(test)
 

@@ -84,8 +84,10 @@ class ListOffsets:
             found = log.fetch_offset_by_timestamp(target)
         else:
             found = offset_at(log, target, self._manager.machine.fs)
-        # What lies above the end that this reader sees is not there yet.
-        return found if found is None or found.offset < end or target < _UNKNOWN else None
+        # What lies above the end that this reader sees is not there yet; the start of what is on
+        # the disk may be that end.
+        is_start = target == OffsetTarget.EARLIEST_LOCAL
+        return found if found is None or found.offset < end or is_start else None
 
 
 class OffsetForLeaderEpoch:
