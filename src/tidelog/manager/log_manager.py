@@ -19,7 +19,6 @@ from tidelog.env.forks import OfOneProcess
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import (
     InvalidArgument,
-    InvalidPartitions,
     KafkaStorageError,
     UnknownTopicOrPartition,
 )
@@ -50,7 +49,7 @@ from tidelog.manager.metrics.counters import Counters
 from tidelog.manager.offset_checkpointing import OffsetCheckpointing
 from tidelog.manager.on_demand import OnDemand
 from tidelog.manager.staged_commits import StagedCommits
-from tidelog.manager.topics.topic_checks import check_count_type, check_topic
+from tidelog.manager.topics.topic_checks import check_topic, check_wider
 from tidelog.manager.topics.topics import Topics
 from tidelog.segment.filenames import TopicPartition
 
@@ -476,17 +475,12 @@ class LogManager(OfOneProcess):
         """Add partitions to a topic until it has ``count``, durably.
 
         Keys go to other partitions from then on, as in Kafka. Raises InvalidPartitions unless the
-        topic has fewer, and errors as ``create_topic``.
+        topic has fewer and is none of Kafka's own, and errors as ``create_topic``.
         """
         with self._changing():
             topic = self.topic(name)
+            check_wider(topic, count, defaults=self._topics.defaults)
             present = max(topic.partitions) + 1
-            check_count_type(count)
-            if count <= present:
-                raise InvalidPartitions(
-                    f"topic {name} has {present} partitions; {count} is not an increase"
-                )
-            check_topic(name, count, {}, defaults=self._topics.defaults)
             log_dirs = self._creator.choose_directories(
                 count - present, is_spread=is_spread, topic=topic
             )

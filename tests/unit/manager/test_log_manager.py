@@ -468,6 +468,17 @@ def test_partitions_are_only_added(count: int) -> None:
             manager.create_partitions("t", count)
 
 
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_no_partitions_are_added_to_a_topic_of_kafkas_own(name: str) -> None:
+    """A group, or transactional id, is looked for where its name and their number say."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic(name)
+
+        with pytest.raises(InvalidPartitions, match="keeps its 1 partitions"):
+            manager.create_partitions(name, 50)
+
+
 def test_a_partition_that_comes_into_service_while_it_is_looked_up_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -82,6 +82,26 @@ def check_topic(
     _check_settings(config, defaults.with_overrides(birth or {}))
 
 
+def check_wider(topic: Topic, count: int, *, defaults: LogConfig) -> None:
+    """Raise unless partitions may be added to a topic until it has ``count``.
+
+    Raises InvalidPartitions also for a topic of Kafka's own; and errors as ``check_topic``.
+    """
+    check_count_type(count)
+    present = max(topic.partitions) + 1
+    if count <= present:
+        raise InvalidPartitions(
+            f"topic {topic.name} has {present} partitions; {count} is not an increase"
+        )
+    if topic.name in INTERNAL_SETTINGS:
+        # A group, or a transactional id, is in the partition that its name and their number say.
+        raise InvalidPartitions(
+            f"{topic.name} keeps its {present} partitions: with others, groups and transactions"
+            " would not be found where they are"
+        )
+    check_topic(topic.name, count, {}, defaults=defaults)
+
+
 def check_count_type(partitions: object) -> None:
     """Raise InvalidArgument for what is not a number of partitions, such as text."""
     if not isinstance(partitions, Integral) or isinstance(partitions, bool):
