@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import ref
 
 from tidelog.readonly.group_positions import Position, read_committed_position
 from tidelog.records.known_records import known_records
@@ -52,6 +53,9 @@ class KnownPositions:
         self._lock = Lock()
         self._groups: dict[str, dict[TopicPartition, Committed]] = {}
         self._read_to = 0
+        self._log: ref[Log] | None = None
+        self._cuts = 0
+        """The log that was read, and how often it had been truncated by then."""
         self._opened: dict[int, int] = {}
         """The transactions that were open: their first offsets, by producer."""
         self._undecided: dict[int, dict[str, set[TopicPartition]]] = {}
@@ -63,6 +67,10 @@ class KnownPositions:
         What is read passes ``through``; an error of it is made good by the next look.
         """
         with self._lock:
+            # Before the end: of a truncation that comes meanwhile the next look takes notice.
+            cuts = log.cuts
+            if self._log is not None and self._log() is log and cuts != self._cuts:
+                self._begin_again()
             # Before the transactions: one that begins meanwhile has no record below it.
             end = log.high_watermark
             opened = {id_: first for id_, first in log.open_transactions().items() if first < end}
@@ -72,12 +80,16 @@ class KnownPositions:
                 with log.watch("reading positions"):
                     self._take(through(found), log.directory)
             self._read_to, self._opened = end, opened
+            self._log, self._cuts = ref(log), cuts
+
+    def _begin_again(self) -> None:
+        self._groups, self._opened, self._undecided = {}, {}, {}
+        self._read_to = 0
 
     def _start(self, end: int, opened: dict[int, int]) -> int:
         """Return from where on to read: what was not read, or not decided when it was."""
-        if end < self._read_to:  # the log was truncated
-            self._groups, self._opened, self._undecided = {}, {}, {}
-            return 0
+        if end < self._read_to:  # another log in place of it may be shorter
+            self._begin_again()
         start = self._read_to
         for producer_id, first in self._opened.items():
             if opened.get(producer_id) != first:

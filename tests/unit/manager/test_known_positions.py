@@ -159,6 +159,19 @@ def test_a_log_that_was_truncated_is_read_again() -> None:
         assert home.look() == ({KEYS[0]: 1}, frozenset())
 
 
+def test_a_log_that_was_truncated_and_has_grown_since_is_read_again() -> None:
+    """As after ``txns abort --undo``: records lie where others were, below what was read."""
+    with PositionsHome() as home:
+        for offset in (1, 2):
+            home.commit(KEYS[0], offset)
+        home.known.catch_up(home.partition.log)
+        home.logs.manager.truncation.truncate_to({(OFFSETS_TOPIC, 0): 1})
+        home.commit(KEYS[1], 7)
+        home.known.catch_up(home.partition.log)
+        found = home.known.of_group("g")
+        assert {key: one.at for key, one in found.items()} == {KEYS[0]: (1, 0), KEYS[1]: (7, 1)}
+
+
 def test_a_look_that_fails_is_made_good_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also about a transaction that was decided meanwhile."""
 

@@ -99,6 +99,11 @@ class ReadableLog(OfOneProcess):
         return self._state.context.guard.needs_reopening
 
     @property
+    def cuts(self) -> int:
+        """How often the log was truncated since it was opened."""
+        return self._state.cuts
+
+    @property
     def contradiction(self) -> OpenContradiction | None:
         """The damage that keeps the log from taking appends; None: there is none."""
         return self._state.contradiction
