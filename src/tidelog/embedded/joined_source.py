@@ -187,9 +187,14 @@ class JoinedSource:
         with directory.transaction(None, codec=Codec.NONE) as txn:
             txn.add_positions(group, positions, before)
             found = txn.commit().positions
+        at = {key: found.get((group, *key)) for key in positions}
+        gone = sorted({key.topic for key, offset in at.items() if offset is None})
+        if gone:  # deleted since they were looked up
+            raise UnknownTopicOrPartition(f"there is no topic {', '.join(gone)} any more")
         return {
-            key: CommittedAt(one.offset, found[group, key.topic, key.partition])
-            for key, one in positions.items()
+            key: CommittedAt(positions[key].offset, offset)
+            for key, offset in at.items()
+            if offset is not None
         }
 
 

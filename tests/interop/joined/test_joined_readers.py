@@ -13,7 +13,12 @@ from confluent_kafka import Consumer, TopicPartition
 import tidelog
 from tidelog.embedded.joined_source import JoinedSource
 from tidelog.env.waiting import sleep_ms
-from tidelog.errors import IllegalGeneration, InvalidArgument, NotServed
+from tidelog.errors import (
+    IllegalGeneration,
+    InvalidArgument,
+    NotServed,
+    UnknownTopicOrPartition,
+)
 from tidelog.testing import KafkaBroker
 
 if TYPE_CHECKING:
@@ -36,6 +41,17 @@ def broker(broker: Served) -> Served:
 def values(reader: GroupReader, **how: int) -> list[bytes | None]:
     """Return what a reader finds."""
     return [record.value for record in reader.read(**how)]
+
+
+def test_a_topic_that_is_deleted_before_a_commit_is_a_typed_error(
+    broker: Served, joined: JoinedLogs
+) -> None:
+    """Its reader knows the topic as it was up to a second ago."""
+    with joined.reader("t", group="g") as reader:
+        assert values(reader) == [b"a", b"b"]
+        broker.logs.delete_topic("t")
+        with pytest.raises(UnknownTopicOrPartition):
+            reader.commit()
 
 
 def test_a_group_moves_between_programs_and_clients(broker: Served, joined: JoinedLogs) -> None:
