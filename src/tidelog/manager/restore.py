@@ -170,6 +170,8 @@ class Restoration:
         if fs.exists(path) and fs.stat(path).size_bytes == entry.size_bytes:
             with closing(fs.open(path)) as file:
                 if _checksum(file.pread(SCAN_BYTES, at) for at in starts) == entry.crc32c:
+                    # A call that was killed may have written it, and not got to its sync.
+                    file.sync()
                     self.on_bytes(entry.size_bytes)
                     return
         checksum = 0

@@ -139,6 +139,42 @@ def test_nothing_is_at_the_target_before_all_is(store: ObjectModel, enumerated: 
     enumerated("power cuts", cuts, at_least=30)
 
 
+def segments_of(fs: FileSystem) -> dict[str, bytes]:
+    """Return the bytes of the restored segments, by path."""
+    return {
+        path: fs.read(path)
+        for directory in ("t-0", "t-1")
+        for name in fs.list(f"{TARGET}/{directory}")
+        if (path := f"{TARGET}/{directory}/{name}").endswith(".log")
+    }
+
+
+@pytest.mark.usefixtures("data")
+def test_what_a_killed_call_has_written_is_durable_at_the_end(
+    store: ObjectModel, enumerated: Enumerated
+) -> None:
+    """It may be in the memory of the system alone, though the next call finds it complete."""
+    kills, expected = 0, dict[str, bytes]()
+    while True:
+        fs = CrashFileSystem(kills, clock=ManualClock())
+        fs.make_directory("/disk")
+        fs.sync_directory("/")
+        fs.crash_after(kills)
+        try:
+            restored(fs, store)
+        except PowerCut:
+            fs.end_process(holds_locks=False)
+        else:
+            break
+        if not fs.exists(TARGET):
+            restored(fs, store)
+            fs.power_cut("none")
+        expected = expected or segments_of(fs)
+        assert segments_of(fs) == expected
+        kills += 1
+    enumerated("kills", kills, at_least=30)
+
+
 @pytest.mark.usefixtures("data")
 def test_what_is_there_is_left_alone(store: ObjectModel) -> None:
     """At the target, and beside it where another archive, or somebody else, has begun."""
