@@ -16,6 +16,7 @@ from tidelog.env.forks import OfOneProcess, close_inherited
 from tidelog.env.scheduler import start_threads
 from tidelog.env.unix_sockets import listen_in
 from tidelog.errors import TidelogError
+from tidelog.log.directory_guard import NO_RESOURCES
 
 if TYPE_CHECKING:
     from tidelog.broker.server import BrokerServer
@@ -38,6 +39,8 @@ class OpenDoor(OfOneProcess):
         self._locals: list[LocalListener] = []
         self._accepted: set[socket.socket] = set()
         self._server: BrokerServer | None = None
+        self._unheard: set[str] = set()
+        """Directories beside which it is to listen once there are descriptors for that."""
         self._puts_off = False
         """Whether connections wait, since there are no descriptors for them."""
         self._stopped, self._stop = socket.socketpair()
@@ -56,7 +59,12 @@ class OpenDoor(OfOneProcess):
         try:
             self._locals.append(listen_in(path, self._service.machine.rng))
         except OSError as error:
-            _log.warning("cannot-be-joined directory=%s reason=%s", path, error)
+            if path not in self._unheard:  # once: it may last
+                _log.warning("cannot-be-joined directory=%s reason=%s", path, error)
+            if error.errno in NO_RESOURCES:
+                self._unheard.add(path)
+                return
+        self._unheard.discard(path)
 
     def close(self) -> None:
         """Close all connections and sockets; a second call does nothing, nor one in a child."""
@@ -86,19 +94,38 @@ class OpenDoor(OfOneProcess):
     # On the thread
 
     def _watch(self) -> None:
-        # Where it cannot be answered, as there are no descriptors, the next who asks is.
-        while self._is_asked() and not self._serve():
-            select.select([self._stopped], (), (), _PAUSE_S)
+        # Where it cannot be answered, or waited, as there are no descriptors, the next who asks is.
+        while True:
+            try:
+                if not self._is_asked() or self._serve():
+                    return
+            except OSError as error:
+                _log.warning("connections-put-off to=%s reason=%s", self._service.live_dirs, error)
+            if self._is_stopped_within(_PAUSE_S):
+                return
+
+    def _is_stopped_within(self, seconds: float) -> bool:
+        """Wait, without a descriptor of its own; return whether this is closed."""
+        return bool(select.select([self._stopped], (), (), seconds)[0])
 
     def _is_asked(self) -> bool:
-        """Wait for the first request; return False if this is closed before."""
+        """Wait for the first request; return False if this is closed before.
+
+        Raises OSError where there are no descriptors to wait with.
+        """
         with selectors.DefaultSelector() as selector:
             selector.register(self._stopped, selectors.EVENT_READ)
-            for local in self._locals:
-                local.socket.setblocking(False)
-                selector.register(local.socket, selectors.EVENT_READ)
+            for connection in self._accepted:
+                selector.register(connection, selectors.EVENT_READ)
+            heard = 0
             while True:
-                for key, _ in selector.select():
+                for path in tuple(self._unheard):
+                    self._listen(path)
+                for local in self._locals[heard:]:
+                    local.socket.setblocking(False)
+                    selector.register(local.socket, selectors.EVENT_READ)
+                heard = len(self._locals)
+                for key, _ in selector.select(_PAUSE_S if self._unheard else None):
                     ready = key.fileobj
                     if ready is self._stopped:
                         return False
@@ -119,7 +146,7 @@ class OpenDoor(OfOneProcess):
                 self._puts_off = True
                 _log.warning("connections-put-off to=%s reason=%s", listener.getsockname(), error)
             # There are no descriptors, and it stays acceptable: without a pause this would spin.
-            select.select([self._stopped], (), (), _PAUSE_S)
+            self._is_stopped_within(_PAUSE_S)
             return
         self._puts_off = False
         found.setblocking(False)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import selectors
 import socket
+import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ import pytest
 import tidelog
 from tidelog.broker import acceptor, node, open_door
 from tidelog.codec.protocol.apis import SIZE_BYTES, api_named, frame_size, size_of_frame
+from tidelog.env import unix_sockets
 from tidelog.env.unix_sockets import connect_in
 from tidelog.env.waiting import sleep_ms
 from tidelog.errors import KafkaStorageError, NotServed
@@ -159,3 +162,40 @@ def test_who_joins_when_nobody_can_be_answered_finds_others_can_later(
             assert joined.append("t", b"a").offset == 0
         assert refused >= 2
         assert failures == []
+
+
+def test_who_joins_where_there_was_no_descriptor_to_listen_with_finds_a_socket_later(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does a lack in the moment after an answer has failed, or while it waits for the next."""
+    plain_node, plain_selector = node.node_of, selectors.DefaultSelector
+    lacks = {"answer": 1, "listen": 2, "wait": 2}
+
+    def lacking(what: str, *, has_begun: bool = True) -> None:
+        if has_begun and lacks[what]:
+            lacks[what] -= 1
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    def node_of(manager: LogManager) -> Node:
+        lacking("answer")
+        return plain_node(manager)
+
+    def listen_in(*given: Any) -> Any:
+        lacking("listen", has_begun=not lacks["answer"])
+        return unix_sockets.listen_in(*given)
+
+    def selector() -> Any:
+        is_of_door = "door" in threading.current_thread().name
+        lacking("wait", has_begun=is_of_door and not lacks["answer"])
+        return plain_selector()
+
+    monkeypatch.setattr("tidelog.broker.broker.node_of", node_of)
+    monkeypatch.setattr(open_door, "listen_in", listen_in)
+    monkeypatch.setattr(selectors, "DefaultSelector", selector)
+    with tidelog.open(data) as logs:
+        logs.create_topic("t")
+        with pytest.raises(NotServed):
+            tidelog.join(data)
+        with tidelog.join(data, wait_ms=30_000) as joined:
+            assert joined.append("t", b"a").offset == 0
+    assert set(lacks.values()) == {0}
