@@ -332,10 +332,12 @@ class JoinedLogs(ReadOnlyLogs):
 
         Raises OffsetOutOfRange, CorruptMessage.
         """
+        end_of = self._end_of(isolation)
+        told_end = None if end_of is None else end_of(key)
         with self.open(*key) as log:
             if start > log.log_end_offset:
                 raise log.out_of_range(start)
-            first, end = self._visible(log, start, isolation)
+            first, end = self._visible(log, start, isolation, told_end)
             committed = isolation is Isolation.READ_COMMITTED
             yield from log.records(first, end, committed=committed)
 
@@ -351,21 +353,21 @@ class JoinedLogs(ReadOnlyLogs):
     # Reading what was acknowledged
 
     def _visible(
-        self, log: ReadOnlyLog, start_offset: int | None, isolation: Isolation | str
+        self,
+        log: ReadOnlyLog,
+        start_offset: int | None,
+        isolation: Isolation | str,  # noqa: ARG002 - ``told_end`` is that of this level
+        told_end: int | None,
     ) -> tuple[int | None, int]:
         """Return start and end as the process has them: the files that say so are written later."""
-        level = Isolation.of(isolation)
         first = self.start_of(log)
         if start_offset is not None and start_offset < first:
             raise OffsetOutOfRange(start_offset, first, log.log_end_offset)
         start = max(first, start_offset or 0)
-        if level is Isolation.LOG_END:
-            return start, log.log_end_offset
-        end = self.end_of(log, level)
-        # What has come since the files were looked at is not in them.
-        return start, max(min(end, log.log_end_offset), start)
+        end = log.log_end_offset if told_end is None else min(told_end, log.log_end_offset)
+        return start, max(end, start)
 
-    def _end_of(self, isolation: Isolation | str) -> Callable[[ReadOnlyLog], int] | None:
+    def _end_of(self, isolation: Isolation | str) -> Callable[[TopicPartition], int] | None:
         level = Isolation.of(isolation)
         return None if level is Isolation.LOG_END else partial(self.end_of, isolation=level)
 

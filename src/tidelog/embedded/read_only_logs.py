@@ -193,20 +193,29 @@ class ReadOnlyLogs:
         """
         check_count(last)
         is_committed, _ = reach(isolation)
+        end_of = self._end_of(isolation)
         for number in self._chosen(topic, partition, start_offset):
+            told_end = None if end_of is None else end_of(TopicPartition(topic, number))
             with self.open(topic, number) as log:
                 if start_offset is not None and start_offset > log.log_end_offset:
                     raise log.out_of_range(start_offset)
-                start, end = self._visible(log, start_offset, isolation)
+                start, end = self._visible(log, start_offset, isolation, told_end)
                 if last is not None:
                     start = start_of_last(log, start, end, last, isolation=isolation, fs=self._fs)
                 columns = log.columns(start, end, committed=is_committed)
                 yield from all_consumed(topic, number, columns)
 
     def _visible(
-        self, log: ReadOnlyLog, start_offset: int | None, isolation: Isolation | str
+        self,
+        log: ReadOnlyLog,
+        start_offset: int | None,
+        isolation: Isolation | str,
+        told_end: int | None,  # noqa: ARG002 - the files say it
     ) -> tuple[int | None, int]:
-        """Return what a reader sees of a log from an offset on; the end is exclusive."""
+        """Return what a reader sees of a log from an offset on; the end is exclusive.
+
+        ``told_end`` is what ``_end_of`` returned before the log was opened.
+        """
         is_committed, up_to = reach(isolation)
         return start_offset, log.visible_end(up_to, committed=is_committed)
 
@@ -266,8 +275,8 @@ class ReadOnlyLogs:
         end_of = self._end_of(isolation)
         return partial(LogFollower, fs=self._fs, up_to=up_to, committed=is_committed, end_of=end_of)
 
-    def _end_of(self, _isolation: Isolation | str) -> Callable[[ReadOnlyLog], int] | None:
-        """Return what is asked how far a follower sees; None: the files."""
+    def _end_of(self, _isolation: Isolation | str) -> Callable[[TopicPartition], int] | None:
+        """Return what is asked how far a reader sees, before a log is opened; None: the files."""
         return None
 
     def _chosen(self, topic: str, partition: int | None, *offsets: int | None) -> list[int]:

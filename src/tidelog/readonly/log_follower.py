@@ -15,7 +15,7 @@ from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPar
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
-from tidelog.segment.filenames import log_file, log_offsets
+from tidelog.segment.filenames import log_file, log_offsets, parse_topic_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Mapping
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.decoding.record_columns import RecordColumns
+    from tidelog.segment.filenames import TopicPartition
 
 T = TypeVar("T")
 
@@ -46,8 +47,9 @@ class LogFollower:
         fs: the file system.
         up_to: how far to read.
         committed: read committed records only, up to the last stable offset.
-        end_of: returns the exclusive end to read to, where its writer can be asked; None: as the
-            files say, where the high watermark is some seconds old.
+        end_of: returns the exclusive end to read to, where its writer can be asked, before the
+            files are looked at; None: as the files say, where the high watermark is some seconds
+            old.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class LogFollower:
         fs: FileSystem,
         up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK,
         committed: bool = False,
-        end_of: Callable[[ReadOnlyLog], int] | None = None,
+        end_of: Callable[[TopicPartition], int] | None = None,
     ) -> None:
         self.path: Final = path
         self.next_offset = next_offset
@@ -66,6 +68,8 @@ class LogFollower:
         self._up_to = up_to
         self._committed = committed
         self._end_of = end_of
+        self._told_end = 0
+        """What ``end_of`` returned last."""
         self._seen: tuple[int, ...] | None = None
         self._topic_id: UUID | None = None
 
@@ -98,6 +102,10 @@ class LogFollower:
         if topic_id is not None and self._topic_id not in {None, topic_id}:
             text = "was deleted and created again while it was followed"
             raise KafkaStorageError(f"{self.path} {text}")
+        if self._end_of is not None:
+            # Before: what ends a transaction in between is not in the files that are looked at, and
+            # records that it aborts would pass for committed ones.
+            self._told_end = self._end_of(parse_topic_partition(os.path.basename(self.path)))
         log = open_read_only(self.path, fs=self._fs)
         self._topic_id = topic_id or self._topic_id
         self._seen = state
@@ -134,8 +142,7 @@ class LogFollower:
     def _visible_end(self, log: ReadOnlyLog) -> int:
         if self._end_of is None:
             return log.visible_end(self._up_to, committed=self._committed)
-        # What has come since the files were looked at is not in them.
-        return min(self._end_of(log), log.log_end_offset)
+        return min(self._told_end, log.log_end_offset)
 
     def _id_or_none(self) -> UUID | None:
         """Return the topic's id; None where there is none, or none that can be read."""

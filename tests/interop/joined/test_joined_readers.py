@@ -19,12 +19,18 @@ from tidelog.errors import (
     NotServed,
     UnknownTopicOrPartition,
 )
+from tidelog.readonly.read_only_log import ReadOnlyLog
+from tidelog.records.builder import build_batch
+from tidelog.records.control import build_marker
+from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.testing import KafkaBroker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.machinery.brokers import Served
+    from tests.machinery.fields import ProducerFields
 
     from tidelog import GroupReader, JoinedLogs
 
@@ -41,6 +47,45 @@ def broker(broker: Served) -> Served:
 def values(reader: GroupReader, **how: int) -> list[bytes | None]:
     """Return what a reader finds."""
     return [record.value for record in reader.read(**how)]
+
+
+def reads(joined: JoinedLogs) -> dict[str, Callable[[], list[bytes | None]]]:
+    """Return the ways to read committed records."""
+
+    def by_reader() -> list[bytes | None]:
+        with joined.reader("t", group="g", isolation="read_committed") as reader:
+            return values(reader)
+
+    return {
+        "read": lambda: [one.value for one in joined.read("t", isolation="read_committed")],
+        "follow": lambda: [
+            one.value for one in joined.follow("t", isolation="read_committed", idle_ms=0)
+        ],
+        "reader": by_reader,
+    }
+
+
+@pytest.mark.parametrize("way", ["read", "follow", "reader"])
+def test_a_transaction_that_is_aborted_after_the_files_were_looked_at_is_not_shown(
+    broker: Served, joined: JoinedLogs, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its marker is not in what was looked at, and the holder says that it is decided."""
+    partition = broker.logs.partition("t", 0)
+    producer: ProducerFields = {"producer_id": 7, "producer_epoch": 0}
+    guard = partition.log.start_verification(7, 0, 0, supports_epoch_bump=False)
+    batch = build_batch([(1, None, b"x", ())], **producer, base_sequence=0, transactional=True)
+    partition.append(batch, verification_guard=guard)
+    marker = build_marker(**producer, coordinator_epoch=0, is_commit=False, timestamp=1)
+    enter, markers = ReadOnlyLog.__enter__, [marker]
+
+    def opened(log: ReadOnlyLog) -> ReadOnlyLog:
+        while markers and (log.topic, log.partition) == ("t", 0):
+            partition.append(markers.pop(), AppendOrigin.COORDINATOR, transaction_version=0)
+        return enter(log)
+
+    monkeypatch.setattr(ReadOnlyLog, "__enter__", opened)
+    assert reads(joined)[way]() == [b"a", b"b"]
+    assert not markers
 
 
 def test_a_topic_that_is_deleted_before_a_commit_is_a_typed_error(
