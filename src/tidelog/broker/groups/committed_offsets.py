@@ -138,6 +138,11 @@ class CommittedOffsets:
         arriving = self._arriving.get(group, Counter())
         return self._groups.undecided(group).union(+arriving)
 
+    def check_no_reader(self, group: str) -> None:
+        """Refuse positions of clients for a group that a reader has."""
+        if self._groups.has_reader(group):
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "a reader of the broker's program has it")
+
     def check_member(self, values: dict[str, Any]) -> None:
         """Refuse positions of a group that another reader or generation has.
 
@@ -145,8 +150,7 @@ class CommittedOffsets:
         """
         group_id, generation = values["groupId"], values["generationId"]
         group = self._coordinator.groups.get(group_id)
-        if self._groups.has_reader(group_id):
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "a reader of the broker's program has it")
+        self.check_no_reader(group_id)
         if group is None or not group.members:
             if generation != NO_GENERATION:
                 raise Refusal(ErrorCode.ILLEGAL_GENERATION)

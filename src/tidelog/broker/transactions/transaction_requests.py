@@ -195,6 +195,7 @@ class TransactionRequests:
 
         Source: Kafka ClassicGroup.validateOffsetCommit, KIP-447.
         """
+        self._offsets.check_no_reader(values["groupId"])
         if values["generationId"] != _ANY_GENERATION or values["memberId"]:
             self._offsets.check_member(values)
 

@@ -119,6 +119,22 @@ def test_a_reader_of_the_program_and_clients_exclude_each_other() -> None:
     with_broker(test)
 
 
+def test_a_transaction_of_a_client_does_not_move_a_group_under_its_reader() -> None:
+    """Nor does one that does not say which member it is for, as for a plain commit."""
+
+    async def test(home: BrokerHome) -> None:
+        producer_id, epoch = await begun(home)
+        ids = {"producerId": producer_id, "producerEpoch": epoch, "transactionalId": "x"}
+        await home.ask("AddOffsetsToTxn", 3, groupId="g", **ids)
+        with home.logs.reader("t", group="g"):
+            place = {"partitionIndex": 0, "committedOffset": 9, "committedMetadata": None}
+            topics = [{"name": "t", "partitions": [place]}]
+            answer = await home.ask("TxnOffsetCommit", 3, groupId="g", topics=topics, **ids)
+            assert code(answer["topics"][0]["partitions"][0]) is ErrorCode.UNKNOWN_MEMBER_ID
+
+    with_broker(test)
+
+
 def test_members_that_keep_positions_from_being_set_are_named() -> None:
     """Also to another program, which gets the error by a file; gone with them it is taken."""
 
