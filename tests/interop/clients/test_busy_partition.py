@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tidelog.env.waiting import sleep_ms
+from tidelog.manager.lifecycle.creator import LogCreator
 
 if TYPE_CHECKING:
     from tests.machinery.brokers import Served
@@ -66,6 +68,40 @@ def is_served(broker: Served) -> bool:
     from confluent_kafka.admin import AdminClient
 
     return bool(AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=10).topics)
+
+
+def test_a_topic_that_is_being_created_holds_up_no_client(
+    broker: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even those who ask for it; a thousand partitions take seconds."""
+    from confluent_kafka import Producer
+
+    begun, may_end, create = threading.Event(), threading.Event(), LogCreator.create_new
+
+    def slow(*given: Any, **how: Any) -> None:
+        begun.set()
+        may_end.wait(PATIENCE_S)
+        create(*given, **how)
+
+    broker.logs.create_topic("free")
+    monkeypatch.setattr(LogCreator, "create_new", slow)
+    creating = threading.Thread(target=broker.logs.create_topic, args=("new",))
+    creating.start()
+    begun.wait(PATIENCE_S)
+    new = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
+    try:
+        new.produce("new", b"a")
+        new.poll(0.5)
+        assert is_served(broker)
+        free = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
+        free.produce("free", b"a")
+        assert free.flush(PATIENCE_S / 2) == 0
+        assert len(new) == 1
+    finally:
+        may_end.set()
+        creating.join()
+    assert new.flush(PATIENCE_S) == 0
+    assert [record.value for record in broker.logs.read("new")] == [b"a"]
 
 
 def test_positions_wait_for_their_partition_and_nobody_else_does(broker: Served) -> None:

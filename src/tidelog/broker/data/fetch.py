@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.broker.client_request import Refusal
+from tidelog.broker.partitions import partition_at_once
 from tidelog.env.clock import MS_PER_S
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
@@ -111,9 +112,10 @@ class Fetch:
             error: KafkaError = Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
             return _Wanted(key, given, None, error)
         try:
-            return _Wanted(key, given, self._manager.partition(name, given["partition"]))
+            found = partition_at_once(self._manager, name, given["partition"])
         except KafkaError as caught:
             return _Wanted(key, given, None, caught)
+        return _Wanted(key, given, found)
 
     def _read(
         self,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import MANY, OnThread
 from tidelog.broker.data.fetch import ISOLATIONS, check_epoch
+from tidelog.broker.partitions import partition_at_once
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
 from tidelog.log.reading.offset_lookup import OffsetTarget, TimestampedOffset
@@ -54,7 +55,7 @@ class ListOffsets:
     def _partition(self, topic: str, given: dict[str, Any], isolation: Isolation) -> dict[str, Any]:
         number = given["partitionIndex"]
         try:
-            partition = self._manager.partition(topic, number)
+            partition = partition_at_once(self._manager, topic, number)
             check_epoch(partition, given["currentLeaderEpoch"])
             found = self._offset(partition.log, given["timestamp"], isolation)
         except KafkaError as error:
@@ -118,7 +119,7 @@ class OffsetForLeaderEpoch:
     def _partition(self, topic: str, given: dict[str, Any]) -> dict[str, Any]:
         answer = {"partition": given["partition"], "errorCode": int(ErrorCode.NONE)}
         try:
-            partition = self._manager.partition(topic, given["partition"])
+            partition = partition_at_once(self._manager, topic, given["partition"])
             check_epoch(partition, given["currentLeaderEpoch"])
             found = partition.log.end_offset_for_epoch(given["leaderEpoch"])
         except KafkaError as error:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Disconnect, Later, Refusal
+from tidelog.broker.partitions import partition_at_once
 from tidelog.codec.compression import Codec
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS
@@ -122,7 +123,7 @@ class Produce:
         """Return what the response says of a partition, or a task that will."""
         try:
             _check(request, topic, given["records"])
-            partition = self._manager.partition(topic, given["index"])
+            partition = partition_at_once(self._manager, topic, given["index"])
             is_long = _takes_long(partition.config.compression_type, given["records"])
         except KafkaError as error:
             return _failed(given["index"], error)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.allowed_operations import OF_CLUSTER, OF_TOPIC
 from tidelog.broker.client_request import MANY, OnThread
+from tidelog.broker.partitions import partition_at_once
 from tidelog.codec.uuid_text import ZERO_ID
 from tidelog.datadir.catalogue import INTERNAL_SETTINGS, METADATA_TOPIC
 from tidelog.env.event_loop import in_thread
@@ -204,7 +205,7 @@ class Cluster:
             "isrNodes": [node_id],
         }
         try:
-            partition = self._manager.partition(topic.name, number)
+            partition = partition_at_once(self._manager, topic.name, number)
             return found | {"leaderEpoch": partition.leader_epoch}
         except KafkaError as error:
             return found | {

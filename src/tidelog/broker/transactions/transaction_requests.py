@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Refusal, refused
 from tidelog.broker.groups.committed_offsets import each_partition
+from tidelog.broker.partitions import partition_at_once
 from tidelog.broker.shards import code_for_client
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.env.event_loop import to_the_end
@@ -234,7 +235,7 @@ class TransactionRequests:
 
     async def _producers(self, topic: str, number: int) -> dict[str, Any]:
         try:
-            partition = self._manager.partition(topic, number)
+            partition = partition_at_once(self._manager, topic, number)
             # What is known of producers is read under the lock.
             found = await self._appends.run(partition, partition.log.active_producers)
         except KafkaError as error:

@@ -124,7 +124,8 @@ def test_a_transaction_of_a_client_does_not_move_a_group_under_its_reader() -> N
 
     async def test(home: BrokerHome) -> None:
         producer_id, epoch = await begun(home)
-        ids = {"producerId": producer_id, "producerEpoch": epoch, "transactionalId": "x"}
+        ids: dict[str, Any] = {"producerId": producer_id, "producerEpoch": epoch}
+        ids["transactionalId"] = "x"
         await home.ask("AddOffsetsToTxn", 3, groupId="g", **ids)
         with home.logs.reader("t", group="g"):
             place = {"partitionIndex": 0, "committedOffset": 9, "committedMetadata": None}
