@@ -24,7 +24,7 @@ from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.group_step import CommittedAt, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from tidelog.datadir.catalogue import Topic
     from tidelog.manager.known_positions import Committed, Through
@@ -76,18 +76,18 @@ class Groups(OfOneProcess):
     # Positions
 
     def positions(
-        self, *, where_readable: bool = False
+        self, *, where_readable: bool = False, without: Collection[int] = ()
     ) -> dict[str, dict[TopicPartition, Position]]:
         """Return the committed positions of every group, also those of topics that are gone.
 
         A partition of the topic that cannot be read raises KafkaError, or, ``where_readable``, its
-        groups are left out.
+        groups are left out. Those of the partitions ``without`` are left out, and these not read.
         """
         topic = self._topics().get(OFFSETS_TOPIC)
         found: dict[str, dict[TopicPartition, Position]] = {}
         if topic is None:
             return found
-        for number in sorted(topic.partitions):
+        for number in sorted(set(topic.partitions).difference(without)):
             try:
                 known = self._caught_up(number, topic)
             except KafkaError:

@@ -12,6 +12,7 @@ from tests.machinery.broker_home import DATA, BrokerHome, begun, code, run
 from tidelog.broker.broker import Broker
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import DirectoryFull, KafkaStorageError
+from tidelog.manager.known_positions import KnownPositions
 from tidelog.manager.producer_ids import TRANSACTIONS_TOPIC
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
 from tidelog.segment.filenames import TopicPartition
@@ -20,6 +21,8 @@ from tidelog.testing import CrashFileSystem, ManualClock, damage_batch
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from tidelog.log.log import Log
+    from tidelog.manager.known_positions import Through
     from tidelog.manager.partition import Partition
 
 OTHER = "/other"
@@ -144,6 +147,34 @@ def test_other_transactional_ids_are_served(caplog: pytest.LogCaptureFixture) ->
         f"log={OFFSETS_TOPIC}-1",
         f"log={TRANSACTIONS_TOPIC}-1",
     ]
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_tools_do_not_read_what_is_being_read_or_cannot_be(
+    monkeypatch: pytest.MonkeyPatch, *, is_loaded: bool
+) -> None:
+    """All other clients would wait for as long as that takes."""
+    read: list[str] = []
+    catch_up = KnownPositions.catch_up
+
+    def noted(known: KnownPositions, log: Log, through: Through = iter) -> None:
+        read.append(log.directory.rpartition("-")[2])
+        catch_up(known, log, through)
+
+    async def test(home: BrokerHome) -> None:
+        if not is_loaded:
+            await home.broker.close()
+            home.broker = Broker(home.logs.manager, home.config, home.clock.scheduler())
+        monkeypatch.setattr(KnownPositions, "catch_up", noted)
+        described = await home.ask("DescribeGroups", 5, groups=[AT_0, AT_1])
+        deleted = await home.ask("DeleteGroups", 2, groupsNames=[AT_1, AT_0])
+        home.clock.advance(home.config.offsets_retention_check_interval_ms)
+        codes = [code(one) for one in (*described["groups"], *deleted["results"])]
+        loading, lost = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR
+        assert codes == ([0, lost, lost, 0] if is_loaded else [loading] * 4)
+        assert set(read) == ({"0"} if is_loaded else set())
+
+    with_stored(test, damage_second)
 
 
 @pytest.mark.parametrize("fail", [fail_second, damage_second])

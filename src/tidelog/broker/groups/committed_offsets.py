@@ -288,7 +288,7 @@ class CommittedOffsets:
         if minutes < 0:
             return
         oldest_ms = self._manager.machine.clock.now_ms() - minutes * MINUTE_MS
-        known = self._groups.positions(where_readable=True)
+        known = self._coordinator.positions()
         emptied_ms = self._coordinator.emptied_ms
         for group_id in sorted(known.keys() | emptied_ms.keys()):
             if emptied_ms.get(group_id, 0) <= oldest_ms and not self._is_read(group_id):

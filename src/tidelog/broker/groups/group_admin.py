@@ -44,7 +44,7 @@ class GroupAdmin:
             return {"groups": []}
         known = self._coordinator.groups
         found = []
-        for group_id in sorted(known.keys() | self._groups.positions(where_readable=True).keys()):
+        for group_id in sorted(known.keys() | self._coordinator.positions().keys()):
             group = known.get(group_id)
             state = self._state(group_id, group)
             if not states or state.lower() in states:
@@ -61,7 +61,7 @@ class GroupAdmin:
     def describe(self, request: Request) -> Answer:
         """DescribeGroups."""
         # Once: tools ask for all groups together.
-        known = self._groups.positions(where_readable=True)
+        known = self._coordinator.positions()
         found = [self._describe(one, known) for one in request.values["groups"]]
         if request.values.get("includeAuthorizedOperations"):
             for one in found:
@@ -106,7 +106,7 @@ class GroupAdmin:
 
     async def delete(self, request: Request) -> dict[str, Any]:
         """DeleteGroups; only groups without members are deleted, with all their positions."""
-        known = self._groups.positions(where_readable=True)
+        known = self._coordinator.positions()
         names = tuple(dict.fromkeys(request.values["groupsNames"]))
         # All at once: nobody commits between the look and the deletion, and one wait serves all.
         codes = await asyncio.gather(*(self._delete(one, known.get(one, {})) for one in names))

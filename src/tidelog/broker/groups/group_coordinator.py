@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from tidelog.log.append_info import AppendInfo
     from tidelog.manager.consumer_groups import Groups
     from tidelog.manager.log_manager import LogManager
+    from tidelog.readonly.group_positions import Position
+    from tidelog.segment.filenames import TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -105,6 +107,17 @@ class GroupCoordinator:
             group.end()
             self._positions.leave_clients(group.group_id)
         self.groups.clear()
+
+    def positions(self) -> dict[str, dict[TopicPartition, Position]]:
+        """Return the positions of the groups that can be used, by group; none before ``load``.
+
+        What is being read on a thread, or cannot be read, is not looked at: the event loop would
+        wait for all of it.
+        """
+        if not self.shards.loaded.is_set():
+            return {}
+        unread = {key.partition for key in self.shards.unread}
+        return self._positions.positions(where_readable=True, without=unread)
 
     def _clients_of(self, group_id: str) -> tuple[str, ...]:
         """Return the members of a group as an operator knows them, on any thread."""
