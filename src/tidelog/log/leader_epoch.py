@@ -18,6 +18,7 @@ from tidelog.log.directory_guard import PASSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from random import Random
 
     from tidelog.env.files import FileSystem
     from tidelog.env.scheduler import Scheduler
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_EPOCH_OFFSET: Final = -1
+
+_LAST_EPOCH: Final = 2**31 - 1
+_FEWEST_SKIPPED, _MOST_SKIPPED = 2**12, 2**20
 
 _epoch = attrgetter("epoch")
 _start = attrgetter("start_offset")
@@ -43,6 +47,18 @@ class OffsetAndEpoch(NamedTuple):
 
     offset: int
     leader_epoch: int
+
+
+def epoch_after_loss(latest: int | None, rng: Random) -> int:
+    """Return the epoch of what is written to a log whose end is lost; ``latest``: the one it has.
+
+    A position in what is lost has an epoch of its time, so it can be distinguished from one in the
+    records that get those offsets again. That also holds where the lost log was in later epochs, or
+    its end is lost a second time: some are left out, and how many is drawn. There is no epoch above
+    the last that fits in a file.
+    """
+    known = UNDEFINED_EPOCH if latest is None else latest
+    return min(known + rng.randint(_FEWEST_SKIPPED, _MOST_SKIPPED), _LAST_EPOCH)
 
 
 def _can_follow(old: EpochEntry, new: EpochEntry) -> bool:

@@ -22,7 +22,7 @@ from tidelog.log.append import AppendRequest, append
 from tidelog.log.append_info import NO_GUARD, AppendInfo
 from tidelog.log.context import LogContext, log_name_of
 from tidelog.log.directory_guard import DirectoryGuard
-from tidelog.log.leader_epoch import LeaderEpochCache
+from tidelog.log.leader_epoch import LeaderEpochCache, epoch_after_loss
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.log.loading.load_watch import SILENT
 from tidelog.log.loading.loader import LogCheckpoints, LogLoader
@@ -108,6 +108,7 @@ class Log(ReadableLog):
         cuts_contradictions: bool = False,
         recovery_threads: int = 1,
         flush_times: FlushTimes | None = None,
+        keeps_epoch_at_end: bool = False,
     ) -> Self:
         """Open the log in ``directory``, which is created if missing, and recover it if needed.
 
@@ -132,6 +133,8 @@ class Log(ReadableLog):
                 appends.
             recovery_threads: how many of the scheduler's threads check one segment together.
             flush_times: counts each flush of a segment.
+            keeps_epoch_at_end: whether a leader epoch stays that begins at the log end, and has no
+                record yet. Kafka drops it: the controller gives the leader one anyway.
         """
         directory = directory.rstrip("/")
         parent = directory.rpartition("/")[0]
@@ -155,6 +158,7 @@ class Log(ReadableLog):
                 keep_cuts=keep_cuts,
                 cuts_contradictions=cuts_contradictions,
                 recovery_threads=recovery_threads,
+                keeps_epoch_at_end=keeps_epoch_at_end,
                 names=names,
             )
             loaded = loader.load()
@@ -331,6 +335,16 @@ class Log(ReadableLog):
             self._state.changing("assigning a leader epoch"),
         ):
             return self._state.epochs.assign(leader_epoch, start_offset)
+
+    def begin_epoch_after_loss(self) -> None:
+        """Begin a leader epoch at the log end, durably: records beyond it that were read are lost.
+
+        So positions beyond it can be distinguished from those of what is appended now.
+        """
+        state = self._state
+        with state.notices, state.lock, state.changing("assigning a leader epoch"):
+            epoch = epoch_after_loss(state.epochs.latest_epoch, state.context.rng)
+            state.epochs.assign(epoch, state.offsets.log_end_offset)
 
     # High watermark and log start
 

@@ -124,7 +124,12 @@ class LogTruncation:
                     if copy is not None:
                         truncate(copy)
                         self._checkpointing.write_if_ahead(key, copy)
-                    return log if truncate(log) else None
+                    seen = log.high_watermark
+                    if not truncate(log):
+                        return None
+                    if partition.has_own_epochs and log.log_end_offset < seen:
+                        log.begin_epoch_after_loss()
+                    return log
         return None
 
     def _cleaning_paused(

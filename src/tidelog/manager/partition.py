@@ -228,6 +228,11 @@ class Partition(OfOneProcess):
         latest = self._log.latest_epoch
         return 0 if latest is None else latest
 
+    @property
+    def has_own_epochs(self) -> bool:
+        """Whether nobody else gives it leader epochs, by ``lead`` or ``follow``."""
+        return self._leader_epoch is None
+
     def lead(self, leader_epoch: int) -> None:
         """Become the leader in ``leader_epoch``, which begins at the log end.
 

@@ -12,9 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from tidelog.archive.archive_files import files_of
+from tidelog.archive.archive_files import epochs_of, files_of
 from tidelog.archive.fetched_file import SCAN_BYTES, Place
-from tidelog.codec.checkpoint_file import replace_file, write_checkpoint
+from tidelog.codec.checkpoint_file import (
+    LEADER_EPOCH_FILE,
+    pack_leader_epochs,
+    replace_file,
+    write_checkpoint,
+)
 from tidelog.codec.crc32c import crc32c
 from tidelog.codec.shown_rows import LogEnd, LogStart, PartitionNumber, TopicName
 from tidelog.codec.uuid_text import format_uuid
@@ -32,6 +37,7 @@ from tidelog.datadir.offset_checkpoints import (
 )
 from tidelog.datadir.partition_directories import random_id
 from tidelog.errors import CorruptArchive, InvalidArgument
+from tidelog.log.leader_epoch import epoch_after_loss
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadata
 from tidelog.manager.directories.log_dir import check_nothing_at, make_directories, put_in_place
 from tidelog.readonly.read_files import storage_errors
@@ -107,7 +113,7 @@ def restore(
     with storage_errors(target):
         check_nothing_at(fs, target)
         beside = _begun(fs, target + BESIDE, store.name, rng)
-        write = Restoration(fs, store, on_bytes).partition
+        write = Restoration(fs, store, rng, on_bytes).partition
         tasks = [
             partial(write, one, topic.topic_id, os.path.join(beside, one.directory))
             for topic in topics
@@ -140,16 +146,21 @@ class Restoration:
 
     fs: FileSystem
     store: Objects
+    rng: Random
     on_bytes: Callable[[int], None]
 
     def partition(
         self, one: ArchivedPartition, topic_id: UUID, directory: str
     ) -> RestoredPartition:
-        """Write the files of a partition to a directory, durably, as those of a topic."""
+        """Write the files of a partition to a directory, durably, as those of a topic.
+
+        A leader epoch begins at its end, so that positions which were read from records after that
+        can be distinguished from those in what is appended to it.
+        """
         fs = self.fs
         make_directories(fs, directory)
         entries = {log_file(directory, entry.base_offset): entry for entry in one.state.entries}
-        for name, place in files_of(one).items():
+        for name, place in (files_of(one) | self._epochs(one)).items():
             path = os.path.join(directory, name)
             if isinstance(place, bytes):
                 data = pack_partition_metadata(topic_id)
@@ -163,6 +174,13 @@ class Restoration:
         sizes = [entry.size_bytes for entry in entries.values()]
         offsets = one.state.start, one.state.end
         return RestoredPartition(one.state.topic, one.number, *offsets, len(sizes), sum(sizes))
+
+    def _epochs(self, one: ArchivedPartition) -> dict[str, bytes]:
+        """Return the file of the leader epochs, with the one that begins."""
+        known = epochs_of(one.state.entries)
+        latest = known[-1][0] if known else None
+        begun = epoch_after_loss(latest, self.rng), one.state.end
+        return {LEADER_EPOCH_FILE: pack_leader_epochs([*known, begun])}
 
     def _log(self, path: str, place: Place, entry: Entry) -> None:
         """Write a ``.log`` file; leave one that has the right bytes already."""

@@ -173,7 +173,7 @@ class _Restoring:
         self._log_dir = log_dir
         self._archive = archive
         self._machine = machine
-        self._files = Restoration(machine.fs, archive.store, on_bytes)
+        self._files = Restoration(machine.fs, archive.store, machine.rng, on_bytes)
         self._lock = Lock()
 
     def restore(self, lost: _Lost, needed: ArchivedPartition) -> RestoredPartition:

@@ -30,6 +30,7 @@ CHANGES: Final[dict[str, Callable[[Log], object]]] = {
     "append_as_leader": lambda log: log.append_as_leader(build_batch([RECORD])),
     "append_records": lambda log: log.append_records([RECORD]),
     "assign_topic_id": lambda log: log.assign_topic_id(UUID(int=7)),
+    "begin_epoch_after_loss": lambda log: log.begin_epoch_after_loss(),
     "delete_old_segments": lambda log: log.delete_old_segments(),
     "delete_records": lambda log: log.delete_records(1),
     "delete_archived": lambda log: log.delete_archived(1),
@@ -101,7 +102,7 @@ def test_every_method_that_changes_a_log_is_known_here() -> None:
 
     assert found - ENDS - HARMLESS == set(CHANGES)
     assert not methods(ReadableLog) & methods(Log)
-    assert len(CHANGES) == 29
+    assert len(CHANGES) == 30
 
 
 @pytest.mark.parametrize("name", CHANGES)

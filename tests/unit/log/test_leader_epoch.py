@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,7 @@ from tests.machinery.log_home import LogHome
 
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.log.directory_guard import DirectoryGuard
-from tidelog.log.leader_epoch import EpochEntry, LeaderEpochCache
+from tidelog.log.leader_epoch import EpochEntry, LeaderEpochCache, epoch_after_loss
 from tidelog.testing import CrashFileSystem, ManualClock, ManualScheduler, build_batch
 
 if TYPE_CHECKING:
@@ -487,3 +488,13 @@ def test_a_truncation_that_missed_the_file_is_written_later(how: str) -> None:
 
     assert (before, home.read("leader-epoch-checkpoint")) == (b"0\n2\n1 0\n2 1\n", b"0\n1\n1 0\n")
     assert home.failures == []
+
+
+def test_an_epoch_after_a_loss_is_one_that_no_other_log_has() -> None:
+    """Above what a lost log may have come to meanwhile, and another one each time."""
+    rng = Random(1)
+    drawn = [epoch_after_loss(latest, rng) for latest in [None, 7] * 500]
+
+    assert min(drawn) >= 4096
+    assert len(set(drawn)) > 990
+    assert epoch_after_loss(2**31 - 1, rng) == 2**31 - 1

@@ -110,7 +110,10 @@ def ask_to_recover(home: ManagerHome, *, keep: bool = True) -> Answer:
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_a_running_service_recovers_it_on_request(keep: bool) -> None:
-    """What it cuts is kept if so requested; reading and writing continue from the end it left."""
+    """What it cuts is kept if so requested; reading and writing continue from the end it left.
+
+    Readers saw what it cuts, so another leader epoch begins there.
+    """
     home = killed()
     manager = home.open()
     partition = manager.partition("t", 0)
@@ -124,6 +127,7 @@ def test_a_running_service_recovers_it_on_request(keep: bool) -> None:
     ]
     assert rows[0].lost_offsets == (4, 9)
     assert len(cut_files(home)) == keep
+    assert [one.start_offset for one in partition.log.epochs.entries] == [0, 4]
     fill(manager, "t", 0, 1)
     assert manager.partition("t", 0) is partition
     assert values(manager, "t", 0) == [*(b"value %d" % number for number in range(4)), b"value 0"]

@@ -172,3 +172,26 @@ def test_a_truncation_during_a_compaction_of_all_logs_counts() -> None:
 
         assert list(done) == [("a", 0), KEY]
         assert done[KEY].to_clean.offsets.first_dirty_offset <= 4
+
+
+@pytest.mark.parametrize("offset", [2, 5])
+def test_what_readers_saw_is_followed_by_another_leader_epoch(offset: int) -> None:
+    """It is that of the records which get its offsets; a truncation of nothing begins none."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 5)
+        manager.truncation.truncate_to({KEY: offset})
+        epochs = manager.partition(*KEY).log.epochs.entries
+    assert [one.start_offset for one in epochs] == [0, *({offset} - {5})]
+
+
+def test_epochs_that_others_give_are_left_to_them() -> None:
+    """A follower's are those of its leader, of whatever it drops."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 5)
+        manager.partition(*KEY).follow(3)
+        manager.truncation.truncate_to({KEY: 2})
+        assert [one.epoch for one in manager.partition(*KEY).log.epochs.entries] == [0]

@@ -86,6 +86,22 @@ def test_a_moved_partition_is_found_there_after_a_restart() -> None:
         assert (log.directory, values(manager, "t", 0)) == ("/b/t-0", EXPECTED)
 
 
+def test_a_leader_epoch_without_a_record_moves_along() -> None:
+    """It began when the log was restored, and no batch of the copy has it."""
+    home = two_directories()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 30)
+        manager.partition(*KEY).log.begin_epoch_after_loss()
+        epochs = manager.partition(*KEY).log.epochs.entries
+        manager.move_partition(*KEY, "/b")
+        home.clock.advance(0)
+        log = manager.partition(*KEY).log
+
+        assert (log.directory, log.epochs.entries) == ("/b/t-0", epochs)
+        assert epochs[-1].start_offset == 30
+
+
 def test_the_log_start_moves_along() -> None:
     """Also when it lies within a segment."""
     home = two_directories()

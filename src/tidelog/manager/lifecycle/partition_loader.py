@@ -73,4 +73,7 @@ class PartitionLoader:
         # Before it is served: after that the checkpoint of what readers saw is written again.
         if warn_of_lost_end(log_dir.checkpoints, key, log):
             self._registry.lost.add(key)
+            log.begin_epoch_after_loss()
+        elif key in self._registry.lost and log.latest_epoch is None:
+            log.begin_epoch_after_loss()  # its directory was lost, and this is a new one
         return self._registry.serve(key, log)

@@ -110,6 +110,8 @@ class LogReopener:
             with self._registry.copying:
                 try:
                     self._cut_copy(key, reopened.log_end_offset)
+                    if partition.has_own_epochs and reopened.log_end_offset < log.high_watermark:
+                        reopened.begin_epoch_after_loss()  # readers saw what was cut off
                 except BaseException:
                     reopened.close_handlers()  # tried again by the next pass
                     raise

@@ -315,6 +315,16 @@ def test_stale_epochs_are_dropped_at_both_ends() -> None:
     assert [tuple(entry) for entry in log.epochs.entries] == [(0, 2), (1, 3)]
 
 
+def test_an_epoch_that_begins_at_the_end_is_kept_on_request() -> None:
+    """It has no record yet. What begins beyond the end is of records that are lost."""
+    home = home_of()
+    home.write("leader-epoch-checkpoint", b"0\n3\n0 0\n7 5\n9 6\n")
+
+    log = home.open(keeps_epoch_at_end=True)
+
+    assert [tuple(entry) for entry in log.epochs.entries] == [(0, 0), (7, 5)]
+
+
 def test_stray_snapshots_go_but_for_the_last() -> None:
     """A snapshot belongs to a segment, or to the end of the log.
 

@@ -140,3 +140,23 @@ def test_what_recovery_cut_is_deleted_after_its_retention() -> None:
 
     assert (kept, later) == ([f"{part}.1.cut", f"{part}.2.cut"], [f"{part}.2.cut"])
     assert sizes == [5 + len(newer)]
+
+
+def test_what_is_lost_is_followed_by_another_leader_epoch() -> None:
+    """Of a lost end, and of a log that is gone; at once durable, and one for each loss."""
+    home = left(5)
+    home.fs.write(LOG, home.fs.read(LOG)[:100])
+    for _ in range(2):
+        with home.open() as manager:
+            (_, ends) = manager.partition("t", 0).log.epochs.entries
+        assert ends.start_offset == 1
+        assert home.fs.read("/data/t-0/leader-epoch-checkpoint").splitlines()[-1] == (
+            b"%d 1" % ends.epoch
+        )
+    for name in home.fs.list("/data/t-0"):
+        home.fs.delete(f"/data/t-0/{name}")
+    home.fs.delete_directory("/data/t-0")
+    with home.open() as manager:
+        (begun,) = manager.partition("t", 0).log.epochs.entries
+    assert begun.start_offset == 0
+    assert begun.epoch >= 4096
