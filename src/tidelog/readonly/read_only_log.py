@@ -352,9 +352,19 @@ class ReadOnlyLog(Drawn):
         Raises KafkaStorageError, also for a malformed file.
         """
         try:
-            return read_leader_epochs(self._fs, os.path.join(self.directory, LEADER_EPOCH_FILE))
+            return self._read_epochs()
         except InvalidArgument as error:
             raise KafkaStorageError(str(error)) from error
+
+    def known_epochs(self) -> tuple[tuple[int, int], ...]:
+        """Return ``leader_epochs``, none of a malformed file: records can be read without them."""
+        try:
+            return tuple(self._read_epochs())
+        except InvalidArgument:
+            return ()  # verify reports what is wrong with the file
+
+    def _read_epochs(self) -> list[tuple[int, int]]:
+        return read_leader_epochs(self._fs, os.path.join(self.directory, LEADER_EPOCH_FILE))
 
     def end_offset(self, up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK) -> int:
         """Return the exclusive end for a reader that goes ``up_to`` there."""

@@ -1,19 +1,21 @@
-"""The offset of a stream as JSON, in the form of Spark's Kafka source with two additions.
+"""The offset of a stream as JSON, in the form of Spark's Kafka source with three additions.
 
-The form is ``{"topic":{"0":23}}``, where each offset is the next one to read. Two kinds of entries
-are our own. Topic names cannot contain ``#``, so they collide with no topic:
+The form is ``{"topic":{"0":23}}``, where each offset is the next one to read. Three kinds of
+entries are our own. Topic names cannot contain ``#``, so they collide with no topic:
 
 * ``"topic#<id>": {}`` holds the topic's id, by which a topic that was deleted and recreated is
   detected, also across a restart;
 * ``"topic#start": {"0": 7}``, in the end of the first batch, holds where that batch began: Spark
-  asks for the initial offset again when it repeats that batch after a restart.
+  asks for the initial offset again when it repeats that batch after a restart;
+* ``"topic#epoch-5": {"0": 12}`` holds where a leader epoch of the records that were read begins, by
+  which those are distinguished from others that have the same offsets since the log was restored.
 
 Spark: ``KafkaSourceOffset`` and ``KafkaSourceInitialOffsetWriter``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.segment.filenames import TopicPartition
@@ -21,8 +23,11 @@ from tidelog.segment.filenames import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tidelog.readonly.epoch_lineage import Epochs
+
 _SEPARATOR: Final = "#"
 _START: Final = "start"
+_EPOCH: Final = "epoch-"
 
 Json = dict[str, Any]
 
@@ -32,12 +37,14 @@ class StreamOffset:
     """The next offset of each partition, the topic ids, and where the first batch began.
 
     ``first_start`` is set only in the end of a query's first batch, and in that of a batch of which
-    the plan did not know whether it was the first.
+    the plan did not know whether it was the first. ``epochs`` are those of the records below the
+    offsets, see ``lineage``; partitions of which none is known are left out.
     """
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     first_start: Mapping[TopicPartition, int] = field(default_factory=dict)
+    epochs: Mapping[TopicPartition, Epochs] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, value: Json) -> StreamOffset:
@@ -45,13 +52,22 @@ class StreamOffset:
         offsets: dict[TopicPartition, int] = {}
         first_start: dict[TopicPartition, int] = {}
         topic_ids: dict[str, str] = {}
+        epochs: dict[TopicPartition, list[tuple[int, int]]] = {}
         for name, partitions in value.items():
-            topic, separator, suffix = name.partition(_SEPARATOR)
-            target = first_start if separator and suffix == _START else offsets
-            target |= {TopicPartition(topic, int(n)): offset for n, offset in partitions.items()}
-            if separator and suffix != _START:
+            topic, _, suffix = name.partition(_SEPARATOR)
+            found = {TopicPartition(topic, int(n)): offset for n, offset in partitions.items()}
+            if not suffix:
+                offsets |= found
+            elif suffix == _START:
+                first_start |= found
+            elif suffix.startswith(_EPOCH):
+                epoch = int(suffix.removeprefix(_EPOCH))
+                for partition, start in found.items():
+                    epochs.setdefault(partition, []).append((epoch, start))
+            else:
                 topic_ids[topic] = suffix
-        return cls(offsets, topic_ids, first_start)
+        lineages = {partition: tuple(sorted(some)) for partition, some in epochs.items()}
+        return cls(offsets, topic_ids, first_start, lineages)
 
     def to_json(self) -> Json:
         """Return a JSON value, with topics and partitions in order."""
@@ -59,11 +75,19 @@ class StreamOffset:
         value = self.plain()
         value |= {f"{topic}{_SEPARATOR}{_START}": offsets for topic, offsets in starts}
         value |= {f"{topic}{_SEPARATOR}{topic_id}": {} for topic, topic_id in ids}
+        for partition, epochs in sorted(self.epochs.items()):
+            for epoch, start in epochs:
+                name = f"{partition.topic}{_SEPARATOR}{_EPOCH}{epoch}"
+                value.setdefault(name, {})[str(partition.partition)] = start
         return value
 
     def plain(self) -> Json:
         """Return the offsets without our additions, exactly as Spark's Kafka source writes them."""
         return _nested(self.offsets)
+
+    def read_again(self, starts: Mapping[TopicPartition, int]) -> StreamOffset:
+        """Return the offset with other offsets of some partitions."""
+        return replace(self, offsets={**self.offsets, **starts}) if starts else self
 
     def is_at(self, other: StreamOffset) -> bool:
         """Return whether both hold the same offsets of the same topics."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.env.files import is_gone
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.readonly.epoch_lineage import lineage, parting
 from tidelog.readonly.read_again import ATTEMPTS
 from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.spark.read.data_loss import (
@@ -19,6 +20,8 @@ from tidelog.spark.read.data_loss import (
     MOVED_BACK_HINT,
     NEW_TOPIC_HINT,
     NOT_SELECTED,
+    OTHERS,
+    OTHERS_HINT,
     RECREATED,
     DataLossPolicy,
 )
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.errors import CorruptMessage, TidelogError
+    from tidelog.readonly.epoch_lineage import Epochs
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.segment.filenames import TopicPartition
     from tidelog.spark.options.source_options import ReadOptions
@@ -54,7 +58,7 @@ class _Snapshot(NamedTuple):
     """A partition as last read: its log, and the end (exclusive) of what the stream may read.
 
     ``high_watermark`` is the one in the checkpoint file; None: the file has no entry. ``damage`` is
-    what keeps the stream from reading more.
+    what keeps the stream from reading more. ``epochs`` are all leader epochs that are known.
     """
 
     log: ReadOnlyLog
@@ -62,6 +66,7 @@ class _Snapshot(NamedTuple):
     high_watermark: int | None
     visible: int
     damage: CorruptMessage | None
+    epochs: Epochs
 
 
 class StreamPlan:
@@ -101,7 +106,8 @@ class StreamPlan:
             except (InvalidArgument, UnknownTopicOrPartition) as error:
                 self._initial_error = error
                 snapshots = self._snapshots
-            self._initial = StreamOffset(self._resolved(snapshots), _topic_ids(snapshots))
+            found = StreamOffset(self._resolved(snapshots), _topic_ids(snapshots))
+            self._initial = _with_epochs(found, snapshots)
         return self._initial.to_json()
 
     def _resolved(self, snapshots: Mapping[TopicPartition, _Snapshot]) -> dict[TopicPartition, int]:
@@ -146,27 +152,29 @@ class StreamPlan:
             self._initial_error = error  # Spark may ask again
             raise error
         end = self._latest = available = self._available(begin)
+        parted = self._parted(begin, available)
         if self._policy.fail_on_data_loss:
             # Spark records what this returns before it asks for tasks. A start against a wrong
             # directory would leave that directory's ids and ends in the checkpoint.
-            self._report_lost(begin, available)
-        if is_limited and not self._is_bounded and self._limit.delay_batch(begin, available):
+            self._report_lost(begin, available, parted)
+        first = begin.read_again(parted)
+        if is_limited and not self._is_bounded and self._limit.delay_batch(first, available):
             return start
         if is_limited:
             logs = {partition: each.log for partition, each in self._snapshots.items()}
-            end = self._limit.apply(self._begins(begin, available), available, logs)
+            end = self._limit.apply(self._begins(first, available), available, logs)
         # Spark plans an empty first batch too, and may repeat it once there is more.
-        if end.is_at(begin) and begin != self._initial:
+        if end.is_at(begin) and not parted and begin != self._initial:
             return start
         if self._initial is not None and begin.is_at(self._initial):
-            end = StreamOffset(end.offsets, end.topic_ids, self._initial.offsets)
-        return end.to_json()
+            end = replace(end, first_start=self._initial.offsets)
+        return _with_epochs(end, self._snapshots).to_json()
 
     def _latest_without_start(self) -> StreamOffset:
         """Return what is available, and where the query begins if this is its first batch."""
         # Before the end is looked up: one that is found later may be above it.
         self.initial()
-        self._latest = self._available(StreamOffset({}))
+        self._latest = _with_epochs(self._available(StreamOffset({})), self._snapshots)
         begin = StreamOffset({}) if self._initial_error else self._initial or StreamOffset({})
         self._without_start = replace(self._latest, first_start=begin.offsets)
         return self._without_start
@@ -199,7 +207,9 @@ class StreamPlan:
             is_planned = begin.offsets == finish.first_start
             ids = begin.topic_ids if is_planned else finish.topic_ids
             begin = StreamOffset(finish.first_start, ids)
-        self._report_lost(begin, finish)
+        parted = self._parted(begin, finish)
+        self._report_lost(begin, finish, parted)
+        begin = begin.read_again(parted)
         directories = self._opened()
         ranges = [
             part
@@ -215,14 +225,15 @@ class StreamPlan:
         snapshots = self._refresh()
         visible = {partition: each.visible for partition, each in snapshots.items()}
         now = StreamOffset(visible, _topic_ids(snapshots))
+        read = begin.read_again(self._parted(begin, now)).offsets
         offsets = {
-            partition: _end_not_before(each, begin.offsets.get(partition))
+            partition: _end_not_before(each, read.get(partition))
             if _is_same_topic(partition, begin, now)
             else each.visible
             for partition, each in snapshots.items()
         }
         for partition, each in snapshots.items():
-            start = begin.offsets.get(partition, each.log.log_start_offset)
+            start = read.get(partition, each.log.log_start_offset)
             # Else the stream would wait for ever at damage that no task of it reads.
             if each.damage is not None and offsets[partition] <= start:
                 raise each.damage
@@ -320,7 +331,20 @@ class StreamPlan:
         with directories.open(*partition) as log:
             visible = visible_end(log, self._options)
             damage = log.damage_at(visible, committed=self._options.committed)
-            return _Snapshot(log, topic_id, high_watermark, visible, damage)
+            return _Snapshot(log, topic_id, high_watermark, visible, damage, log.known_epochs())
+
+    def _parted(self, begin: StreamOffset, end: StreamOffset) -> dict[TopicPartition, int]:
+        """Return where logs have other records, below the start of a batch, than were read."""
+        found = {}
+        for partition, known in begin.epochs.items():
+            if partition not in end.offsets or not _is_same_topic(partition, begin, end):
+                continue
+            each = self._snapshots.get(partition)
+            now = end.epochs.get(partition, ()) if each is None else each.epochs
+            at = parting(known, begin.offsets.get(partition, 0), now)
+            if at is not None:
+                found[partition] = at
+        return found
 
     def _begins(self, begin: StreamOffset, end: StreamOffset) -> dict[TopicPartition, int]:
         """Return where the batch begins in each partition; a new one begins at its log start."""
@@ -332,11 +356,14 @@ class StreamPlan:
             if partition in begin.offsets or partition in self._snapshots
         }
 
-    def _report_lost(self, begin: StreamOffset, finish: StreamOffset) -> None:
-        """Report what a batch cannot read, as its two ends alone show.
+    def _report_lost(
+        self, begin: StreamOffset, finish: StreamOffset, parted: Mapping[TopicPartition, int]
+    ) -> None:
+        """Report what a batch cannot read, as its two ends show, and where logs are others.
 
         These are the partitions that only its start contains, those of a topic with another id at
-        its end, and those that end before they start.
+        its end, those whose log has other records below the start, and those that end before they
+        start.
         """
         report, choice = self._policy.report, self._options.choice
         for partition, offset in begin.offsets.items():
@@ -346,6 +373,8 @@ class StreamPlan:
                 report(*partition, offset, None, cause)
             elif not _is_same_topic(partition, begin, finish):
                 report(*partition, offset, None, RECREATED, hint=NEW_TOPIC_HINT)
+            elif partition in parted:
+                report(*partition, parted[partition], offset, OTHERS, hint=OTHERS_HINT)
             elif until < offset:
                 cause = f"the end of the log moved back from {offset} to {until}"
                 report(*partition, until, offset, cause, hint=MOVED_BACK_HINT)
@@ -370,6 +399,7 @@ class StreamPlan:
                 return None
             if start is None or not _is_same_topic(partition, begin, finish):
                 start = 0  # offsets below the log start of a new partition are lost, too
+            until = self._planned_end(log, partition, finish, until)
             if start < until:
                 start, until = self._policy.available(log, start, until)
                 self._policy.report_holes(log, directories.holes(log, start, until))
@@ -377,6 +407,21 @@ class StreamPlan:
             self._policy.report(topic, number, start or 0, until, DELETED)
             return None
         return LogRange(log, topic_id, start, until) if start < until else None
+
+    def _planned_end(
+        self, log: ReadOnlyLog, partition: TopicPartition, finish: StreamOffset, until: int
+    ) -> int:
+        """Return up to where a log is the one that a batch was planned with; report the rest.
+
+        It may have been restored since, if the batch is repeated after a restart.
+        """
+        each = self._snapshots.get(partition)
+        now = each.epochs if each is not None and each.log is log else log.known_epochs()
+        end = parting(finish.epochs.get(partition, ()), until, now)
+        if end is None:
+            return until
+        self._policy.report(*partition, end, until, OTHERS, hint=OTHERS_HINT)
+        return end
 
     def _open(
         self, directories: PartitionDirectories, partition: TopicPartition, topic_id: str | None
@@ -394,6 +439,16 @@ class StreamPlan:
 def _topic_ids(snapshots: Mapping[TopicPartition, _Snapshot]) -> dict[str, str]:
     ids = {partition.topic: each.topic_id for partition, each in snapshots.items()}
     return {topic: topic_id for topic, topic_id in ids.items() if topic_id is not None}
+
+
+def _with_epochs(end: StreamOffset, snapshots: Mapping[TopicPartition, _Snapshot]) -> StreamOffset:
+    """Return an offset with the leader epochs of the records below it."""
+    found = {
+        partition: lineage(snapshots[partition].epochs, offset)
+        for partition, offset in end.offsets.items()
+        if partition in snapshots
+    }
+    return replace(end, epochs={partition: epochs for partition, epochs in found.items() if epochs})
 
 
 def _end_not_before(snapshot: _Snapshot, offset: int | None) -> int:
