@@ -14,7 +14,13 @@ from tidelog.codec.text import check_group
 from tidelog.embedded.topic_reads import consumed
 from tidelog.env.forks import OfOneProcess
 from tidelog.env.waiting import IdleTime
-from tidelog.errors import InvalidArgument, OffsetOutOfRange, UnknownTopicOrPartition
+from tidelog.errors import (
+    DataLoss,
+    InvalidArgument,
+    OffsetOutOfRange,
+    UnknownTopicOrPartition,
+)
+from tidelog.readonly.epoch_lineage import lineage, parting
 from tidelog.readonly.group_positions import Position
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
     from tidelog.embedded.group_source import GroupSource
     from tidelog.embedded.topic_reads import ConsumedRecord
     from tidelog.embedded.transaction import Transaction
+    from tidelog.errors import TidelogError
     from tidelog.records.record import Record
 
 _log = logging.getLogger(__name__)
@@ -38,6 +45,10 @@ LOOK_AGAIN_MS: Final = 1000
 ROUND_RECORDS: Final = 500
 """Records of one partition that are yielded before the next partition gets its turn."""
 STARTS: Final = ("earliest", "latest", "none")
+_OTHERS: Final = (
+    "the log was restored, or lost its end, since the group read them, and others have them now:"
+    " seek, or reset the group"
+)
 
 
 class GroupMember(OfOneProcess):
@@ -75,6 +86,8 @@ class GroupMember(OfOneProcess):
         self._start = start
         self._next: dict[TopicPartition, int] = {}
         self._epochs: dict[TopicPartition, int] = {}
+        self._lost: dict[TopicPartition, DataLoss] = {}
+        """Committed positions below which the log has other records than the group has read."""
         self._before: dict[TopicPartition, CommittedAt | None] = {}
         """Where the group was when this took a partition up, or has committed it since."""
         self._within: dict[TopicPartition, tuple[Transaction, int]] = {}
@@ -118,6 +131,8 @@ class GroupMember(OfOneProcess):
 
     def _peek(self, key: TopicPartition) -> Generator[Record, None, None]:
         """Yield some records of a partition from its position on, which does not move."""
+        if key in self._lost:
+            self._continue_with_others(key)
         records = self._records(key)
         try:
             first = next(records, None)
@@ -138,6 +153,11 @@ class GroupMember(OfOneProcess):
         self._epochs[key] = -1 if record.leader_epoch is None else record.leader_epoch
         return consumed(*key, record)
 
+    def _move(self, key: TopicPartition, offset: int) -> None:
+        """Move the position to an offset, below which there are records that were read."""
+        known = lineage(self._source.epochs(key), offset)
+        self._next[key], self._epochs[key] = offset, known[-1][0] if known else -1
+
     def _end_of(self, key: TopicPartition) -> int:
         self._checked_topic(key.topic)
         return self._source.end(key, self._isolation)
@@ -147,8 +167,8 @@ class GroupMember(OfOneProcess):
 
         ``end`` is that before the reading, and ``jumps`` are as in ``_consume``.
         """
-        if self._jumps == jumps and self._is_open:
-            self._next[key] = max(self._next[key], end)
+        if self._jumps == jumps and self._is_open and self._next[key] < end:
+            self._move(key, end)
 
     def _records(self, key: TopicPartition) -> Iterator[Record]:
         self._checked_topic(key.topic)
@@ -164,10 +184,32 @@ class GroupMember(OfOneProcess):
     def _reset(self, key: TopicPartition, error: OffsetOutOfRange) -> int:
         if self._start == "none":
             raise error
+        self._warn_of_reset(key, error)
+        return self._first_of(*self._source.bounds(key))
+
+    def _warn_of_reset(self, key: TopicPartition, reason: TidelogError) -> None:
         text = "position-reset directory=%s group=%s offset=%d reason=%s"
         directory = self._source.directory(key)
-        _log.warning(text, directory, self.group, self._next[key], error)
-        return self._first_of(*self._source.bounds(key))
+        _log.warning(text, directory, self.group, self._next[key], reason)
+
+    def _continue_with_others(self, key: TopicPartition) -> None:
+        """Go back to where the log has other records than the group has read."""
+        error = self._lost[key]
+        if self._start == "none":
+            raise error
+        self._warn_of_reset(key, error)
+        self._move(key, error.start_offset)
+        del self._lost[key]
+
+    def _check_epoch(self, key: TopicPartition, position: Position) -> None:
+        """Take note of a committed position that is one in another log by now."""
+        if position.leader_epoch < 0 or position.offset <= 0:
+            return
+        offset = position.offset
+        known = ((position.leader_epoch, offset - 1),)
+        at = parting(known, offset, self._source.epochs(key))
+        if at is not None:
+            self._lost[key] = DataLoss(*key, at, offset, _OTHERS)
 
     def _first_of(self, start: int, end: int) -> int:
         return end if self._start == "latest" else start
@@ -196,6 +238,7 @@ class GroupMember(OfOneProcess):
             raise InvalidArgument(f"{offset} is not an offset")
         self._settle(key)
         self._within.pop(key, None)
+        self._lost.pop(key, None)
         self._next[key], self._epochs[key] = offset, -1
         self._jumps += 1
 
@@ -205,7 +248,7 @@ class GroupMember(OfOneProcess):
         again = {name for name, topic_id in self._topic_ids.items() if ids[name] != topic_id}
         self._taken_up = {key: at for key, at in self._taken_up.items() if key.topic not in again}
         self._next, self._epochs, self._topic_ids = {}, {}, {}
-        self._before, self._within = {}, {}
+        self._before, self._within, self._lost = {}, {}, {}
         self._jumps += 1
         self._find_partitions()
 
@@ -280,6 +323,7 @@ class GroupMember(OfOneProcess):
             offset = self._taken_up.get(key)
             if key in committed:
                 offset = committed[key].position.offset
+                self._check_epoch(key, committed[key].position)
             self._before[key] = None if key not in committed else committed[key].at
             if offset is None:
                 start, end = self._source.bounds(key)
@@ -335,6 +379,9 @@ class GroupReader(GroupMember):
         Raises:
             OffsetOutOfRange: a position lies outside its log, and ``start`` is ``none``. Otherwise
                 that is logged, and the partition is read from the log's start or end on.
+            DataLoss: the log was restored, or has lost its end, since the group read it, and
+                ``start`` is ``none``. Otherwise that is logged, and the records that have the same
+                offsets since are read.
             UnknownTopicOrPartition: a topic was deleted; if it was created again since, ``rewind``
                 continues in the new one.
             InvalidArgument: this is closed.

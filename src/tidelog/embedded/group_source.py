@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tidelog.manager.consumer_groups import Groups, Member
     from tidelog.manager.known_positions import Committed
     from tidelog.manager.log_manager import LogManager
+    from tidelog.readonly.epoch_lineage import Epochs
     from tidelog.readonly.group_positions import Position
     from tidelog.records.isolation import Isolation
     from tidelog.records.record import Record
@@ -47,6 +48,9 @@ class GroupSource(Protocol):
 
     def bounds(self, key: TopicPartition) -> tuple[int, int]:
         """Return the log start offset and the high watermark."""
+
+    def epochs(self, key: TopicPartition) -> Epochs:
+        """Return the leader epochs of the partition, as far as they are known."""
 
     def directory(self, key: TopicPartition) -> str:
         """Return the directory of the partition."""
@@ -97,6 +101,10 @@ class OwnLogs:
         """Return the log start offset and the high watermark."""
         log = self._log(key)
         return log.log_start_offset, log.high_watermark
+
+    def epochs(self, key: TopicPartition) -> Epochs:
+        """Return the leader epochs of the partition."""
+        return self._log(key).epochs.entries
 
     def directory(self, key: TopicPartition) -> str:
         """Return the directory of the partition."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.machine import Machine
     from tidelog.manager.consumer_groups import Member
+    from tidelog.readonly.epoch_lineage import Epochs
     from tidelog.readonly.group_positions import Position
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.record import Record
@@ -105,6 +106,11 @@ class JoinedSource:
     def bounds(self, key: TopicPartition) -> tuple[int, int]:
         """Return the log start offset and the high watermark."""
         return self._logs.start_of(key), self._logs.end_of(key, Isolation.READ_UNCOMMITTED)
+
+    def epochs(self, key: TopicPartition) -> Epochs:
+        """Return the leader epochs of the partition, as far as they are known."""
+        with self._logs.open(*key) as log:
+            return log.known_epochs()
 
     def directory(self, key: TopicPartition) -> str:
         """Return the directory of the partition."""

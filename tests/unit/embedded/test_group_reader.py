@@ -10,6 +10,7 @@ from tests.machinery.transactions import append_transaction
 import tidelog
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
+    DataLoss,
     InvalidArgument,
     InvalidRecord,
     OffsetOutOfRange,
@@ -218,6 +219,57 @@ def test_a_position_below_the_log_start_is_reset_or_an_error(tmp_path: Path) -> 
         reader = logs.reader("t", group="g", partitions=[0], start="none")
         with pytest.raises(OffsetOutOfRange):
             values(reader)
+
+
+def lose_end(path: Path, partition: int = 0) -> int:
+    """Delete the newest segment of a log that is closed; return where it begins."""
+    newest = max((path / f"t-{partition}").glob("*.log"))
+    for each in newest.parent.glob(f"{newest.stem}.*"):
+        each.unlink()
+    return int(newest.stem)
+
+
+@pytest.mark.parametrize("more", [0, 2, 30])
+def test_a_group_reads_what_takes_the_place_of_records_that_were_lost(
+    tmp_path: Path, more: int
+) -> None:
+    """From the first one on, wherever the log ends by then; or that is an error."""
+    with tidelog.open(tmp_path) as logs:
+        logs.create_topic("t", 2, config={"internal.segment.bytes": "400"})
+        filled(logs, *(f"old {number}" for number in range(20)))
+        with logs.reader("t", group="g") as reader:
+            assert len(values(reader)) == 20
+            reader.commit()
+    end = lose_end(tmp_path)
+    new = [f"new {number}" for number in range(more)]
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, *new)
+        with logs.reader("t", group="g", start="none") as reader:
+            with pytest.raises(DataLoss, match=rf"t-0 has no offsets \[{end}, 20\).* reset the gr"):
+                values(reader)
+            reader.seek("t", 0, end)
+            assert values(reader) == new
+        with logs.reader("t", group="g") as reader:
+            assert values(reader) == new
+            reader.commit()
+        assert logs.group_positions()["g"][GROUPED].offset == end + more
+        filled(logs, "last")
+        with logs.reader("t", group="g", start="none") as reader:
+            assert values(reader) == ["last"]
+
+
+def test_a_position_behind_a_marker_of_a_new_epoch_is_in_the_log(tmp_path: Path) -> None:
+    """The marker is not yielded, and the position says the epoch of what lies below it."""
+    with tidelog.open(tmp_path) as logs:
+        filled(logs, "a")
+        logs.partition("t", 0).lead(5)
+        append_transaction(logs.partition("t", 0), b"aborted", is_commit=False)
+        with logs.reader("t", group="g", isolation="read_committed") as reader:
+            assert values(reader) == ["a"]
+            reader.commit()
+        assert logs.group_positions()["g"][GROUPED].leader_epoch == 5
+        with logs.reader("t", group="g", start="none") as reader:
+            assert values(reader) == []
 
 
 def test_positions_of_a_topic_that_was_deleted_do_not_count(tmp_path: Path) -> None:
