@@ -584,6 +584,9 @@ class LogManager(OfOneProcess):
             f"{topic}-{partition} cannot be moved to {path}: only a service moves partitions"
         )
 
+    def check_room_to_move(self, keys: Collection[TopicPartition], path: str) -> None:
+        """Do nothing: only a service moves partitions."""
+
     def maybe_update_preferred_log_dir(self, topic: str, partition: int, path: str) -> None:
         """Create the partition's next log, current or future, in the data directory ``path``.
 

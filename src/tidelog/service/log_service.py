@@ -83,6 +83,7 @@ class LogService(LogManager):
             checkpointing=self._checkpointing,
             unopened=self._unopened_moves,
             configured_rate=lambda: self._config.replica_alter_log_dirs_io_max_bytes_per_second,
+            reserve_bytes=lambda: self._config.tidelog_reserve_bytes,
         )
         self.tasks = BackgroundTasks(
             *(machine, lambda: self._config, log_dirs, registry),
@@ -192,6 +193,14 @@ class LogService(LogManager):
         """
         self.partition(topic, partition)
         return self._mover.move(TopicPartition(topic, partition), path)
+
+    def check_room_to_move(self, keys: Collection[TopicPartition], path: str) -> None:
+        """Raise DirectoryFull unless ``path`` has space; see ``PartitionMover.check_room``.
+
+        Each move checks it for itself: this is for several of which none is to begin without.
+        """
+        self._check_open()
+        self._mover.check_room(keys, path)
 
     def moves(self) -> list[MoveStatus]:
         """Return the moves in flight, sorted; raise KafkaStorageError."""

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.archive.claim_file import carry_claim, claim_file
 from tidelog.config.option import INT64_MAX
+from tidelog.datadir.catalogue import CATALOGUE_FILE
+from tidelog.datadir.partition_directories import log_bytes
 from tidelog.errors import (
     CommitPending,
+    DirectoryFull,
     InvalidArgument,
     InvalidReplicaAssignment,
     KafkaError,
@@ -33,7 +36,7 @@ from tidelog.segment.filenames import log_directory_name, log_future_directory_n
 from tidelog.service.move_pace import CopyThrottle, MoveRates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tidelog.env.machine import Machine
     from tidelog.log.log import Log
@@ -83,6 +86,7 @@ class PartitionMover:
         checkpointing: OffsetCheckpointing,
         unopened: UnopenedMoves,
         configured_rate: Callable[[], int] = lambda: INT64_MAX,
+        reserve_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
         self.throttle = CopyThrottle(machine.clock, configured_rate)
         """The limit of all moves."""
@@ -97,6 +101,7 @@ class PartitionMover:
         self._cleaning = cleaning
         self._checkpointing = checkpointing
         self._unopened = unopened
+        self._reserve_bytes = reserve_bytes
         self._lock = Lock()
         self._step_lock = Lock()
         self._paused: set[TopicPartition] = set()
@@ -118,6 +123,7 @@ class PartitionMover:
 
         Raises:
             CommitPending: a committed transaction is yet to be written to it; retriable.
+            DirectoryFull: there is no space for the copy; see ``check_room``.
             InvalidTopic: the name of the copy would be too long.
             InvalidReplicaAssignment: the directory gets no new logs.
             LogDirNotFound: it is not one of the data directories.
@@ -141,6 +147,7 @@ class PartitionMover:
                     return False
                 self.cancel(key, f"it is moved to {path} instead")
             self._check_not_held(key)
+            self.check_room([key], path)
             self._creator.prefer(key, path)
             self.ended.pop(key, None)
             if current is None:
@@ -157,6 +164,55 @@ class PartitionMover:
                 self._give_up(key, "its copy could not be made")
                 raise
         return True
+
+    def check_room(self, keys: Iterable[TopicPartition], path: str) -> None:
+        """Raise DirectoryFull unless the data directory ``path`` has space for these partitions.
+
+        The reserve stays free, and what moves in flight have still to copy there is counted. What
+        an earlier move of these has copied is not needed again. A disk that is full only meanwhile
+        delays a move, which is given up after a minute. Raises KafkaStorageError if a disk fails.
+        """
+        if self._log_dirs.get(path) is None:
+            return  # a move of one says what is wrong with it
+        with self._registry.change_lock:
+            logs, futures = self._registry.logs(), self._registry.futures()
+            copies = {key: copy for key, copy in futures.items() if _directory_of(copy) == path}
+            moving = [(logs[key], copy) for key, copy in copies.items() if key in logs]
+            size = sum(max(log.size_bytes - copy.size_bytes, 0) for log, copy in moving)
+            sources = set()
+            for key in keys:
+                log = logs.get(key)
+                if log is not None and key not in copies and _directory_of(log) != path:
+                    size += log.size_bytes - self._left_bytes(key, path)
+                    sources.add(_directory_of(log))
+        if sources:
+            self._check_free(path, size, "the logs to move", self._reserve_bytes())
+        for source in sorted(sources):
+            what = "the list of topics, which a move writes there"
+            self._check_free(source, self._catalogue_bytes(source), what)
+
+    def _left_bytes(self, key: TopicPartition, path: str) -> int:
+        """Return the size of what an earlier move has left in ``path``: it is deleted before."""
+        left = [copy for _, copy in self._creator.copies.of(key) if os.path.dirname(copy) == path]
+        with self._log_dirs.failing(path, f"looking for copies of {key}"):
+            return sum(log_bytes(self._machine.fs, copy) for copy in left)
+
+    def _catalogue_bytes(self, path: str) -> int:
+        with self._log_dirs.failing(path, "looking for the list of topics"):
+            with suppress(FileNotFoundError):
+                return self._machine.fs.stat(os.path.join(path, CATALOGUE_FILE)).size_bytes
+            return 0
+
+    def _check_free(self, path: str, size: int, what: str, reserve: int = 0) -> None:
+        with self._log_dirs.failing(path, "asking for its free space"):
+            free = self._machine.fs.free_bytes(path)
+        missing = size + reserve - free
+        if missing > 0:
+            kept = f" beside the {reserve:,} of tidelog.reserve.bytes" if reserve else ""
+            raise DirectoryFull(
+                f"{path} has {free:,} bytes free; {size:,}{kept} are needed for {what}: {missing:,}"
+                " are missing, and nothing was moved"
+            )
 
     def _make_copy(self, key: TopicPartition, current: Log) -> None:
         """Create an empty copy; one that an earlier move has left is deleted before."""
@@ -638,6 +694,11 @@ def _is_same_at(last: int, current: Log, copy: Log) -> bool:
         with reading as found, log.watch("reading"):
             pieces.append(found.read())
     return pieces[0].startswith(pieces[1])
+
+
+def _directory_of(log: Log) -> str:
+    """Return the data directory of a log."""
+    return os.path.dirname(log.directory)
 
 
 def _left_bytes(current: Log, copy: Log) -> int:

@@ -252,6 +252,7 @@ class RequestService:
         keys = partitions_of(arguments)
         for key in keys:
             self._manager.partition(*key)
+        self._manager.check_room_to_move(keys, arguments["target"])
         with job.lock:
             job.moves = keys
             self._continue_moves(job)

@@ -20,7 +20,7 @@ from tidelog.cli.options import (
     target_option,
 )
 from tidelog.codec.shown_rows import list_as_json
-from tidelog.errors import DirectoryFull, DirectoryLocked, InvalidArgument, KafkaStorageError
+from tidelog.errors import DirectoryLocked, InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tidelog.cli.progress import Task
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.embedded.logs import Logs
-    from tidelog.env.files import FileSystem
     from tidelog.manager.lifecycle.move_status import MoveStatus
     from tidelog.segment.filenames import TopicPartition
 
@@ -100,7 +99,6 @@ def _move(args: Namespace) -> int:
     places = find_places(SYSTEM_FILES, [source], [args.topic], args.partition)
     if source == target:
         raise InvalidArgument(f"--to {args.target}: the partitions are there already")
-    _check_room(SYSTEM_FILES, places, source, target)
     if args.throttle is not None:
         limit = {"bytes_per_second": args.throttle or None}
         asked("throttle-moves", source, limit, lambda: _unless_held(source, lambda: None))
@@ -128,6 +126,7 @@ def _move_here(places: list[Place], source: str, target: str, throttle: int | No
     with opened as logs:
         if throttle:
             logs.manager.throttle_moves(throttle)
+        logs.manager.check_room_to_move([place.key for place in places], target)
         try:
             for place in places:
                 with current_line().task(f"moving {place.key}") as task:
@@ -135,40 +134,6 @@ def _move_here(places: list[Place], source: str, target: str, throttle: int | No
         finally:
             # Also the copy of a move that was given up: it may be what fills the disk.
             logs.manager.delete_renamed_logs()
-
-
-def _check_room(fs: FileSystem, places: Sequence[Place], source: str, target: str) -> None:
-    """Raise DirectoryFull where the copies, or the list of topics, have no space.
-
-    A disk that is full only meanwhile delays a move, which is given up after a minute. What an
-    unfinished move has copied is not needed again.
-    """
-    from tidelog.datadir.catalogue import CATALOGUE_FILE
-    from tidelog.datadir.partition_directories import log_bytes
-    from tidelog.manager.lifecycle.move_status import moves_in_files
-
-    directory = target if fs.exists(target) else os.path.dirname(target)
-    if not fs.exists(directory):
-        return  # the opening says what is wrong with it
-    keys = {place.key for place in places}
-    size = sum(log_bytes(fs, place.path) for place in places)
-    for move in moves_in_files(fs, list(filter(fs.exists, [source, target]))):
-        if (move.topic, move.partition) in keys and move.target == target:
-            size -= move.done_bytes
-    _check_free(fs, directory, size, "the logs to move")
-    catalogue = os.path.join(source, CATALOGUE_FILE)
-    if fs.exists(catalogue):
-        written = fs.stat(catalogue).size_bytes
-        _check_free(fs, source, written, "the list of topics, which a move writes there")
-
-
-def _check_free(fs: FileSystem, directory: str, size: int, what: str) -> None:
-    free = fs.free_bytes(directory)
-    if free < size:
-        raise DirectoryFull(
-            f"{directory} has {free:,} bytes free; {size:,} are needed for {what}: {size - free:,}"
-            " are missing, and nothing was moved"
-        )
 
 
 def moving_config(source: str, target: str) -> BrokerConfig:
