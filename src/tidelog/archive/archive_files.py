@@ -119,6 +119,11 @@ class ArchiveFiles(FilesToRead):
             for one in self.partitions().values():
                 check_gone(one, name)
 
+    def start_offset(self, path: str) -> int | None:
+        """Return the first offset of a partition, by its directory; None if there is none."""
+        one = self.partitions().get(self._below(path))
+        return None if one is None else one.state.whole_start
+
     def coarse_index(self, path: str) -> CoarseIndex | None:
         """Return the coarse index of a ``.log`` file; None if there is no such segment."""
         directory, _, name = self._below(path).rpartition("/")

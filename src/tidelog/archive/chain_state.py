@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tidelog.archive.deltas import (
+    DELETED_BEFORE,
     Add,
     Claim,
     Deleted,
@@ -70,6 +71,17 @@ class ChainState:
             return False
         before = [one for one in self.removed.values() if one.name not in self.truncated]
         return all(one.end_offset <= base_offset for one in (*self.entries, *before))
+
+    @property
+    def whole_start(self) -> int:
+        """The first offset of the log, as its owner has it: it may lie before the first segment.
+
+        It does where segments were lost. What the owner had deleted before anything was archived
+        is no part of the log, also where ``start`` was committed before.
+        """
+        first = self.entries[0].base_offset if self.entries else self.end
+        ends = (skip.end for skip in self.skips if skip.why == DELETED_BEFORE)
+        return max([self.start, *(end for end in ends if end <= first)])
 
     def copy(self) -> ChainState:
         """Return a state that can be changed without changing this one."""

@@ -14,6 +14,8 @@ from tidelog.archive.chain import Chain, version_name
 from tidelog.archive.chain_state import ChainState, claim_of
 from tidelog.archive.claim_file import Digest, change_claim, claim_file, read_claim
 from tidelog.archive.deltas import (
+    DELETED_BEFORE,
+    NOT_ON_DISK,
     Add,
     Claim,
     Deleted,
@@ -548,7 +550,7 @@ class Copier:
         if self._follows_start and start > state.start:
             operations += _raised_start(start, "log start", self._ended_by(start))
         elif state.end < first <= start:  # a gap above the start would contradict the archive
-            operations.append(Skip(state.end, first, "deleted before it was archived"))
+            operations.append(Skip(state.end, first, DELETED_BEFORE))
         if operations:
             self._commit(operations)
 
@@ -558,7 +560,7 @@ class Copier:
         Nothing that is archived is given up for it.
         """
         if self.state.end < segment.base_offset and self.state.entries:
-            self._commit([Skip(self.state.end, segment.base_offset, "not on the disk")])
+            self._commit([Skip(self.state.end, segment.base_offset, NOT_ON_DISK)])
 
     def _ended_by(self, offset: int) -> list[Entry]:
         """Return the archived segments that end at or below an offset."""

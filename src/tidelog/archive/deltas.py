@@ -88,8 +88,14 @@ class Start(NamedTuple):
     why: str
 
 
+DELETED_BEFORE: Final = "deleted before it was archived"
+"""Why of a ``Skip``, where a decision of the log's owner took the offsets out of it."""
+NOT_ON_DISK: Final = "not on the disk"
+"""Why of a ``Skip``, where the disk has lost the offsets."""
+
+
 class Skip(NamedTuple):
-    """Offsets ``[start, end)`` were deleted before they were archived."""
+    """Offsets ``[start, end)`` were deleted, or lost, before they were archived."""
 
     start: int
     end: int

@@ -139,8 +139,11 @@ class ReadFiles(FilesBelow):
     def archived_start(self, directory: str) -> int | None:
         """Return the log start by the archive, as of the last listing of the directory.
 
-        None where the directory was not joined with an archive.
+        None where the directory does not lie in an archive, and was not joined with one.
         """
+        if is_uri(directory):
+            with storage_errors(directory):
+                return self._in_archive(directory).start_offset(directory)
         joined = self._joined.get(directory)
         return None if joined is None else joined.start_offset
 

@@ -8,6 +8,7 @@ import pytest
 from tests.machinery.manager_home import ManagerHome
 from tests.unit.service.test_archiving import (
     ARCHIVED,
+    URI,
     active_base,
     append,
     archive,
@@ -25,6 +26,7 @@ from tidelog.archive.copier import REMOVED_MS
 from tidelog.manager.archiving import ArchiveTerms, archive_log
 from tidelog.manager.whole_log import archived_batches
 from tidelog.readonly.missing.gaps import find_gaps
+from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
@@ -210,15 +212,39 @@ def test_a_log_begins_in_a_gap_for_its_owner_and_for_a_reader(store: Timed, by: 
 
 
 def check_start(home: ManagerHome, manager: LogService, start: int, first: int) -> None:
-    """Check where a log begins, and its first record, for its owner and for a reader."""
+    """Check where a log begins, and its first record, for its owner and for readers.
+
+    Those are beside it, and of the archive alone.
+    """
     owner = manager.partition("t", 0).log
     assert (owner.log_start_offset, owned(manager)[0]) == (start, first)
     fetched = archived_batches(owner, start, 1, Isolation.READ_UNCOMMITTED, home.fs)
     assert int.from_bytes(fetched[:8]) == first
-    with open_directory_read_only(*home.paths, fs=home.fs).open("t", 0) as log:
-        missing = [(start, first)]
-        assert (log.log_start_offset, log.find_holes(), log.holes) == (start, missing, [])
-        assert next(iter(log.records())).offset == first
-        assert log.holes == missing
-        gaps = find_gaps(log, 0, first, fs=home.fs)
-        assert [(one.start_offset, one.end_offset) for one in gaps] == [(0, start), *missing]
+    for paths in (home.paths, [URI]):
+        files = reading(home.fs)
+        with open_directory_read_only(*paths, fs=files).open("t", 0) as log:
+            missing = [(start, first)]
+            assert (log.log_start_offset, log.find_holes(), log.holes) == (start, missing, [])
+            assert next(iter(log.records())).offset == first
+            assert log.holes == missing
+            gaps = find_gaps(log, 0, first, fs=files)
+            assert [(one.start_offset, one.end_offset) for one in gaps] == [(0, start), *missing]
+
+
+def test_what_was_deleted_before_it_was_archived_is_no_part_of_an_archive(store: Timed) -> None:
+    """One by hand, whose log was claimed when it had no closed segment, begins as the log does."""
+    home = ManagerHome()
+    key = TopicPartition("t", 0)
+    with service(home) as manager:
+        manager.create_topic("t", config={"internal.segment.bytes": "400"})
+        append(manager, 1)
+        archive_log(manager, key, store, ArchiveTerms())
+        append(manager, 40)
+        log = manager.partition("t", 0).log
+        start = log.segments.base_offsets[3]
+        log.delete_records(start)
+        log.delete_segments_below_start()
+        archive_log(manager, key, store, ArchiveTerms())
+        assert log.log_start_offset == start
+    with open_directory_read_only(URI, fs=home.fs).open("t", 0) as lone:
+        assert (lone.log_start_offset, lone.find_holes()) == (start, [])
