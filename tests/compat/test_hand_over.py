@@ -146,7 +146,10 @@ def producers(directory: Path) -> set[int]:
 def test_a_broker_serves_what_was_restored(
     java: Java, tmp_path: Path, snapshot: str | None
 ) -> None:
-    """From an archive, and from a snapshot: the files that were archived, with their records."""
+    """From an archive, and from a snapshot: the files that were archived, with their records.
+
+    What the broker appends is of a leader epoch above the one that the restore has begun.
+    """
     directory, back, lake = tmp_path / "data", tmp_path / "back", (tmp_path / "lake").as_uri()
     records, aborted = write(directory)
     words = ["archive", "mixed", "-d", str(directory), "--to", lake]
@@ -160,6 +163,8 @@ def test_a_broker_serves_what_was_restored(
         for suffix in (".log", ".index", ".timeindex"):
             name = f"mixed-0/{base:020}{suffix}"
             assert (back / name).read_bytes() == (directory / name).read_bytes()
+    with tidelog.open_read_only(back / "mixed-0") as log:
+        *_, begun = log.leader_epochs()
     kafka = handed_over(java, back)
 
     with kafka.running():
@@ -175,6 +180,10 @@ def test_a_broker_serves_what_was_restored(
     assert committed == [record for record in served if record[0] not in aborted]
     assert appended[: len(served)] == served
     assert [record[0] for record in appended[len(served) :]] == [end, end + 1, end + 2]
+    with tidelog.open_read_only(back / "mixed-0") as log:
+        *_, led = log.leader_epochs()
+    assert (begun[1], led[1]) == (end, end)
+    assert led[0] > begun[0] >= 4096
 
 
 def test_a_directory_goes_back_and_forth(java: Java, tmp_path: Path) -> None:

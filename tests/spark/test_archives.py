@@ -154,3 +154,38 @@ def test_nothing_is_written_to_an_archive(spark: SparkSession, tmp_path: Path, l
 
     with pytest.raises(PySparkException, match="an archive on an object store is only read"):
         writer.option("topic", "t").mode("append").save(lake)
+
+
+def test_a_stream_reads_what_a_restored_log_has_got_since(
+    spark: SparkSession, tmp_path: Path, lake: str
+) -> None:
+    """Its checkpoint is beyond the restored end: an error, then each of these records once."""
+    data, lost = tmp_path / "data", tmp_path / "lost"
+
+    def run(*, fails: bool) -> None:
+        stream = spark.readStream.format("tidelog").option("subscribe", "t")
+        query = (
+            stream.option("startingOffsets", "earliest")
+            .option("failOnDataLoss", str(fails).lower())
+            .load(str(data))
+            .selectExpr("cast(value AS string)")
+            .writeStream.format("parquet")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(str(tmp_path / "out"))
+        )
+        query.awaitTermination()
+
+    append(data, range(400), lake)
+    run(fails=True)
+    data.rename(lost)
+    assert main(["restore", lake, "--to", str(data), "--keep-ids", "-q"]) == 0
+    append(data, range(1000, 1400), (tmp_path / "other").as_uri())
+
+    with pytest.raises(PySparkException, match="others have them now"):
+        run(fails=True)
+    run(fails=False)
+    append(data, range(2000, 2010), (tmp_path / "other").as_uri())
+    run(fails=True)
+    out = sorted(int(row[0]) for row in spark.read.parquet(str(tmp_path / "out")).collect())
+    assert out == [*range(400), *range(1000, 1400), *range(2000, 2010)]
