@@ -67,6 +67,25 @@ def test_every_codec_goes_in_and_out(broker: Served, clients: Clients) -> None:
     assert len(broker.logs.partition("t", 0).log.active_producers()) == len(CODECS)
 
 
+def test_a_consumer_reads_what_takes_the_place_of_lost_records(
+    broker: Served, clients: Clients
+) -> None:
+    """Its position is of another leader epoch: it continues where that one ended."""
+
+    def consume(count: int) -> list[str]:
+        words = ["--topic", "t", "--group", "g", "--max-messages", str(count)]
+        words += ["--command-property", "auto.offset.reset=earliest"]
+        return clients.tool(f"{TOOLS}.consumer.ConsoleConsumer", *words).split()
+
+    broker.logs.create_topic("t")
+    broker.logs.append_all("t", [b"old%d" % number for number in range(20)])
+    assert consume(20) == [f"old{number}" for number in range(20)]
+    broker.logs.manager.truncation.truncate_to({("t", 0): 15})
+    broker.logs.append_all("t", [b"new%d" % number for number in range(10)])
+
+    assert consume(10) == [f"new{number}" for number in range(10)]
+
+
 def test_committed_transactions_are_read_and_no_others(broker: Served, clients: Clients) -> None:
     """Seven, each third one aborted, and one that is left open."""
     clients.ask("create tx", "transact tx 7")
