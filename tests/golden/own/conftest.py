@@ -45,6 +45,9 @@ TELLING = {"message.timestamp.type", "compression.type"}
 UNIQUE = re.compile(r"[0-9a-f]{32}")
 CHECKPOINT = re.compile(r"[^/]+-offset-checkpoint")
 ROUNDS = 1000
+LEAST_DRAWN, MOST_EPOCHS = 1 << 12, 1 << 31
+"""Leader epochs from there on begin after a loss."""
+BATCH_HEADER_BYTES = 61
 
 Row = dict[str, Any]
 
@@ -297,7 +300,8 @@ def digests(directory: Path) -> dict[str, str]:
     """Return the SHA-256 of each file by its path in the directory; random parts of names are *.
 
     The order of lines in a directory's checkpoints means nothing. Files of tidelog's own are named
-    only: the commands report their content, and their form may gain a version.
+    only: the commands report their content, and their form may gain a version. The leader epochs
+    that begin after a loss are left out: they are drawn.
     """
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     found: dict[str, list[str]] = {}
@@ -306,10 +310,29 @@ def digests(directory: Path) -> dict[str, str]:
         data = path.read_bytes()
         if CHECKPOINT.fullmatch(name):
             data = b"".join(sorted(data.splitlines(keepends=True)))
+        data = without_drawn_epochs(path.name, data)
         is_own = name.startswith("tidelog.")
         digest = "own" if is_own else hashlib.sha256(data).hexdigest()
         found.setdefault(name, []).append(digest)
     return {name: " ".join(sorted(same)) for name, same in found.items()}
+
+
+def without_drawn_epochs(name: str, data: bytes) -> bytes:
+    """Return a file of a log as if no leader epoch had begun where its end was lost."""
+    if name == "leader-epoch-checkpoint":
+        version, _, *lines = data.splitlines(keepends=True) or [b"", b""]
+        kept = [line for line in lines if int(line.split()[0]) < LEAST_DRAWN]
+        return data if len(kept) == len(lines) else b"".join([version, b"%d\n" % len(kept), *kept])
+    if not name.endswith(".log"):
+        return data
+    changed, at, latest = bytearray(data), 0, 0
+    while at + BATCH_HEADER_BYTES <= len(data):
+        epoch = int.from_bytes(data[at + 12 : at + 16], "big")
+        if LEAST_DRAWN <= epoch < MOST_EPOCHS and data[at + 16] == 2:
+            changed[at + 12 : at + 16] = latest.to_bytes(4, "big")
+        latest = max(latest, epoch) if epoch < LEAST_DRAWN else latest
+        at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+    return bytes(changed)
 
 
 def contents(directory: Path) -> dict[str, bytes]:
