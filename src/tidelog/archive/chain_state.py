@@ -76,8 +76,8 @@ class ChainState:
     def whole_start(self) -> int:
         """The first offset of the log, as its owner has it: it may lie before the first segment.
 
-        It does where segments were lost. What the owner had deleted before anything was archived
-        is no part of the log, also where ``start`` was committed before.
+        It does where segments were lost. Below it lies what the owner had deleted before anything
+        was archived, also where ``start`` was committed before that.
         """
         first = self.entries[0].base_offset if self.entries else self.end
         ends = (skip.end for skip in self.skips if skip.why == DELETED_BEFORE)
