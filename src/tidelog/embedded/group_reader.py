@@ -20,7 +20,7 @@ from tidelog.errors import (
     OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
-from tidelog.readonly.epoch_lineage import lineage, parting
+from tidelog.readonly.epoch_lineage import OTHERS, lineage, parting
 from tidelog.readonly.group_positions import Position
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
@@ -45,10 +45,6 @@ LOOK_AGAIN_MS: Final = 1000
 ROUND_RECORDS: Final = 500
 """Records of one partition that are yielded before the next partition gets its turn."""
 STARTS: Final = ("earliest", "latest", "none")
-_OTHERS: Final = (
-    "the log was restored, or lost its end, since the group read them, and others have them now:"
-    " seek, or reset the group"
-)
 
 
 class GroupMember(OfOneProcess):
@@ -209,7 +205,7 @@ class GroupMember(OfOneProcess):
         known = ((position.leader_epoch, offset - 1),)
         at = parting(known, offset, self._source.epochs(key))
         if at is not None:
-            self._lost[key] = DataLoss(*key, at, offset, _OTHERS)
+            self._lost[key] = DataLoss(*key, at, offset, f"{OTHERS}: seek, or reset the group")
 
     def _first_of(self, start: int, end: int) -> int:
         return end if self._start == "latest" else start

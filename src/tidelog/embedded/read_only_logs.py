@@ -232,7 +232,8 @@ class ReadOnlyLogs:
 
         Without ``partition`` all are looked at in turns, those that are added to the topic
         meanwhile too. Ends when nothing came for ``idle_ms``; never if that is None. Raises
-        OffsetOutOfRange, too, where records were deleted before they were read.
+        OffsetOutOfRange, too, where records were deleted before they were read, and DataLoss where
+        the log was restored, so that others have the offsets now that were read.
         """
         follower = self.topic_follower(topic, partition, start_offset, isolation=isolation)
         waited = follower.records, self._wait_ms, self._clock

@@ -15,6 +15,11 @@ from typing import Final
 Epochs = tuple[tuple[int, int], ...]
 """Leader epochs with the offset at which each begins; both rise."""
 
+OTHERS: Final = (
+    "the log was restored, or lost its end, since they were read, and others have them now"
+)
+"""The cause of a data loss, of offsets that were read and are those of other records now."""
+
 MOST: Final = 16
 """Epochs that are remembered of a position."""
 

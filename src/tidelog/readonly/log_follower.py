@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from tidelog.codec.one_line import one_line
 from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE
 from tidelog.env.waiting import IdleTime
-from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.errors import (
+    DataLoss,
+    InvalidArgument,
+    KafkaStorageError,
+    UnknownTopicOrPartition,
+)
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
+from tidelog.readonly.epoch_lineage import OTHERS, lineage, parting
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
 from tidelog.segment.filenames import log_file, log_offsets, parse_topic_partition
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
+    from tidelog.readonly.epoch_lineage import Epochs
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.records.decoding.record_columns import RecordColumns
@@ -72,6 +79,10 @@ class LogFollower:
         """What ``end_of`` returned last."""
         self._seen: tuple[int, ...] | None = None
         self._topic_id: UUID | None = None
+        self._epochs: Epochs = ()
+        """Of the log as it was read last."""
+        self._refused: int | None = None
+        """Where the log had other records than were read before."""
 
     def __repr__(self) -> str:
         return one_line(self, lambda: f"{self.path!r}: next_offset={self.next_offset}")
@@ -86,7 +97,7 @@ class LogFollower:
             committed=self._committed,
             end_of=self._end_of,
         )
-        moved._topic_id = self._topic_id
+        moved._topic_id, moved._epochs = self._topic_id, self._epochs
         return moved
 
     def opened_if_changed(self) -> ReadOnlyLog | None:
@@ -119,6 +130,8 @@ class LogFollower:
         Raises:
             OffsetOutOfRange: ``next_offset`` is below the log start or above the log end by now;
                 set it to continue.
+            DataLoss: the log was restored, or has lost its end, and others have the offsets below
+                ``next_offset`` now; set it to continue, as to the error's ``start_offset``.
             CorruptMessage, KafkaStorageError: as ``ReadOnlyLog.columns``.
         """
         log = self.opened_if_changed()
@@ -130,6 +143,7 @@ class LogFollower:
             start = log.log_start_offset if self.next_offset is None else self.next_offset
             if not log.log_start_offset <= start <= log.log_end_offset:
                 raise log.out_of_range(start)
+            self._check_same(log, start)
             end = self._visible_end(log)
             for found in log.columns(start, max(start, end), committed=self._committed):
                 yield found
@@ -138,6 +152,15 @@ class LogFollower:
             # Its writer may be about to say that more is visible, without writing anything.
             is_all = self._end_of is None or end == log.log_end_offset
         self._seen = seen if is_all else None
+
+    def _check_same(self, log: ReadOnlyLog, start: int) -> None:
+        """Raise DataLoss if a log has other records below ``start`` than were read."""
+        now = log.known_epochs()
+        at = parting(lineage(self._epochs, start), start, now)
+        if at is not None and self._refused in {None, start}:
+            self._refused = start
+            raise DataLoss(log.topic, log.partition, at, start, OTHERS)
+        self._refused, self._epochs = None, now
 
     def _visible_end(self, log: ReadOnlyLog) -> int:
         if self._end_of is None:

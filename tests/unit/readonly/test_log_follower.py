@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.machinery.stored_log import BATCHES, LOG_STARTS, VALUES, WATERMARKS, home_with, name_of
 
-from tidelog.errors import KafkaStorageError, OffsetOutOfRange
+from tidelog.errors import DataLoss, KafkaStorageError, OffsetOutOfRange
 from tidelog.readonly.log_follower import LogFollower
 from tidelog.readonly.read_only_log import ReadOnlyLog, ReadUpTo
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.machinery.directory_home import DataHome
 
 PATH = "/data/t-0"
+EPOCHS = "t-0/leader-epoch-checkpoint"
 
 
 def values(follower: LogFollower) -> list[bytes | None]:
@@ -66,6 +67,40 @@ def test_records_that_are_deleted_before_they_are_read_are_an_error() -> None:
     follower.next_offset = raised.value.log_start_offset
 
     assert values(follower) == VALUES[4:]
+
+
+def test_records_that_take_the_place_of_those_that_were_read_are_an_error() -> None:
+    """As where the log is restored while it is followed; the error says from where on."""
+    home = home_with(BATCHES[:4])
+    home.write(EPOCHS, "0\n1\n0 0\n")
+    follower = LogFollower(PATH, fs=home.fs)
+    values(follower)
+    append(home, 5)
+    home.write(EPOCHS, "0\n2\n0 0\n9 2\n")
+
+    for _ in range(2):
+        with pytest.raises(DataLoss, match=r"t-0 has no offsets \[2, 4\): the log") as raised:
+            values(follower)
+    follower.next_offset = raised.value.start_offset
+
+    assert values(follower) == VALUES[2:5]
+    append(home, 6)
+    assert values(follower) == VALUES[5:6]
+
+
+def test_a_follower_may_be_set_beyond_records_of_another_epoch() -> None:
+    """Once it has raised the error; what it passes over is up to its user."""
+    home = home_with(BATCHES[:4])
+    home.write(EPOCHS, "0\n1\n0 0\n")
+    follower = LogFollower(PATH, fs=home.fs)
+    values(follower)
+    append(home, 6)
+    home.write(EPOCHS, "0\n2\n0 0\n9 2\n")
+    with pytest.raises(DataLoss):
+        values(follower)
+    follower.next_offset = 5
+
+    assert values(follower) == VALUES[5:6]
 
 
 def test_what_was_not_read_is_given_by_the_next_call() -> None:

@@ -41,9 +41,6 @@ MOVED_BACK_HINT: Final = (
     " that since, begin a new checkpoint with startingOffsets"
 )
 OTHERS_HINT: Final = "; failOnDataLoss=false continues with those, at the first of these offsets"
-OTHERS: Final = (
-    "the log was restored, or lost its end, since the stream read them, and others have them now"
-)
 RECREATED: Final = "the topic was deleted and recreated"
 DELETED: Final = "its directory is gone: the topic was deleted, or the partition moved"
 NOT_SELECTED: Final = (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.env.files import is_gone
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
-from tidelog.readonly.epoch_lineage import lineage, parting
+from tidelog.readonly.epoch_lineage import OTHERS, lineage, parting
 from tidelog.readonly.read_again import ATTEMPTS
 from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.spark.read.data_loss import (
@@ -20,7 +20,6 @@ from tidelog.spark.read.data_loss import (
     MOVED_BACK_HINT,
     NEW_TOPIC_HINT,
     NOT_SELECTED,
-    OTHERS,
     OTHERS_HINT,
     RECREATED,
     DataLossPolicy,
