@@ -575,12 +575,16 @@ def check_logs(soak: Soak) -> None:
     for topic in TOPICS.values():
         for partition in range(topic.partitions):
             check_log(soak, topic, partition)
-    for directory in (soak.first, soak.second):
-        for words in (("verify", "-d", directory), ("staged", "list", "-d", directory)):
-            result = subprocess.run(command(*words), capture_output=True, text=True, check=False)
-            if result.returncode != 0:
-                output = result.stdout + result.stderr
-                soak.fault(f"tidelog {words[0]} exits with {result.returncode}: {output}")
+    checks = [
+        ("verify", "-d", soak.first, "-d", soak.second),
+        ("staged", "list", "-d", soak.first),
+        ("staged", "list", "-d", soak.second),
+    ]
+    for words in checks:
+        result = subprocess.run(command(*words), capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            output = result.stdout + result.stderr
+            soak.fault(f"tidelog {words[0]} exits with {result.returncode}: {output}")
 
 
 def check_log(soak: Soak, topic: Topic, partition: int) -> None:
