@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.machinery.scale import scaled
 
-MINUTES = scaled(10)
+MINUTES = scaled(5)
 SOAK = Path(__file__).parents[2] / "tools" / "soak" / "run.py"
 
 
