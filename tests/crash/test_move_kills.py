@@ -83,7 +83,7 @@ def check(home: ManagerHome, expected: list[bytes]) -> str:
     """Start a service with both directories; return where t-0 lies. Nothing is left of the move."""
     for _ in range(2):
         with home.open() as manager:
-            home.clock.advance(200_000)
+            home.clock.advance(70_000)  # past file.delete.delay.ms
             assert values(manager, *KEY) == expected
             place = manager.partition(*KEY).log.directory.removesuffix("/t-0")
             assert manager.moves() == []
