@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from tidelog.config.serve_config import LOOPBACK
@@ -26,16 +28,17 @@ HOST: Final = f"127.0.0.1:{PORT}"
 COOKIE: Final = f"tidelog-{PORT}={TOKEN}"
 
 
-class Got(NamedTuple):
+@dataclass(frozen=True)
+class Got:
     """A response."""
 
     status: int
     headers: dict[str, str]
     text: str
 
-    @property
+    @cached_property
     def page(self) -> ReadPage:
-        """The response as HTML, read."""
+        """The response as HTML, read once: reading it takes as long as making it."""
         page = ReadPage()
         page.feed(self.text)
         page.close()
