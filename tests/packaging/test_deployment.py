@@ -152,7 +152,7 @@ def test_a_service_has_the_metrics_of_rules_and_panels(service: str, tmp_path: P
     needed = {name for name in metrics_used() if not name.startswith(PROCESS)}
 
     missing = needed
-    for _ in range(100):
+    for _ in range(600):
         with urlopen(f"{service}/metrics") as answer:
             missing = needed - set(METRIC.findall(answer.read().decode()))
         if not missing:

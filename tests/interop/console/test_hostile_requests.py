@@ -182,7 +182,7 @@ def test_pages_answer_while_their_directory_vanishes(tides: Path, tmp_path: Path
             look(console)
         shutil.copytree(tides, away)
         away.rename(data)
-        for _ in range(100):
+        for _ in range(600):
             if "tides" in console.get("/topics").text:
                 break
             sleep_ms(100)

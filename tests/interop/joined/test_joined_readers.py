@@ -281,7 +281,7 @@ def test_a_program_that_is_killed_leaves_the_group(data: Path, broker: Served) -
             broker.logs.reader("t", group="g")
         process.kill()
 
-    for _ in range(500):
+    for _ in range(3000):
         try:
             broker.logs.reader("t", group="g").close()
         except InvalidArgument:
@@ -298,7 +298,7 @@ def test_another_commit_fences_the_reader(broker: Served, joined: JoinedLogs) ->
         where = {"bootstrap.servers": broker.bootstrap, "group.id": "g"}
         assert isinstance(reader._source, JoinedSource)
         reader._source._door._drop()  # as if its connection had been lost
-        for _ in range(500):
+        for _ in range(3000):
             if not broker.logs.groups.has_reader("g"):
                 break
             sleep_ms(10)

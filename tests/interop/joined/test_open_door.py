@@ -304,11 +304,12 @@ def test_a_killed_program_starts_again_beside_one_that_had_joined_it(data: Path)
             assert worker.stdout.readline() == "commits\n"
             main.kill()
             main.communicate()
-            for _ in range(3):
+            seen: list[object] = []
+            while len(seen) < 3:
                 with tidelog.open(data) as logs:
-                    before = logs.groups.committed("g")
+                    committed = logs.groups.committed("g")
+                if committed not in seen:
+                    seen.append(committed)
                 sleep_ms(300)  # nobody has the directory: the worker commits by itself
         finally:
             worker.kill()
-    with tidelog.open(data) as logs:
-        assert logs.groups.committed("g") != before
