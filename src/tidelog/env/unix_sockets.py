@@ -38,10 +38,12 @@ class LocalListener(NamedTuple):
     files: tuple[str, ...]
 
     def remove(self) -> None:
-        """Close it, and remove its files."""
+        """Close it, and remove its files where that is possible."""
         self.socket.close()
         for path in self.files:
-            with suppress(FileNotFoundError):
+            # The disk may have failed or be gone. Connections are refused already, and the next
+            # holder of the directory removes what is left in it.
+            with suppress(OSError):
                 os.unlink(path)
 
 

@@ -203,6 +203,17 @@ def test_where_no_socket_can_be_the_directory_opens_nevertheless(
     assert f"cannot-be-joined directory={data}" in caplog.text
 
 
+def test_a_door_in_a_directory_that_is_gone_closes(data: Path) -> None:
+    """Here a plain file is in its place; nothing is left to remove."""
+    listener = listen_in(os.fspath(data), Random(1))
+    shutil.rmtree(data)
+    data.write_bytes(b"")
+
+    listener.remove()
+
+    assert listener.socket.fileno() == -1
+
+
 def test_a_forked_child_holds_no_socket_of_its_parent(data: Path) -> None:
     """After the parent's end nobody seems to listen, and the child ends as it would."""
     logs = tidelog.open(data)
