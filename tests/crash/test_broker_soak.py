@@ -48,7 +48,7 @@ TOPICS = {
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(round(MINUTES * 60) + 600),
+    pytest.mark.timeout(round(MINUTES * 180) + 600),
     pytest.mark.skipif(sys.platform != "linux", reason="the broker is watched in /proc"),
 ]
 
@@ -100,6 +100,13 @@ class Load:
         for thread in self.threads:
             thread.join(2 * PATIENCE_S)
             assert not thread.is_alive()
+
+    def is_enough(self) -> bool:
+        """Whether so much was done that growth would show; a busy machine takes longer."""
+        done = min(self.counts[name] for name in ("produced", "consumed", "asked"))
+        return bool(self.faults) or (
+            done > 1000 * MINUTES and self.counts["memberships"] > 5 * MINUTES
+        )
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
@@ -202,10 +209,10 @@ class Load:
             number += 1
 
 
-def watched(pid: int, seconds: float) -> list[Sample]:
-    """Look at a process each second, for some time."""
+def watched(pid: int, seconds: float, is_enough: Callable[[], bool] = lambda: True) -> list[Sample]:
+    """Look at a process each second, for some time and until ``is_enough``."""
     samples, end = [], time.monotonic() + seconds
-    while time.monotonic() < end:
+    while time.monotonic() < end or not is_enough():
         samples.append(Sample.of(pid))
         sleep_ms(1000)
     return samples
@@ -226,7 +233,7 @@ def test_a_broker_holds_no_more_than_at_first(tmp_path: Path) -> None:
     sleep_ms(2000)
     first = Sample.of(pid)
     load.start()
-    samples = watched(pid, MINUTES * 60)
+    samples = watched(pid, MINUTES * 60, load.is_enough)
     load.end()
     last = watched(pid, 20)[-1]
     assert broker.stop() == 0
@@ -239,8 +246,6 @@ def test_a_broker_holds_no_more_than_at_first(tmp_path: Path) -> None:
 
     assert load.faults == []
     assert load.counts["failed"] == 0
-    assert min(load.counts[name] for name in ("produced", "consumed", "asked")) > 1000 * MINUTES
-    assert load.counts["memberships"] > 5 * MINUTES
     assert middle.sockets > CROWD
     assert end.rss_bytes < 1.05 * middle.rss_bytes + 8 * MIB
     assert end.descriptors < 1.1 * middle.descriptors + 20
