@@ -18,7 +18,7 @@ HUNG: Final = "it hung"
 _PIECE: Final = 1 << 16
 
 
-def in_child(work: Callable[[], Any], *, timeout_s: float = 60) -> Any:
+def in_child(work: Callable[[], Any], *, timeout_s: float = 200) -> Any:
     """Return what ``work`` returns in a child; the traceback of its error, or ``HUNG``."""
     ours, its = os.pipe()
     with warnings.catch_warnings():

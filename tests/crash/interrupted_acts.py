@@ -43,7 +43,7 @@ BIG: Final = b"r" * 900_000
 """Two of these fill a segment."""
 ADOPTED: Final = b"a" * 200_000
 """More than an eighth of a segment, so that a transaction's file becomes one."""
-TIMEOUT_S: Final = 30
+TIMEOUT_S: Final = 120
 
 
 @dataclass

@@ -266,7 +266,7 @@ def test_what_is_not_an_owner_gets_new_locks_in_a_child(tmp_path: Path) -> None:
     thread.start()
     is_held.wait()
     try:
-        used = in_child(use_all, timeout_s=10)
+        used = in_child(use_all)
     finally:
         is_over.set()
         thread.join()
@@ -371,7 +371,7 @@ def test_a_fork_during_appends_on_other_threads_changes_nothing(
         warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
         for _ in range(12):
             if way == "fork":
-                assert in_child(use, timeout_s=10) == {"ForkedProcess"}
+                assert in_child(use) == {"ForkedProcess"}
             else:
                 subprocess.run(["true"], check=True, preexec_fn=use)
     for number, offsets in enumerate(acked):
