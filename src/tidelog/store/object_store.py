@@ -43,9 +43,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MULTIPART_BYTES: Final = 64 << 20
-"""Larger objects are put in parts."""
 PART_BYTES: Final = 16 << 20
+"""Larger objects are put in parts of this size."""
 PARTS_AT_ONCE: Final = 4
 DEFAULT_TIMEOUT_MS: Final = 30_000
 """Of one request, and so of one part."""
@@ -206,13 +205,13 @@ class ObjectStore:
     def put(self, name: str, parts: Iterable[bytes], size_bytes: int) -> ObjectInfo:
         """Write an object of a name that nobody else uses; return it as the store has it.
 
-        One of ``MULTIPART_BYTES`` or more is not held in memory as a whole: it is put in parts,
+        One of more than ``PART_BYTES`` is not held in memory as a whole: it is put in parts,
         each with the time of a request. ``parts`` are read once; after an error they are put under
         another name.
 
         Raises StoreError if the store then has an object of another size.
         """
-        is_large = size_bytes >= MULTIPART_BYTES
+        is_large = size_bytes > PART_BYTES
         data = iter(parts) if is_large else b"".join(parts)
         # One of several parts is begun and completed by a request each.
         requests = -(-size_bytes // PART_BYTES) + 2 if is_large else 1

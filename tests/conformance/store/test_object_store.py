@@ -124,7 +124,6 @@ def test_a_large_object_is_put_in_parts(
     s3: ObjectStore, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each with the time of a request; no upload is left open."""
-    monkeypatch.setattr(object_store, "MULTIPART_BYTES", 1 << 20)
     monkeypatch.setattr(object_store, "PART_BYTES", 400_000)
     data = os.urandom(1_300_000)
     server.faults.append(Fault("503", "PUT", "large"))
