@@ -33,6 +33,7 @@ from tidelog.errors import (
     InvalidArgument,
     LogDirNotFound,
     OffsetOutOfRange,
+    OutcomeUnknown,
     TopicAlreadyExists,
 )
 from tidelog.log.retention.retention_rules import deletion_end
@@ -346,8 +347,11 @@ class JoinedLogs(ReadOnlyLogs):
         data = [{"name": topic, "partitionData": [{"index": partition, "records": batch}]}]
         answer = self._door.ask("Produce", 9, acks=acks, timeoutMs=0, topicData=data)
         found = answer["responses"][0]["partitionResponses"][0]
-        _check(found)
         offset: int = found["baseOffset"]
+        if found["errorCode"] and offset >= 0:
+            text = f"what was appended to {topic}-{partition} at {offset} may not be durable"
+            raise OutcomeUnknown(f"{text}: {found['errorMessage']}")
+        _check(found)
         return offset
 
     # Reading what was acknowledged

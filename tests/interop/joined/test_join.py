@@ -18,12 +18,14 @@ from tidelog.errors import (
     InvalidArgument,
     InvalidConfig,
     KafkaError,
+    KafkaStorageError,
     NotServed,
     OutcomeUnknown,
     PolicyViolation,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
+from tidelog.log.log import Log
 from tidelog.testing import KafkaBroker
 
 if TYPE_CHECKING:
@@ -207,6 +209,26 @@ def test_a_batch_of_an_unknown_outcome_is_not_appended_twice(tmp_path: Path) -> 
             with pytest.raises(OutcomeUnknown):
                 writer.flush()
         assert values(joined) == [b"a"]
+
+
+def test_a_batch_that_is_there_and_maybe_not_durable_is_not_appended_twice(
+    broker: Served, joined: JoinedLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sync has failed, not its append; after the next start it may be there."""
+    broker.logs.create_topic("t")
+    flush, failures = Log.flush_records, [KafkaStorageError("the sync has failed")]
+
+    def flush_records(log: Log) -> None:
+        if failures:
+            raise failures.pop()
+        flush(log)
+
+    monkeypatch.setattr(Log, "flush_records", flush_records)
+    with joined.writer("t") as writer:
+        writer.append(b"a")
+        with pytest.raises(OutcomeUnknown, match="the sync has failed"):
+            writer.flush()
+    assert values(joined) == [b"a"]
 
 
 @pytest.mark.usefixtures("broker")

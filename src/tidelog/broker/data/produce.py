@@ -112,7 +112,8 @@ class Produce:
         ended = await asyncio.gather(*waits, return_exceptions=True)
         for (_, _, one), error in zip(appended, ended, strict=True):
             if isinstance(error, KafkaError):
-                one.update(_failed(one["index"], error))
+                # With its offset, which clients do not look at: what failed is not the append.
+                one.update(_failed(one["index"], error) | {"baseOffset": one["baseOffset"]})
             elif error is not None:
                 raise error
         return answer
