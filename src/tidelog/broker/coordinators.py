@@ -12,8 +12,8 @@ from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
 from tidelog.manager.group_home import offsets_topic
-from tidelog.manager.producer_ids import TRANSACTIONS_TOPIC
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
+from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable

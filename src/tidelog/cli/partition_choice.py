@@ -130,11 +130,14 @@ class ChosenPartitions(NamedTuple):
         headers, too.
         """
         from tidelog.explain.describe import describe_log
+        from tidelog.explain.transactional_ids import TransactionalIds
+
+        ids = TransactionalIds(self.directory)
 
         def question(place: Place) -> LogFacts:
             with self.open(place) as log:
                 holes, topic = self.holes(log), self.topic(place)
-                facts = describe_log(log, topic, holes, with_contents=with_contents)
+                facts = describe_log(log, topic, holes, ids=ids, with_contents=with_contents)
             if not is_printed or facts.damage is None:
                 return facts
             return replace(facts, damage=printable(facts.damage))

@@ -66,6 +66,7 @@ TextOrEmpty = Annotated[str, Stored.TEXT_OR_EMPTY]
 # Fields of several rows
 
 TopicName = Annotated[str, "Name of the topic."]
+TransactionalId = Annotated[str | None, "The producer's transactional id; null: not known."]
 PartitionNumber = Annotated[Int32, "Number of the partition."]
 BaseOffset = Annotated[int, "First offset that it may hold."]
 EndOffset = Annotated[int, "Base offset of the next segment, or the log end offset."]

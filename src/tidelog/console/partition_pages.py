@@ -193,7 +193,8 @@ def _facts(desk: Desk, key: TopicPartition) -> LogFacts:
 
 def _described(desk: Desk, key: TopicPartition, log: ReadOnlyLog) -> LogFacts:
     holes = desk.directory.unexplained_holes(log, log.find_holes())
-    facts = describe_log(log, desk.tables.topic(key.topic), holes)
+    source = desk.tables
+    facts = describe_log(log, source.topic(key.topic), holes, ids=source.ids)
     if facts.has_loss:
         desk.notice(facts.damage or str(facts.holes[0]))
     return facts
@@ -268,7 +269,7 @@ def _transactions(
         damage = found.damage or log.damage
         if damage is not None:
             desk.notice(str(damage))
-        return log.offsets(), found._replace(damage=damage)
+        return log.offsets(), desk.tables.ids.named(found)._replace(damage=damage)
 
 
 def _compaction(desk: Desk, key: TopicPartition, *, is_whole: bool) -> dict[str, Any]:

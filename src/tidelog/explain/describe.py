@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tidelog.env.files import FileSystem
+    from tidelog.explain.transactional_ids import TransactionalIds
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
 
@@ -106,12 +107,14 @@ def describe_log(
     topic: ReadOnlyTopic | None = None,
     holes: Iterable[Hole] = (),
     *,
+    ids: TransactionalIds | None = None,
     with_contents: bool = False,
 ) -> LogFacts:
     """Collect the facts of one log; ``topic`` is None where nothing is known of its settings.
 
-    ``holes`` are those that ``ReadOnlyDirectory.unexplained_holes`` returns. ``with_contents``:
-    also read all batch headers, to say what each segment holds.
+    ``holes`` are those that ``ReadOnlyDirectory.unexplained_holes`` returns, and ``ids`` the
+    transactional ids there. ``with_contents``: also read all batch headers, to say what each
+    segment holds.
 
     Raises KafkaStorageError.
     """
@@ -134,20 +137,21 @@ def describe_log(
         segments=tuple(_segments(log.fs, log, contents_of(log) if with_contents else {})),
         damage=None if log.damage is None else str(log.damage),
         holes=tuple(holes),
-        last_stable_offset_held_by=_holder(log),
+        last_stable_offset_held_by=_holder(log, ids),
     )
 
 
-def _holder(log: ReadOnlyLog) -> OpenTransaction | None:
+def _holder(log: ReadOnlyLog, ids: TransactionalIds | None) -> OpenTransaction | None:
     """Return the open transaction at the last stable offset; None if none holds it there."""
     stable = log.last_stable_offset()
     if stable == log.high_watermark:
         return None
     try:
-        found = log.transactions(aborted=False).open
+        found = log.transactions(aborted=False)
     except CorruptMessage:
         return None  # verify reports the damage
-    return next((txn for txn in found if txn.first_offset == stable), None)
+    opened = (found if ids is None else ids.named(found)).open
+    return next((txn for txn in opened if txn.first_offset == stable), None)
 
 
 def _topic_id(log: ReadOnlyLog) -> str | None:

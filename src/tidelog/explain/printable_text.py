@@ -34,8 +34,20 @@ def format_time(ms: int) -> str:
     return f"{ms} ms" if text is None else f"{text} UTC"
 
 
-def begun_by(producer_id: int, epoch: int, first_offset: int, first_timestamp: int) -> str:
+def producer(producer_id: int, transactional_id: str | None) -> str:
+    """Return the name of a producer, with its transactional id if that is known."""
+    name = "" if transactional_id is None else f" ({printable(transactional_id)})"
+    return f"producer {producer_id}{name}"
+
+
+def begun_by(
+    producer_id: int,
+    epoch: int,
+    first_offset: int,
+    first_timestamp: int,
+    transactional_id: str | None,
+) -> str:
     """Return who began a transaction, and since when it is open; -1 is what is not known."""
-    who = f"producer {producer_id}" + (f", epoch {epoch}," if epoch >= 0 else "")
+    who = producer(producer_id, transactional_id) + (f", epoch {epoch}," if epoch >= 0 else "")
     since = f" since {format_time(first_timestamp)}" if first_timestamp >= 0 else ""
     return f"{who} from offset {first_offset:,}{since}"

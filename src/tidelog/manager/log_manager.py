@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from tidelog.manager.lifecycle.move_status import MoveStatus
     from tidelog.manager.metrics.metric import Metric
     from tidelog.manager.partition import Partition
+    from tidelog.readonly.transactional_id import Transaction
 
 _log = logging.getLogger(__name__)
 
@@ -217,8 +218,8 @@ class LogManager(OfOneProcess):
             watcher=watcher,
         )
         self.staged_commits.read_journals()
-        self.coordinated: Callable[[int, TopicPartition], str | None] = lambda *_: None
-        """Returns the id of a producer's transaction that a broker here is to end in a partition.
+        self.coordinated: Callable[[int, TopicPartition], Transaction | None] | None = None
+        """Of a broker here: returns a producer's transaction that it is to end in a partition.
 
         On any thread; KafkaStorageError while that is not known yet.
         """

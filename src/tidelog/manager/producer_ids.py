@@ -16,6 +16,7 @@ from tidelog.codec.messages.message_table import messages_of
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.versioned_file import read_versioned
 from tidelog.errors import KafkaError, KafkaStorageError
+from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-TRANSACTIONS_TOPIC: Final = "__transaction_state"
 FILE_NAME: Final = "tidelog.producer-ids.json"
 VERSION: Final = 1
 BLOCK: Final = 1000

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from tidelog.codec.shown_rows import OrMinus1, TimeOrMinus1
+from tidelog.codec.shown_rows import OrMinus1, TimeOrMinus1, TransactionalId
 from tidelog.errors import (
     CorruptMessage,
     CorruptSnapshot,
@@ -52,13 +52,15 @@ class ReplayedTransactions(NamedTuple):
 class OpenTransaction(NamedTuple):
     """An open transaction.
 
-    What is not known is so because the batch that began it is not in the log any more.
+    What is not known is so because the batch that began it is not in the log any more. The
+    transactional id is none of what a log knows.
     """
 
     producer_id: Annotated[OrMinus1, "Its producer."]
     producer_epoch: Annotated[OrMinus1, "Epoch of the producer; -1: not known."]
     first_offset: Annotated[int, "Offset of its first record."]
     first_timestamp: Annotated[TimeOrMinus1, "Timestamp of its first record; -1: not known."]
+    transactional_id: TransactionalId = None
 
 
 class LogTransactions(NamedTuple):

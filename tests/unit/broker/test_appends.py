@@ -28,8 +28,8 @@ from tidelog.codec.compression import Codec
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.partition import Partition
-from tidelog.manager.producer_ids import TRANSACTIONS_TOPIC
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
+from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator

@@ -13,8 +13,8 @@ from tidelog.broker.broker import Broker
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import DirectoryFull, KafkaStorageError
 from tidelog.manager.known_positions import KnownPositions
-from tidelog.manager.producer_ids import TRANSACTIONS_TOPIC
 from tidelog.readonly.group_positions import OFFSETS_TOPIC
+from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
 from tidelog.segment.filenames import TopicPartition
 from tidelog.testing import CrashFileSystem, ManualClock, damage_batch
 
@@ -184,11 +184,12 @@ def test_it_is_not_known_which_transactions_are_to_be_ended(
     """A marker from outside would abort what a client commits once its partition is well."""
 
     async def test(home: BrokerHome) -> None:
-        manager, key = home.logs.manager, TopicPartition("t", 0)
+        coordinated, key = home.logs.manager.coordinated, TopicPartition("t", 0)
+        assert coordinated is not None
         known, _ = await begun(home, AT_0)
-        assert manager.coordinated(known, key) is None
+        assert coordinated(known, key) is None
         with pytest.raises(KafkaStorageError, match=r"__transaction_state-1 cannot be read"):
-            manager.coordinated(known + 5_000, key)
+            coordinated(known + 5_000, key)
 
     with_stored(test, fail)
 

@@ -21,17 +21,17 @@ from tests.machinery.broker_home import (
     write,
 )
 
+import tidelog
 from tidelog.broker.broker import Broker
-from tidelog.broker.transactions.transactional_id import State, transaction_key
 from tidelog.codec.messages.keyed_message import write_value
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import InvalidArgument, KafkaStorageError
 from tidelog.log.reading.offset_lookup import OffsetTarget
-from tidelog.manager.producer_ids import BLOCK, TRANSACTIONS_TOPIC, ProducerIds
+from tidelog.manager.producer_ids import BLOCK, ProducerIds
+from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC, State, transaction_key
 from tidelog.records.builder import build_batch
 from tidelog.records.control import build_marker
 from tidelog.records.validation.append_origin import AppendOrigin
-from tidelog.segment.filenames import TopicPartition
 from tidelog.service.requests.home import Home
 from tidelog.service.requests.transaction_abort import abort_transaction
 from tidelog.testing import CrashFileSystem, ManualClock, damage_batch
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import Enumerated
 
+    from tidelog.embedded.logs import Logs
     from tidelog.env.scheduler import Handle
 
 
@@ -80,23 +81,61 @@ def test_the_latest_time_of_committed_records_is_not_that_of_an_open_transaction
 
 
 def test_a_marker_from_outside_does_not_abort_what_its_client_commits() -> None:
-    """``tidelog txns abort`` is refused, and names the transactional id, until the broker ends."""
+    """``tidelog txns abort`` is refused, and says whose the transaction is and when it ends.
 
-    async def test(home: BrokerHome) -> None:
-        producer = await begun(home)
-        await add(home, producer)
-        await write(home, producer, b"a", 0)
-        manager = home.logs.manager
+    Also without a broker: the next one would answer the client's commit with success.
+    """
+    files, clock = CrashFileSystem(), ManualClock(1_700_000_000_000)
+    producer = (0, 0)
+
+    def abort(logs: Logs) -> None:
         asked = {"partitions": {"t": [0]}, "producer_id": producer[0], "first_offset": 0}
-        with pytest.raises(InvalidArgument, match=r"transactional id 'x'.* nothing was written"):
-            abort_transaction(Home(manager, manager.machine, DATA), asked)
-        assert await end(home, producer) is ErrorCode.NONE
-        seen = home.logs.read("t", isolation="read_committed")
-        assert [record.value for record in seen] == [b"a"]
-        await home.broker.close()
-        assert manager.coordinated(producer[0], TopicPartition("t", 0)) is None
+        text = r"transactional id 'x'; nothing was written.*is over \(2023-11-14 22:14:20 UTC\)"
+        with pytest.raises(InvalidArgument, match=text):
+            abort_transaction(Home(logs.manager, logs.manager.machine, DATA), asked)
 
-    with_broker(test)
+    async def begin() -> None:
+        nonlocal producer
+        async with BrokerHome(files, clock) as home:
+            home.logs.create_topic("t")
+            producer = await begun(home)
+            await add(home, producer)
+            await write(home, producer, b"a", 0)
+            abort(home.logs)
+
+    async def commit() -> None:
+        async with BrokerHome(files, clock) as home:
+            assert await end(home, producer) is ErrorCode.NONE
+            seen = home.logs.read("t", isolation="read_committed")
+            assert [record.value for record in seen] == [b"a"]
+
+    run(begin())
+    with tidelog.open(DATA, files=files, clock=clock) as logs:
+        abort(logs)
+    run(commit())
+
+
+def test_a_marker_from_outside_does_not_go_before_those_of_a_decision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next start writes them."""
+    files, clock = CrashFileSystem(), ManualClock()
+    asked = {"partitions": {"t": [0]}, "producer_id": 0, "first_offset": 0}
+
+    async def decide() -> None:
+        async with BrokerHome(files, clock) as home:
+            home.logs.create_topic("t")
+            producer = await begun(home)
+            await add(home, producer)
+            await write(home, producer, b"a", 0)
+            monkeypatch.setattr(home.broker._transactions, "_write_markers", _nothing)
+            assert await end(home, producer) is ErrorCode.NONE
+
+    run(decide())
+    with tidelog.open(DATA, files=files, clock=clock) as logs:
+        home = Home(logs.manager, logs.manager.machine, DATA)
+        with pytest.raises(InvalidArgument, match=r"has decided about it \(PrepareCommit\)"):
+            abort_transaction(home, asked)
 
 
 def test_records_of_no_open_transaction_are_refused() -> None:

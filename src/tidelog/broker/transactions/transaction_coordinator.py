@@ -16,19 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.client_request import Refusal
 from tidelog.broker.shards import Shards
-from tidelog.broker.transactions.transactional_id import (
-    DECIDED,
-    ENDED,
-    LAST_EPOCH,
-    NO_EPOCH,
-    NO_TIME,
-    State,
-    Transaction,
-    by_topic,
-    read_transaction,
-    transaction_record,
-    transaction_tombstone,
-)
 from tidelog.config.serve_config import FlushPolicy
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
@@ -40,11 +27,24 @@ from tidelog.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.manager.group_home import internal_topic
-from tidelog.manager.producer_ids import TRANSACTIONS_TOPIC, ProducerIds
+from tidelog.manager.producer_ids import ProducerIds
 from tidelog.readonly.group_positions import partition_of_group
+from tidelog.readonly.transactional_id import (
+    DECIDED,
+    ENDED,
+    LAST_EPOCH,
+    NO_EPOCH,
+    NO_TIME,
+    TRANSACTIONS_TOPIC,
+    State,
+    Transaction,
+    by_topic,
+    stored_transactions,
+    transaction_record,
+    transaction_tombstone,
+)
 from tidelog.records.batch import NO_PRODUCER_ID
 from tidelog.records.control import build_marker
-from tidelog.records.known_records import known_records
 from tidelog.records.validation.append_origin import AppendOrigin
 
 if TYPE_CHECKING:
@@ -112,20 +112,14 @@ class TransactionCoordinator:
 
     def _stored(self, number: int) -> dict[str, Transaction]:
         """Return the transactional ids that were written down in a partition, on any thread."""
-        found: dict[str, Transaction] = {}
         log = self._manager.partition(TRANSACTIONS_TOPIC, number).log
         records = self.shards.while_open(log.records())
         with log.watch("reading transactions"):
-            for _, stored in known_records(records, read_transaction, log.directory):
-                if stored.transaction is None:
-                    found.pop(stored.transactional_id, None)
-                else:
-                    found[stored.transactional_id] = stored.transaction
-        return found
+            return stored_transactions(records, log.directory)
 
     def close(self) -> None:
         """Stop all timers."""
-        self._manager.coordinated = lambda *_: None
+        self._manager.coordinated = None
         self.shards.close()
         for timer in (*self._timeouts.values(), *([self._expiry] if self._expiry else ())):
             timer.cancel()
@@ -323,8 +317,8 @@ class TransactionCoordinator:
             and key in known.partitions
         )
 
-    def coordinated(self, producer_id: int, key: TopicPartition) -> str | None:
-        """Return the id of a producer's transaction that is to be ended in a partition.
+    def coordinated(self, producer_id: int, key: TopicPartition) -> Transaction | None:
+        """Return a producer's transaction that is to be ended in a partition.
 
         On any thread. Raises KafkaStorageError while this is being loaded, and for a producer that
         is not known while a partition of the topic cannot be read.
@@ -340,9 +334,7 @@ class TransactionCoordinator:
                 f"{', '.join(map(str, unread))} cannot be read, and may have the transaction:"
                 " its client could commit it later; nothing was written"
             )
-        if known is None or known.state in ENDED or key not in known.partitions:
-            return None
-        return known.transactional_id
+        return known if known is not None and known.is_to_end_in(key) else None
 
     # The end
 

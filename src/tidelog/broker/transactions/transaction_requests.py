@@ -15,8 +15,8 @@ from tidelog.env.event_loop import to_the_end
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError
 from tidelog.manager.group_home import home_of_group
-from tidelog.manager.producer_ids import TRANSACTIONS_TOPIC
 from tidelog.readonly.group_positions import position_records
+from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
 from tidelog.records.builder import build_batch
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.filenames import TopicPartition

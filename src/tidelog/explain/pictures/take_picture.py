@@ -202,7 +202,7 @@ def _read_batches(
         done += int(piece.batches.size.sum())
         on_progress(done, facts.size_bytes)
     spans = gatherer.finish()
-    aborted = [TransactionSpan(*txn) for txn in transactions.aborted]
+    aborted = [TransactionSpan(*txn[:3]) for txn in transactions.aborted]
     return LogPicture(
         facts,
         None,

@@ -204,11 +204,12 @@ PRODUCERS: Final = SystemTable(
 def _transactions(source: TableSource, key: TopicPartition) -> Iterator[Row]:
     with source.open(key) as log:
         stable = log.last_stable_offset(ReadUpTo.LOG_END)
-        found = log.transactions(ReadUpTo.LOG_END)
+        found = source.ids.named(log.transactions(ReadUpTo.LOG_END))
     if found.damage is not None:
         raise found.damage
     for txn in found.aborted:
-        yield *key, "aborted", txn.producer_id, None, txn.first_offset, txn.last_offset, None, False
+        offsets = txn.first_offset, txn.last_offset
+        yield *key, "aborted", txn.producer_id, None, *offsets, None, False, txn.transactional_id
     for opened in found.open:
         yield (
             *key,
@@ -219,6 +220,7 @@ def _transactions(source: TableSource, key: TopicPartition) -> Iterator[Row]:
             None,
             _time(opened.first_timestamp),
             opened.first_offset == stable,
+            opened.transactional_id,
         )
 
 
@@ -234,6 +236,7 @@ TRANSACTIONS: Final = SystemTable(
         Column("markerOffset", _LONG, "offset of the abort marker; null while it is open", True),
         Column("firstTimestamp", _TIME, "when an open transaction began", True),
         Column("holdsLastStableOffset", _FLAG, "whether read_committed waits for it"),
+        Column("transactionalId", _TEXT, "the producer's transactional id; null: not known", True),
     ),
     of_partition=_transactions,
 )

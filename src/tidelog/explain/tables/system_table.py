@@ -19,6 +19,7 @@ from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.env.files import is_gone
 from tidelog.errors import UnknownTopicOrPartition
 from tidelog.explain.plans.directory_retention import DirectoryRetention
+from tidelog.explain.transactional_ids import TransactionalIds
 from tidelog.manager.compaction_plan import CleanerLines
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.read_again import MAY_PASS, read_again
@@ -137,6 +138,7 @@ class TableSource:
         LogConfig().with_overrides(settings)
         self.directory: Final = directory
         self.clock: Final = clock
+        self.ids: Final = TransactionalIds(directory)
         self._disk_percent: Final[int] = BrokerConfig.parse(
             {"log.dirs": directory.paths[0], _DISK_PERCENT: percent}
         ).tidelog_retention_disk_percent

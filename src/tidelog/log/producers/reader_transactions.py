@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from tidelog.codec.shown_rows import Named, OrMinus1
+from tidelog.codec.shown_rows import Named, OrMinus1, TransactionalId
 from tidelog.errors import InvalidArgument
 from tidelog.lazy import np
 from tidelog.log.reading.committed import AbortedTransaction
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 class DecidedTransaction(NamedTuple):
     """An aborted transaction.
 
-    Transactions that were committed are such values too, on the way.
+    Transactions that were committed are such values too, on the way. The transactional id is none
+    of what a log knows.
     """
 
     producer_id: Annotated[OrMinus1, "Its producer."]
     first_offset: Annotated[int, "Offset of its first record."]
     last_offset: Annotated[int, Named("markerOffset"), "Offset of its abort marker."]
+    transactional_id: TransactionalId = None
 
 
 class Transactions:

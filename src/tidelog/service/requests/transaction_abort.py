@@ -13,19 +13,23 @@ import hashlib
 import json
 import logging
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import read_small_file, replace_file
 from tidelog.codec.shown_rows import as_json
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.renamed_files import delete_if_there
+from tidelog.env.moments import utc_text
 from tidelog.errors import (
     CannotUndo,
     CorruptFile,
     InvalidArgument,
     KafkaStorageError,
+    UnknownTopicOrPartition,
 )
 from tidelog.log.producers.abort_plan import plan_abort
+from tidelog.readonly.transactional_id import DECIDED, TRANSACTIONS_TOPIC, stored_transactions
 from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.service.requests.request_arguments import partitions_of
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from tidelog.log.producers.abort_plan import AbortPlan
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
+    from tidelog.readonly.transactional_id import Transaction
     from tidelog.segment.filenames import TopicPartition
     from tidelog.service.requests.home import Home
 
@@ -95,8 +100,8 @@ def abort_transaction(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any
     """Append an abort marker for the open transaction of a producer, durably.
 
     Returns the plan that was carried out. Raises InvalidArgument if that transaction is not open
-    any more, or is one that a broker here coordinates; KafkaStorageError while that is not known;
-    and as ``Partition.append``, CommitPending among others.
+    any more, or is one that a coordinator has to end: see ``coordinated``; KafkaStorageError while
+    that is not known; and as ``Partition.append``, CommitPending among others.
     """
     key, partition = _partition(home.manager, arguments)
     _check_uncoordinated(home.manager, arguments["producer_id"], key)
@@ -126,17 +131,47 @@ def abort_transaction(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any
 
 
 def _check_uncoordinated(manager: LogManager, producer_id: int, key: TopicPartition) -> None:
-    """Raise InvalidArgument for a transaction that a broker here is to end.
+    """Raise InvalidArgument for a transaction that a coordinator here has to end."""
+    known = (manager.coordinated or partial(_in_logs, manager))(producer_id, key)
+    if known is not None:
+        raise coordinated(known, key)
 
-    Its client could commit it after the marker, and would not notice that its records are aborted.
+
+def _in_logs(manager: LogManager, producer_id: int, key: TopicPartition) -> Transaction | None:
+    """As ``LogManager.coordinated`` where no broker runs: the next one takes up what is stored."""
+    topic = manager.topics().get(TRANSACTIONS_TOPIC)
+    for number in () if topic is None else sorted(topic.partitions):
+        try:
+            log = manager.partition(TRANSACTIONS_TOPIC, number).log
+        except UnknownTopicOrPartition:  # in a directory that is not open here
+            continue
+        with log.watch("reading transactions"):
+            for found in stored_transactions(log.records(), log.directory).values():
+                if found.producer_id == producer_id and found.is_to_end_in(key):
+                    return found
+    return None
+
+
+def coordinated(known: Transaction, key: TopicPartition) -> InvalidArgument:
+    """Return the error about a transaction that a coordinator has to end in a partition.
+
+    A marker that it does not know of would lose records: it answers the client's commit with
+    success, also after a restart, and writes a commit marker that ends nothing, since the
+    transaction is aborted there already. To change its record as well would end the transaction in
+    one partition only, or all of them at once, which ``tidelog serve`` does by itself.
     """
-    name = manager.coordinated(producer_id, key)
-    if name is not None:
-        raise InvalidArgument(
-            f"the transaction of producer {producer_id} in {key} is that of transactional id"
-            f" {name!r}, which the coordinator here commits or aborts, at the latest when its time"
-            " is over; nothing was written. A client that begins with that id aborts it at once"
-        )
+    if known.state in DECIDED:
+        end = f"has decided about it ({known.state.shown}), and writes the marker once it runs"
+    else:
+        until = utc_text(known.started_ms + known.timeout_ms)
+        end = "ends it as its client says, or aborts it once its time is over"
+        end += f" ({until} UTC)" * (until is not None)
+        end += "; a client that begins with that id aborts it at once"
+    return InvalidArgument(
+        f"the transaction of producer {known.producer_id} in {key} is that of transactional id"
+        f" {known.transactional_id!r}; nothing was written. Its coordinator, the broker of this"
+        f" directory (tidelog serve), {end}"
+    )
 
 
 def plan_of(key: TopicPartition, log: Log, producer_id: int) -> AbortPlan:

@@ -18,10 +18,11 @@ from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import CannotUndo, InvalidArgument
 from tidelog.explain.printable_text import counted, format_time
+from tidelog.explain.transactional_ids import coordinated_in
 from tidelog.log.producers.abort_plan import plan_abort
 from tidelog.readonly.snapshot_log import answer_at_once
 from tidelog.segment.filenames import TopicPartition, parse_topic_partition
-from tidelog.service.requests.transaction_abort import check_undo, read_record
+from tidelog.service.requests.transaction_abort import check_undo, coordinated, read_record
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -44,6 +45,7 @@ def run_abort(args: Namespace) -> int:
     if args.undo:
         _undo(args, key, chosen, place)
         return 0
+    _check_uncoordinated(chosen, args.producer_id, key)
     plan = answer_at_once(
         lambda: chosen.open(place),
         LogConfig(),
@@ -74,6 +76,16 @@ def _partition(args: Namespace) -> TopicPartition:
             f"txns abort takes one TOPIC-PARTITION, and -d DIR or {DIRECTORY_VARIABLE}"
         )
     return parse_topic_partition(words[0])
+
+
+def _check_uncoordinated(chosen: ChosenPartitions, producer_id: int, key: TopicPartition) -> None:
+    """Raise InvalidArgument, also for a plan, as ``abort_transaction`` does.
+
+    That one sees only the directory of the partition, this one all that are given.
+    """
+    known = coordinated_in(chosen.directory, producer_id, key)
+    if known is not None:
+        raise coordinated(known, key)
 
 
 def _plan(log: SnapshotLog, producer_id: int) -> AbortPlan:

@@ -9,7 +9,7 @@ from tidelog.cli.options import JSON, LOGS, Command, argument, exclusive
 from tidelog.cli.terminal import print_counts, print_message
 from tidelog.codec.shown_rows import list_as_json
 from tidelog.errors import InvalidArgument
-from tidelog.explain.printable_text import begun_by
+from tidelog.explain.printable_text import begun_by, producer
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -77,15 +77,17 @@ def _list(args: Namespace) -> int:
     """List them; the logs are only read, up to their ends, so a writer may be at work."""
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.terminal import print_row
+    from tidelog.explain.transactional_ids import TransactionalIds
     from tidelog.readonly.read_only_log import ReadUpTo
 
     chosen = chosen_by(args)
+    ids = TransactionalIds(chosen.directory)
     has_loss = chosen.report_missing(args.command)
 
     def look(place: Place) -> tuple[Offsets, LogTransactions]:
         with chosen.open(place) as log:
             found = log.transactions(ReadUpTo.LOG_END, aborted=not args.only_open)
-            return log.offsets(), found._replace(damage=found.damage or log.damage)
+            return log.offsets(), ids.named(found)._replace(damage=found.damage or log.damage)
 
     listed = damaged = 0
     for place, (offsets, found) in chosen.look(args.command, look):
@@ -120,8 +122,8 @@ def _lines(place: Place, offsets: Offsets, found: LogTransactions) -> list[str]:
     title += f", high watermark {watermark:,}"
     opened = [f"  open     {begun_by(*txn)}" for txn in found.open]
     aborted = [
-        f"  aborted  producer {txn.producer_id} from offset {txn.first_offset:,}, marker at"
-        f" {txn.last_offset:,}"
+        f"  aborted  {producer(txn.producer_id, txn.transactional_id)} from offset"
+        f" {txn.first_offset:,}, marker at {txn.last_offset:,}"
         for txn in found.aborted
     ]
     return [title, *opened, *aborted]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.cli.commands.records.test_txns_command import begin
+from tests.unit.cli.commands.records.test_txns_command import begin, store
 
 import tidelog
+from tidelog.readonly.transactional_id import State
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Cli
@@ -54,9 +55,28 @@ def test_the_plan_is_what_is_done(hanging: Cli) -> None:
     assert {**plan, "executed": True} == done
     assert (plan["executed"], plan["records"]) == (False, 1)
     assert after["open"] == []
-    assert after["aborted"] == [{"producerId": 9, "firstOffset": 1, "markerOffset": 3}]
+    assert after["aborted"] == [
+        {"producerId": 9, "firstOffset": 1, "markerOffset": 3, "transactionalId": None}
+    ]
     assert after["lastStableOffset"] == plan["lastStableOffsetAfter"] == 4
     assert hanging.values("--isolation", "read_committed") == ["plain", "behind"]
+
+
+def test_a_transaction_of_a_coordinator_is_left_to_it(hanging: Cli) -> None:
+    """Neither planned nor aborted, with or without a service; one that has ended does not count."""
+    store(hanging, 9, "pay", State.ONGOING)
+    before = hanging.log_file().read_bytes()
+    outcomes = [hanging.on(*ABORT), hanging.on(*ABORT, "--execute")]
+    with tidelog.open(hanging.data):
+        outcomes += [hanging.on(*ABORT), hanging.on(*ABORT, "--execute")]
+
+    for outcome in outcomes:
+        assert outcome.code == 2
+        assert "transactional id 'pay'" in outcome.err
+        assert "(tidelog serve)" in outcome.err
+    assert hanging.log_file().read_bytes() == before
+    store(hanging, 9, "pay", State.COMPLETE_ABORT)
+    assert hanging.on(*ABORT, "--execute").code == 0
 
 
 def test_an_abort_is_undone(hanging: Cli) -> None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import tidelog
+from tidelog.readonly.transactional_id import (
+    TRANSACTIONS_TOPIC,
+    State,
+    Transaction,
+    transaction_record,
+)
 from tidelog.records.builder import build_batch
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     Cli = Any
@@ -26,6 +33,18 @@ def begin(cli: Cli, *producers: int) -> None:
                 base_sequence=0,
             )
             logs.partition("t", 0).append(batch)
+
+
+def store(cli: Cli, producer_id: int, name: str, state: State) -> None:
+    """Store what a coordinator does of the transactional id of a producer that writes to t-0."""
+    time_ms = RECORD[0]
+    known = Transaction(name, producer_id, 3, 60_000, state, {TopicPartition("t", 0)})
+    known.started_ms = known.updated_ms = time_ms
+    with tidelog.open(cli.data) as logs:
+        if TRANSACTIONS_TOPIC not in logs.topics():
+            logs.create_topic(TRANSACTIONS_TOPIC)
+        home = logs.manager.partition(TRANSACTIONS_TOPIC, 0)
+        home.append_records([transaction_record(known, time_ms)])
 
 
 def test_a_partition_without_transactions_is_a_line(topic: Cli) -> None:
@@ -57,7 +76,7 @@ def test_what_began_below_the_log_start_is_named_without_its_time(topic: Cli) ->
 
     found = topic.on("txns", "--open", "--json").rows[0]["open"]
 
-    unknown = {"producerEpoch": -1, "firstTimestamp": -1}
+    unknown = {"producerEpoch": -1, "firstTimestamp": -1, "transactionalId": None}
     assert found == [{"producerId": 9, "firstOffset": 1, **unknown}]
 
 
@@ -74,3 +93,40 @@ def test_damage_is_reported_and_ends_with_1(topic: Cli) -> None:
     outcome = topic.on("txns")
 
     assert (outcome.code, "are missing" in outcome.err) == (1, True)
+
+
+def test_a_transactional_id_is_named_where_it_is_known(topic: Cli) -> None:
+    """By what the coordinator has stored beside the log; of open and of aborted transactions."""
+    begin(topic, 9, 7, 5)
+    store(topic, 5, "done", State.EMPTY)
+    topic.on("txns", "abort", "t-0", "--producer-id", "5", "--execute")
+    store(topic, 9, "pay", State.ONGOING)
+
+    shown = topic.on("txns", "t")
+    [row] = topic.on("txns", "t", "--json").rows
+    [described] = topic.on("describe", "t", "--json").rows[:1]
+    table = topic.on("table", "transactions", "t", "--json").rows
+
+    assert [txn["transactionalId"] for txn in row["open"]] == ["pay", None]
+    assert [txn["transactionalId"] for txn in row["aborted"]] == ["done"]
+    assert "open     producer 9 (pay), epoch 3, from offset 1 since" in shown.out
+    assert "open     producer 7, epoch 3, from offset 3 since" in shown.out
+    assert "aborted  producer 5 (done) from offset 5, marker at 6" in shown.out
+    assert "held by producer 9 (pay), epoch 3," in topic.on("describe", "t").out
+    assert described["lastStableOffsetHeldBy"]["transactionalId"] == "pay"
+    assert [line["transactionalId"] for line in table] == ["done", "pay", None]
+
+
+def test_transactions_are_listed_without_what_names_them(topic: Cli) -> None:
+    """Where the coordinator's records cannot be read the producers stand alone."""
+    begin(topic, 9)
+    store(topic, 9, "pay", State.ONGOING)
+    log = topic.log_file(f"{TRANSACTIONS_TOPIC}-0")
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1
+    log.write_bytes(data)
+
+    outcome = topic.on("txns", "t", "--json")
+
+    assert outcome.code == 0
+    assert [txn["transactionalId"] for txn in outcome.rows[0]["open"]] == [None]

@@ -1,5 +1,6 @@
 """One transactional id: its producer, and the transaction that is open.
 
+Kept as Kafka keeps them: records of ``__transaction_state``, of which the newest of a key counts.
 Kafka: ``TransactionMetadata``.
 """
 
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.codec.messages.keyed_message import read_keyed, write_key, write_value
 from tidelog.errors import InvalidRecord
 from tidelog.records.batch import NO_PRODUCER_ID
+from tidelog.records.known_records import known_records
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from tidelog.records.builder import RecordFields
     from tidelog.records.record import Record
 
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
 NO_EPOCH: Final = -1
 NO_TIME: Final = -1
 LAST_EPOCH: Final = 2**15 - 2
@@ -74,6 +77,10 @@ class Transaction:
     previous_epoch: int = NO_EPOCH
     version: int = 0
     next_id: int = NO_PRODUCER_ID
+
+    def is_to_end_in(self, key: TopicPartition) -> bool:
+        """Whether a marker of it is still to be written in a partition."""
+        return self.state not in ENDED and key in self.partitions
 
     def decided(self, state: State, epoch: int) -> Transaction:
         """Return this once it is decided here, where the epoch is not raised for the markers."""
@@ -171,3 +178,17 @@ def read_transaction(record: Record) -> Stored | None:
             next_id=values.get("nextProducerId", NO_PRODUCER_ID),
         ),
     )
+
+
+def stored_transactions(records: Iterable[Record], directory: str) -> dict[str, Transaction]:
+    """Return the transactional ids that the records of a partition of the topic leave, by name.
+
+    ``directory`` is that of the partition.
+    """
+    found: dict[str, Transaction] = {}
+    for _, stored in known_records(records, read_transaction, directory):
+        if stored.transaction is None:
+            found.pop(stored.transactional_id, None)
+        else:
+            found[stored.transactional_id] = stored.transaction
+    return found
