@@ -31,6 +31,7 @@ from tidelog.errors import (
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterable, Iterator
+    from typing import Self
 
     from tidelog.embedded.busy_directory import BusyDirectory, BusyWriter
     from tidelog.embedded.logs import Logs
@@ -108,19 +109,19 @@ def run(args: Namespace) -> int:
 
     if not SYSTEM_FILES.exists(args.directory):
         raise UnknownTopicOrPartition(f"no data directory {args.directory}; {_hint(args)}")
-    with _input(args.file) as lines:
+    with _input(args.file) as lines, _Outcome(args) as outcome:
         try:
             overrides = dict(args.options)
             logs = open_briefly(args.directory, overrides=overrides, watcher=ShownWork())
         except DirectoryLocked as error:
-            return _append_beside(_busy(args, error), lines, args)
+            return _append_beside(_busy(args, error), lines, outcome)
         with logs:
             if args.txn is not None:
                 return _append_once(logs, lines, args)
             _check_partition(logs, args)
             writer = logs.writer(args.topic, codec=Codec.named(args.compression))
             _checkpoint_new_partitions(logs, args)
-            return _append_all(logs, writer, writer.flush, lines, args)
+            return _append_all(logs, writer, writer.flush, lines, outcome)
 
 
 def _append_all(
@@ -128,41 +129,63 @@ def _append_all(
     writer: TopicWriter | BusyWriter,
     flush: Callable[[], object],
     lines: IO[bytes],
-    args: Namespace,
+    outcome: _Outcome,
 ) -> int:
     """Append every line; ``flush`` is called while the next ones are waited for.
 
-    After an error of the disk, what was gathered is left out: it might follow a gap.
+    After an error of the disk, what was gathered is left to the closing of the logs, which tries it
+    once more. Beside a service it is left out: it might follow a gap.
     """
     from tidelog.cli.lingering_lines import LingeringLines
-    from tidelog.cli.terminal import print_message
     from tidelog.env.clock import SYSTEM_CLOCK
-    from tidelog.explain.printable_text import counted
 
+    args = outcome.args
     limit_bytes = _longest_line(logs, args)
     _check_keys(logs, lines, limit_bytes, args)
-    is_sound, seen = True, _SeenLines()
-    interrupt: BaseException | None = None
+    outcome.writer = writer
     try:
-        try:
-            arriving = LingeringLines(lines, flush, SYSTEM_CLOCK, limit_bytes=limit_bytes)
-            _append(writer.append, _bytes_of(arriving, args.file), args, seen)
-        except BaseException as error:
-            is_sound = not isinstance(error, KafkaStorageError)
-            interrupt = None if isinstance(error, Exception) else error  # Ctrl-C or SIGTERM
-            raise
-        finally:
-            if is_sound:
-                _flush(writer, interrupt)
+        arriving = LingeringLines(lines, flush, SYSTEM_CLOCK, limit_bytes=limit_bytes)
+        _append(writer.append, _bytes_of(arriving, args.file), args, outcome.seen)
+    except BaseException as error:
+        outcome.is_sound = not isinstance(error, KafkaStorageError)
+        outcome.interrupt = None if isinstance(error, Exception) else error  # Ctrl-C or SIGTERM
+        raise
     finally:
-        count = counted(writer.records, "record")
-        print(f"{count} appended to {args.topic}, each line as {_form(args)}")
-        if interrupt is not None:
-            _explain_rest(writer.records, seen, args)
-        elif not is_sound and writer.records:
+        if outcome.is_sound:
+            _flush(writer, outcome.interrupt)
+    return 0
+
+
+class _Outcome:
+    """What an append has come to; printed at the end of a ``with`` around that of the logs.
+
+    Not before they are closed, which may append what the writer still holds after an error.
+    """
+
+    def __init__(self, args: Namespace) -> None:
+        self.args = args
+        self.writer: TopicWriter | BusyWriter | None = None
+        """None while nothing was to be appended without ``--txn``."""
+        self.seen = _SeenLines()
+        self.is_sound = True
+        self.interrupt: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        from tidelog.cli.terminal import print_message
+        from tidelog.explain.printable_text import counted
+
+        if self.writer is None:
+            return
+        records, args = self.writer.records, self.args
+        print(f"{counted(records, 'record')} appended to {args.topic}, each line as {_form(args)}")
+        if self.interrupt is not None:
+            _explain_rest(records, self.seen, args)
+        elif not self.is_sound and records:
             sys.stdout.flush()
             print_message("append", "with --txn ID, all of the input is appended, or nothing")
-    return 0
 
 
 class _SeenLines:
@@ -254,17 +277,18 @@ def _busy(args: Namespace, error: DirectoryLocked) -> BusyDirectory:
     return BusyDirectory(path, machine=machine, overrides=dict(args.options))
 
 
-def _append_beside(busy: BusyDirectory, lines: IO[bytes], args: Namespace) -> int:
+def _append_beside(busy: BusyDirectory, lines: IO[bytes], outcome: _Outcome) -> int:
     """Append by transactions: of the whole input, or, of a pipe, of what it brings at a time."""
     from tidelog.codec.compression import Codec
     from tidelog.embedded.busy_directory import BusyWriter
 
+    args = outcome.args
     if args.txn is not None:
         return _append_once(busy, lines, args)
     _check_partition(busy, args)
     writer = BusyWriter(busy, args.topic, codec=Codec.named(args.compression))
     is_pipe = _is_standard_input(args.file)
-    return _append_all(busy, writer, writer.flush if is_pipe else _nothing, lines, args)
+    return _append_all(busy, writer, writer.flush if is_pipe else _nothing, lines, outcome)
 
 
 def _nothing() -> None:

@@ -454,6 +454,30 @@ def test_after_a_part_of_the_input_the_way_without_parts_is_named(
     assert len(topic.values()) == appended
 
 
+def test_the_count_has_what_closing_appends_after_an_error_that_passed(
+    topic: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk was full for one batch, which the writer keeps until the logs are closed."""
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"".join(b"%d" % number + b"x" * 20_000 + b"\n" for number in range(50)))
+    pwrite, calls = SystemFile.pwrite, count(1)
+
+    def once_full(file: SystemFile, *data: Any) -> Any:
+        if file.path.endswith(".log") and next(calls) == 3:
+            raise OSError(errno.ENOSPC, "full")
+        return pwrite(file, *data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SystemFile, "pwrite", once_full)
+        outcome = topic.on("append", "t", lines)
+    there = topic.values()
+
+    assert outcome.code == 3
+    assert outcome.out == f"{len(there)} records appended to t, each line as text\n"
+    assert [text.rstrip("x") for text in there] == [str(number) for number in range(len(there))]
+    assert 6 < len(there) < 50
+
+
 def test_a_form_that_only_cat_has_is_refused_with_the_one_to_use(topic: Cli) -> None:
     """A table of CSV has no column for what JSON can say."""
     outcome = topic.on("append", "t", "--format", "csv")
