@@ -102,7 +102,7 @@ def batches_page(desk: Desk, asked: Asked) -> Answer:
         {
             **desk.head(key),
             "start": start,
-            "columns": [(column.name, column.text) for column in BATCHES.columns[2:]],
+            "columns": BATCHES.columns[2:],
             "found": found,
             "picture": _drawn(picture, key),
             "command": desk.command("table batches", key=key),

@@ -68,6 +68,12 @@ class Column(NamedTuple):
     text: str
     is_nullable: bool = False
 
+    @property
+    def is_identifier(self) -> bool:
+        """Whether its numbers are names, which people compare and copy: shown digit by digit."""
+        names = {"crc", "epoch", "magic", "partition"}
+        return self.name in names or self.name.endswith(("Epoch", "Id"))
+
 
 _TYPES: Final[dict[Any, ColumnType]] = {
     Stored.INT32: ColumnType.INT,

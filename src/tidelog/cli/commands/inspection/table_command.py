@@ -131,7 +131,7 @@ def _cell(column: Column, value: Any) -> str:  # noqa: ANN401 - any of the types
         return "-"
     if column.type is ColumnType.TIME:
         return format_time(value)
-    if column.type in {ColumnType.INT, ColumnType.LONG}:
+    if column.type in {ColumnType.INT, ColumnType.LONG} and not column.is_identifier:
         return f"{value:,}"
     if column.type is ColumnType.DOUBLE:
         return f"{value:.3f}"

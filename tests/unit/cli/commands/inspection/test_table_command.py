@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from tests.unit.cli.commands.records.test_staged_command import leave_pending
 
+import tidelog
 from tidelog.embedded.doors import open_briefly
 from tidelog.env.system_files import SYSTEM_FILES
+from tidelog.records.builder import build_batch
 from tidelog.staging.directory import CommitPoint
 
 if TYPE_CHECKING:
@@ -131,6 +133,21 @@ def test_the_table_of_keys_is_of_records_with_and_without_keys(topic: Cli) -> No
         ("key", "wyk=", "base64", 1, 2, 0),
     ]
     assert all(row["isExact"] for row in rows)
+
+
+def test_identifiers_are_shown_digit_by_digit(topic: Cli) -> None:
+    """As other tools print them; counts and offsets have separators."""
+    with tidelog.open(topic.data) as logs:
+        batch = build_batch(
+            [(1, None, b"v" * 2000, ())], producer_id=12_345, producer_epoch=1_234, base_sequence=0
+        )
+        logs.partition("t", 0).append(batch)
+    [row] = topic.on("table", "batches", "--json").rows
+
+    shown = topic.on("table", "batches").out.split()
+
+    assert {"12345", "1234", str(row["crc"])} <= set(shown)
+    assert f"{row['sizeBytes']:,}" in shown
 
 
 def test_a_long_key_is_shown_up_to_a_whole_character(topic: Cli) -> None:
