@@ -9,7 +9,7 @@ import heapq
 import itertools
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from tidelog.env.clock import NS_PER_MS
 from tidelog.env.scheduler import results_in_turn
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _START_MS: Final = 1_700_000_000_000
+_MOST_RUNS: Final = 1000
+_EXACT_RUNS: Final = 100
 
 
 class ManualClock:
@@ -35,6 +37,7 @@ class ManualClock:
     def __init__(self, start_ms: int = _START_MS) -> None:
         self._wall_ms = start_ms
         self._elapsed_ms = 0
+        self._advance = _Advance(0, 0)
         self._schedulers: list[ManualScheduler] = []
 
     def now_ms(self) -> int:
@@ -50,14 +53,29 @@ class ManualClock:
 
         A task sees the time at which it was due. An error of a task stops the clock there; the next
         call runs the remaining tasks.
+
+        A task whose period would end more than 1,000 times in one call is run about as often as
+        that, and at the end of its last 100 periods: a day would else take seconds of looks, once a
+        second each, at what nothing has changed.
         """
         if ms < 0:
             raise InvalidArgument("the clock cannot go back; use set_time_of_day")
         end_ms = self._elapsed_ms + ms
-        while (task := self._next_due(end_ms)) is not None:
-            self._move_to(task.due_ms)
-            task.scheduler.run(task)
+        before, self._advance = self._advance, _Advance(ms, end_ms)  # a task may advance it, too
+        try:
+            while (task := self._next_due(end_ms)) is not None:
+                self._move_to(task.due_ms)
+                task.scheduler.run(task)
+        finally:
+            self._advance = before
         self._move_to(end_ms)
+
+    def due_after(self, due_ms: int, period_ms: int) -> int:
+        """Return when a periodic task is due next that was due at ``due_ms``; see ``advance``."""
+        ms, end_ms = self._advance
+        left = (end_ms - due_ms) // period_ms - _EXACT_RUNS
+        many = ms // (period_ms * _MOST_RUNS)
+        return due_ms + period_ms * max(1, min(many, left))
 
     def set_time_of_day(self, now_ms: int) -> None:
         """Set the time of day, as an operator would; it may go back, and no task becomes due."""
@@ -92,6 +110,13 @@ class ManualClock:
         step = max(elapsed_ms - self._elapsed_ms, 0)
         self._elapsed_ms += step
         self._wall_ms += step
+
+
+class _Advance(NamedTuple):
+    """By how much a clock is being advanced, and to where."""
+
+    ms: int
+    end_ms: int
 
 
 class ManualBell(ThreadBell):
@@ -186,6 +211,6 @@ class ManualScheduler:
         """Run the first task, and queue it again if it is periodic."""
         heapq.heappop(self._queue)
         if entry.period_ms is not None:
-            entry.due_ms += max(entry.period_ms, 1)
+            entry.due_ms = self._clock.due_after(entry.due_ms, max(entry.period_ms, 1))
             heapq.heappush(self._queue, entry)
         entry.task()

@@ -165,3 +165,24 @@ def test_run_ahead_takes_tasks_as_early_as_threads_would() -> None:
 
     asked_first = ["asked 0", "asked 1", "ran 0", "asked 2", "ran 1", "asked 3", "ran 2"]
     assert events == [*asked_first, "ran 3"]
+
+
+def test_a_long_advance_runs_a_frequent_task_about_a_thousand_times() -> None:
+    """At multiples of its period, at the end at each; one that is less frequent, whenever due."""
+    clock = ManualClock()
+    scheduler = ManualScheduler(clock)
+    day_ms = 86_400_000
+    often: list[int] = []
+    hourly: list[int] = []
+    scheduler.schedule("often", lambda: often.append(clock.elapsed_ms()), period_ms=1_000)
+    scheduler.schedule("hourly", lambda: hourly.append(clock.elapsed_ms()), period_ms=3_600_000)
+
+    clock.advance(day_ms)
+    first = list(often)
+    clock.advance(5_000)
+
+    assert 1_000 <= len(first) <= 1_300
+    assert {due_ms % 1_000 for due_ms in first} == {0}
+    assert first[-100:] == [day_ms - 1_000 * back for back in range(99, -1, -1)]
+    assert hourly == [3_600_000 * hour for hour in range(25)]
+    assert often[len(first) :] == [day_ms + 1_000 * second for second in range(1, 6)]
