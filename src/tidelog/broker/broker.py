@@ -18,6 +18,7 @@ from tidelog.broker.groups.committed_offsets import CommittedOffsets
 from tidelog.broker.groups.group_admin import GroupAdmin
 from tidelog.broker.groups.group_coordinator import GroupCoordinator
 from tidelog.broker.node import node_of
+from tidelog.broker.sasl_handshake import SaslHandshake
 from tidelog.broker.topics.cluster import Cluster
 from tidelog.broker.topics.config_admin import ConfigAdmin
 from tidelog.broker.topics.placement_admin import PlacementAdmin
@@ -92,6 +93,7 @@ class Broker:
             "Fetch": fetch.handle,
             "ListOffsets": ListOffsets(manager).handle,
             "OffsetForLeaderEpoch": OffsetForLeaderEpoch(manager).handle,
+            "SaslHandshake": SaslHandshake(manager.machine.clock).handle,
         }
 
     def _topics(self) -> dict[str, Handler]:

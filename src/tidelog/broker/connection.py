@@ -185,8 +185,8 @@ class Connection(asyncio.BufferedProtocol):
                 if len(self._out) >= _MOST_PENDING:
                     self._pump()
         except TidelogError as error:
-            text = "connection-closed host=%s reason=%s"
-            _log.warning(text, self._peer.host, error)
+            if self._room.lines.is_due(self._peer.host, str(error), self._last_used):
+                _log.warning("connection-closed host=%s reason=%s", self._peer.host, error)
             self._room.counts.closed += 1
             self.close()
         except Exception:  # noqa: BLE001 - a fault met by one client must not stop the others

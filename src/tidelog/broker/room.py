@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.broker.request_counts import RequestCounts
+from tidelog.broker.seldom_lines import SeldomLines
 from tidelog.config.broker_config import MOST_JOINED
 from tidelog.errors import InvalidRecord
 
@@ -25,6 +26,7 @@ _ARRIVAL_S: Final = 10
 _ARRIVAL_BYTES_PER_S: Final = 1 << 20
 """A request that others wait for arrives at this rate at least, after ``_ARRIVAL_S``."""
 
+_TLS: Final = "TLS"
 _TLS_HANDSHAKE: Final = 0x1603
 _HTTP_METHODS: Final = {0x47455420, 0x504F5354, 0x48454144, 0x50555420}
 """GET, POST, HEAD and PUT, as the size of a request."""
@@ -74,6 +76,7 @@ class Room:
         self._is_looking = False
         self.connections: set[Visitor] = set()
         self.counts: Final = RequestCounts()
+        self.lines: Final = SeldomLines()
 
     @property
     def count(self) -> int:
@@ -106,7 +109,9 @@ class Room:
         if not 0 <= size <= self._largest:
             other = _protocol_of(size)
             if other is not None:
-                raise InvalidRecord(f"the client speaks {other}, and this listener is PLAINTEXT")
+                text = f"the client speaks {other}, and this listener is PLAINTEXT"
+                remedy = ": set the client's security.protocol to PLAINTEXT"
+                raise InvalidRecord(text + remedy * (other == _TLS))
             raise InvalidRecord(
                 f"a request of {size} bytes is not one of 0 to {self._largest}, the limit"
                 " (socket.request.max.bytes)"
@@ -175,5 +180,5 @@ class Room:
 def _protocol_of(size: int) -> str | None:
     """Return the protocol that begins with these four bytes; None: it may be Kafka's."""
     if size >> 16 == _TLS_HANDSHAKE:
-        return "TLS"
+        return _TLS
     return "HTTP" if size in _HTTP_METHODS else None

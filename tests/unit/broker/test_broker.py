@@ -67,12 +67,32 @@ def test_an_unknown_version_of_the_first_request_is_answered_in_version_0() -> N
     with_broker(test)
 
 
+def test_a_client_that_would_authenticate_is_told_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As by Kafka's plaintext listener; it tries again and again, and the line comes once a minute.
+
+    Without the offer it would go without having asked.
+    """
+
+    async def test(home: BrokerHome) -> None:
+        for advance_ms in (0, 59_999, 1):
+            home.clock.advance(advance_ms)
+            answer = await home.ask("SaslHandshake", 1, mechanism="PLAIN")
+            assert code(answer) is ErrorCode.ILLEGAL_SASL_STATE
+
+    with_broker(test)
+    found = [one.getMessage() for one in caplog.records if "client-refused" in one.getMessage()]
+    assert len(found) == 2
+    assert "set the client's security.protocol to PLAINTEXT" in found[0]
+
+
 @pytest.mark.parametrize(
     "request_bytes",
     [
         b"",
         b"\0\0",
-        b"\0\x11\0\0\0\0\0\7\xff\xff",  # SaslHandshake
+        b"\0\x24\0\0\0\0\0\7\xff\xff",  # SaslAuthenticate
         b"\0\x03\0\x63\0\0\0\7\xff\xff",  # Metadata of version 99
         b"\0\0\0\2\0\0\0\7\xff\xff\0\1\0\0\0\0\0\0\0\0",  # Produce of version 2
         b"\0\x0c\0\4\0\0\0\7\xff\xff\0\x09abc",

@@ -16,6 +16,9 @@ ApiVersions 18 0-4 flexible 3+
     1+ int32, #0 supportedFeatures 3+ [{name string, minVersion int16, maxVersion int16}], #1
     finalizedFeaturesEpoch 3+ int64 =-1, #2 finalizedFeatures 3+ [{name string, maxVersionLevel
     int16, minVersionLevel int16}], #3 zkMigrationReady 3+ bool
+SaslHandshake 17 0-1
+  > mechanism string
+  < errorCode int16, mechanisms [string]
 Metadata 3 0-12 flexible 9+
   > topics [{topicId 10+ uuid, name string?10+}]?1+, allowAutoTopicCreation 4+ bool =true,
     includeClusterAuthorizedOperations 8-10 bool, includeTopicAuthorizedOperations 8+ bool
