@@ -238,7 +238,7 @@ def test_the_lag_of_a_stream_is_logged_measured_and_committed_to_a_group(
     assert not metrics.exists()
 
 
-def _positions(path: str) -> dict[int, int]:
+def _positions(path: str) -> dict[int, int | None]:
     """Return the positions of the group, by partition, beside who holds the directory."""
     directory = open_directory_read_only(path, fs=SYSTEM_FILES)
     try:

@@ -5,7 +5,7 @@ Kafka: ``kafka-consumer-groups --describe``, which asks a broker.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from tidelog.codec.shown_rows import (
     Named,
@@ -17,15 +17,26 @@ from tidelog.codec.shown_rows import (
     shown,
 )
 from tidelog.errors import UnknownTopicOrPartition
-from tidelog.readonly.group_positions import OFFSETS_TOPIC, read_committed_position
+from tidelog.readonly.group_positions import (
+    OFFSETS_TOPIC,
+    Assigned,
+    Committed,
+    Position,
+    read_assigned,
+    read_committed_position,
+)
 from tidelog.records.known_records import known_records
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterator
 
-    from tidelog.readonly.group_positions import Position
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.records.record import Record
+
+
+_NOWHERE: Final = Position(-1, -1, "", -1, None)
+"""Where a group is that has committed nothing."""
 
 
 class GroupPosition(NamedTuple):
@@ -38,7 +49,11 @@ class GroupPosition(NamedTuple):
     group: Annotated[str, "Name of the group."]
     topic: TopicName
     partition: PartitionNumber
-    offset: Annotated[int, "Offset of the next record that it reads."]
+    offset: Annotated[
+        int | None,
+        "Offset of the next record that it reads; null: a member has the partition, and the group"
+        " has committed nothing there.",
+    ]
     high_watermark: Annotated[
         int | None, "High watermark of the partition; null: it is not in the directory."
     ]
@@ -59,7 +74,9 @@ class GroupPosition(NamedTuple):
     @shown(after="high_watermark")
     def lag(self) -> int | None:
         """Offsets from the position to the high watermark; null: not known."""
-        return None if self.high_watermark is None else max(self.high_watermark - self.offset, 0)
+        if self.high_watermark is None or self.offset is None:
+            return None
+        return max(self.high_watermark - self.offset, 0)
 
 
 class ChangedPosition(NamedTuple):
@@ -73,24 +90,21 @@ class ChangedPosition(NamedTuple):
 
 
 def group_positions(
-    directory: ReadOnlyDirectory, groups: Container[str] | None = None
+    directory: ReadOnlyDirectory,
+    groups: Container[str] | None = None,
+    *,
+    only_committed: bool = False,
 ) -> list[GroupPosition]:
-    """Return the committed positions of groups, None: of all, by group, topic and partition.
+    """Return the positions of groups, None: of all, by group, topic and partition.
+
+    They are those that were committed and, without ``only_committed``, those of the other
+    partitions that members have.
 
     Raises CorruptMessage, KafkaStorageError; PartitionsElsewhere if a part of the positions, or a
     partition that they are about, is in another data directory.
     """
     directory.check_present({OFFSETS_TOPIC: None})
-    found: dict[tuple[str, TopicPartition], Position] = {}
-    for log in directory.logs(OFFSETS_TOPIC):
-        records = log.settled_records()
-        for _, one in known_records(records, read_committed_position, log.directory):
-            if groups is not None and one.group not in groups:
-                continue
-            if one.position is None:
-                found.pop((one.group, one.key), None)
-            else:
-                found[one.group, one.key] = one.position
+    found = _positions(directory, groups, only_committed=only_committed)
     read: dict[str, set[int]] = {}
     for _, key in found:
         read.setdefault(key.topic, set()).add(key.partition)
@@ -101,7 +115,7 @@ def group_positions(
             ends[key] = _high_watermark(directory, key)
     return [
         GroupPosition(
-            *(group, *key, position.offset),
+            *(group, *key, None if position is _NOWHERE else position.offset),
             ends[key] if _is_of(directory, key, position) else None,
             position.leader_epoch,
             position.commit_time_ms,
@@ -109,6 +123,34 @@ def group_positions(
         )
         for (group, key), position in sorted(found.items(), key=lambda item: item[0])
     ]
+
+
+def _positions(
+    directory: ReadOnlyDirectory, groups: Container[str] | None, *, only_committed: bool
+) -> dict[tuple[str, TopicPartition], Position]:
+    found: dict[tuple[str, TopicPartition], Position] = {}
+    assigned: dict[str, Assigned] = {}
+    for log in directory.logs(OFFSETS_TOPIC):
+        records: Iterator[tuple[Record, Committed | Assigned]] = known_records(
+            log.settled_records(), _read, log.directory
+        )
+        for _, one in records:
+            if groups is not None and one.group not in groups:
+                continue
+            if isinstance(one, Assigned):
+                assigned[one.group] = one
+            elif one.position is None:
+                found.pop((one.group, one.key), None)
+            else:
+                found[one.group, one.key] = one.position
+    for group, keys in () if only_committed else assigned.values():
+        for key in keys:
+            found.setdefault((group, key), _NOWHERE)
+    return found
+
+
+def _read(record: Record) -> Committed | Assigned | None:
+    return read_committed_position(record) or read_assigned(record)
 
 
 def _high_watermark(directory: ReadOnlyDirectory, key: TopicPartition) -> int | None:

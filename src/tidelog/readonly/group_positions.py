@@ -10,7 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.messages.keyed_message import read_keyed, write_key, write_value
+from tidelog.codec.messages.message_reader import read_values, split_version
+from tidelog.codec.messages.message_table import messages_of
 from tidelog.codec.uuid_text import ZERO_ID
+from tidelog.errors import InvalidRecord
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -29,6 +32,9 @@ _NUMBER: Final = 1
 GROUP_NUMBER: Final = 2
 """Of the message GroupMetadata."""
 _OLD_NUMBER: Final = 0
+_CONSUMERS: Final = "consumer"
+"""The protocol of groups whose members have partitions, and the family of its messages."""
+_ASSIGNMENT: Final = 1
 _WRITTEN_VERSION: Final = 4
 """The one that Kafka 4.3.1 writes; it has the topic's id."""
 
@@ -53,6 +59,13 @@ class Committed(NamedTuple):
     group: str
     key: TopicPartition
     position: Position | None
+
+
+class Assigned(NamedTuple):
+    """A record of the topic: the partitions that the members of a group have."""
+
+    group: str
+    keys: frozenset[TopicPartition]
 
 
 def partition_of_group(group: str, partitions: int) -> int:
@@ -130,3 +143,37 @@ def read_committed_position(record: Record) -> Committed | None:
         None if topic_id == ZERO_ID else topic_id,
     )
     return Committed(*where, position)
+
+
+def read_assigned(record: Record) -> Assigned | None:
+    """Return the partitions that a record of the topic gives to members; None: another kind.
+
+    Raises InvalidRecord as ``read_committed_position``.
+    """
+    found = read_keyed("group", (GROUP_NUMBER,), record.key, record.value)
+    if found is None:
+        return None
+    group, value = found.key["group"], found.value
+    if value is None or value["protocolType"] != _CONSUMERS:
+        return Assigned(group, frozenset())
+    sent = (member["assignment"] for member in value["members"])
+    return Assigned(group, frozenset(key for data in sent for key in _assigned(data)))
+
+
+def _assigned(data: bytes) -> list[TopicPartition]:
+    """Return the partitions that the leader of a group has sent for a member, as bytes of its own.
+
+    None where they are malformed, which no broker looks at.
+    """
+    try:
+        version, rest = split_version(data)
+        messages = messages_of(_CONSUMERS)
+        known = max(version for number, version in messages if number == _ASSIGNMENT)
+        values, _ = read_values(messages[_ASSIGNMENT, max(min(version, known), 0)], rest)
+    except InvalidRecord:
+        return []
+    return [
+        TopicPartition(one["topic"], number)
+        for one in values["assignedPartitions"]
+        for number in one["partitions"]
+    ]

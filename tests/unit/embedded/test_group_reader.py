@@ -477,7 +477,7 @@ def position_in(logs: tidelog.Logs) -> int | None:
     return None if found is None else found.offset
 
 
-def position_beside(logs: tidelog.Logs, path: Path) -> int:
+def position_beside(logs: tidelog.Logs, path: Path) -> int | None:
     """Return the position of group g as the files of the closed directory have it."""
     logs.close()
     found = group_positions(open_directory_read_only(str(path), fs=SYSTEM_FILES))

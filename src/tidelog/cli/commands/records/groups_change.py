@@ -70,7 +70,7 @@ def _opened(args: Namespace) -> ReadOnlyDirectory:
 
 
 def _positions(directory: ReadOnlyDirectory, groups: list[str]) -> list[GroupPosition]:
-    return group_positions(directory, groups)
+    return group_positions(directory, groups, only_committed=True)
 
 
 def _partitions_of(directory: ReadOnlyDirectory, topics: list[str]) -> list[TopicPartition]:

@@ -52,7 +52,7 @@ COMMAND: Final = Command(
 
 
 def run(args: Namespace) -> int:
-    """Print a line for each position; return 2 for a group that has none.
+    """Print a line for each position; return 2 for a group that has none, nor partitions.
 
     With ``reset`` or ``delete`` as the first of several words, plan or carry that out.
     """
@@ -109,10 +109,9 @@ def _recent(directory: ReadOnlyDirectory) -> str:
 def _row(one: GroupPosition) -> tuple[str, ...]:
     from tidelog.explain.printable_text import format_time, printable
 
-    numbers = (one.offset, one.high_watermark, one.lag)
-    return (
-        printable(one.group),
-        printable(str(one.key)),
-        *("unknown" if number is None else f"{number:,}" for number in numbers),
-        format_time(one.commit_time_ms),
-    )
+    high_watermark = "unknown" if one.high_watermark is None else f"{one.high_watermark:,}"
+    who = printable(one.group), printable(str(one.key))
+    if one.offset is None:  # as Kafka's tool shows it
+        return (*who, "-", high_watermark, "-", "-")
+    lag = "unknown" if one.lag is None else f"{one.lag:,}"
+    return (*who, f"{one.offset:,}", high_watermark, lag, format_time(one.commit_time_ms))

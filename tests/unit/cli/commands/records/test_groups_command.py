@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import tidelog
+from tidelog.codec.messages.keyed_message import write_value
+from tidelog.readonly.group_positions import GROUP_NUMBER, OFFSETS_TOPIC, group_key
 
 if TYPE_CHECKING:
     Cli = Any
@@ -37,6 +39,56 @@ def test_positions_are_shown_with_the_lag(topic: Cli) -> None:
     assert lines[0].split()[:3] == ["group", "partition", "offset"]
     assert lines[1].split()[:5] == ["g", "t-0", "1", "3", "2"]
     assert len(lines) == 2
+
+
+def test_partitions_of_members_are_shown_before_they_have_a_position(cli: Cli) -> None:
+    """As by Kafka's tool, with ``-``; what a leader has sent malformed says nothing."""
+    cli.on("create", "t", "-p", "3")
+    cli.on("create", "s")
+    cli.append("a", topic="s")
+    commit(cli, "g", "s", 1)
+    store_members(cli, "g", assigned(1), b"\0")
+    store_members(cli, "h", assigned(2))
+    store_members(cli, "left")
+
+    rows = cli.on("groups", "--json").rows
+    lines = [line.split()[:5] for line in cli.on("groups", "h").out.splitlines()]
+    planned = cli.on("groups", "delete", "g", "--json").rows
+
+    found = [[row[name] for name in ("group", "topic", "partition", "offset")] for row in rows]
+    assert found == [["g", "s", 0, 1], ["g", "t", 1, None], ["h", "t", 2, None]]
+    assert lines[1:] == [["h", "t-2", "-", "0", "-"]]
+    assert [row["topic"] for row in planned] == ["s"]
+
+
+def assigned(number: int) -> bytes:
+    """Return the assignment of a partition of topic t, as leaders of groups send it."""
+    return b"\0\0" + b"\0\0\0\1\0\1t\0\0\0\1" + number.to_bytes(4) + b"\xff" * 4
+
+
+def store_members(cli: Cli, group: str, *assignments: bytes) -> None:
+    """Store what a coordinator does of a group with members that have these assignments."""
+    member = {
+        "memberId": "m",
+        "groupInstanceId": None,
+        "clientId": "c",
+        "clientHost": "127.0.0.1",
+        "rebalanceTimeout": 1,
+        "sessionTimeout": 1,
+        "subscription": b"",
+    }
+    values = {
+        "protocolType": "consumer",
+        "generation": 1,
+        "protocol": "range",
+        "leader": "m",
+        "currentStateTimestamp": 1,
+        "members": [{**member, "assignment": one} for one in assignments],
+    }
+    value = write_value("group", GROUP_NUMBER, 3, values)
+    with tidelog.open(cli.data) as logs:
+        home = logs.manager.partition(OFFSETS_TOPIC, 0)
+        home.append_records([(1, group_key(group), value, ())])
 
 
 def test_a_topic_that_was_deleted_has_no_lag(topic: Cli) -> None:
