@@ -76,7 +76,8 @@ COMMAND: Final = Command(
             type=input_form,
             choices=("text", "json"),
             default="text",
-            help="text (the default): each line is a value; json: each line is a record",
+            help="text (the default): each line is a value; json: each line is a record, as cat"
+            " prints it; other forms of cat, csv among them, are not read",
         ),
         encoding_option(
             "how keys, values and header values are written where a line does not say it"

@@ -45,7 +45,8 @@ In a text, these stand for parts of a record:
 A line end is added unless the text ends in an escape. text, raw and such texts
 print bytes as they are, unless --encoding is base64 or hex. --encoding json is for
 --format json: a value that is JSON is printed as JSON, with "valueEncoding": "json";
-any other, and the JSON null, as text, with "valueEncoding": "utf8" or "base64"."""
+any other, and the JSON null, as text, with "valueEncoding": "utf8" or "base64".
+Only the JSON lines are read back, by append --format json; csv is for other programs."""
 
 
 COMMAND: Final = Command(
