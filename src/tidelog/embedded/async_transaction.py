@@ -26,6 +26,7 @@ class AsyncTransaction(Twin[Transaction]):
     def __init__(self, transaction: Transaction) -> None:
         super().__init__(transaction)
         self.transaction: Final = transaction
+        transaction.is_left_to_owner = True
 
     async def __aenter__(self) -> Self:
         return self

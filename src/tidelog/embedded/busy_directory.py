@@ -171,6 +171,7 @@ class BusyWriter:
         """Stage one record; errors as ``Logs.append``."""
         if self._txn is None:
             self._txn = self._directory.transaction(None, codec=self._codec)
+            self._txn.is_left_to_owner = True  # after an error it is dropped on purpose
         self._txn.append_record(self._topic, record)
 
     def flush(self) -> None:

@@ -7,6 +7,7 @@ see the records from the commit on.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 from uuid import uuid4
@@ -113,8 +114,9 @@ class Transaction(OfOneProcess):
     Leaving the ``with`` commits, and an exception in it drops everything. If the id was committed
     before, ``committed`` says what was written then, and nothing is written again.
 
-    One that is neither committed nor aborted, as without the ``with``, is dropped; Python warns of
-    that (ResourceWarning) if it has records.
+    One that is neither committed nor aborted is dropped. Python warns of that (ResourceWarning) if
+    it has records and was used without a ``with``; tasks of an event loop leave some when they are
+    cancelled, as they may.
 
     Once the disk has failed, or an interrupt has broken off an append, records are missing: all but
     ``abort`` raises KafkaStorageError, and nothing is committed.
@@ -149,6 +151,8 @@ class Transaction(OfOneProcess):
         """The topics that it writes or creates."""
         self._bundle = BundleWriter(LocalFolder(machine.fs, path), self.txn, rng=machine.rng)
         self._is_open = True
+        self.is_left_to_owner = False
+        """Whether what holds this sees to its end, or may leave it open."""
         found = read_finished(machine.fs, path).get(self.txn) if self._is_named else None
         self.is_repeat: Final = found is not None
         self.committed = None if found is None else replace(found, is_repeat=True)
@@ -163,6 +167,7 @@ class Transaction(OfOneProcess):
         return f"{shortened(self.txn)} in {self._path!r}: topics={len(self._named)}, {state}"
 
     def __enter__(self) -> Self:
+        self.is_left_to_owner = True
         return self
 
     def __exit__(
@@ -175,6 +180,19 @@ class Transaction(OfOneProcess):
             self.abort()
         elif self._is_open:
             self.commit()
+
+    def __del__(self) -> None:
+        """Warn where records are dropped without a word; a forked child's copy has none."""
+        held = vars(self)  # it may not have been made whole
+        is_open = held.get("_is_open", False) and not held["is_left_to_owner"]
+        if is_open and self._writers and not self.is_inherited:
+            warnings.warn(
+                f"transaction {self.txn!r} was neither committed nor aborted, and its records are"
+                " dropped: use it in a with",
+                ResourceWarning,
+                source=self,
+                stacklevel=1,
+            )
 
     # What it writes
 

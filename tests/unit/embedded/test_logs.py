@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +26,8 @@ from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tidelog.embedded.logs import Logs
 
 
 def test_a_program_creates_appends_reads_and_deletes(tmp_path: Path) -> None:
@@ -279,4 +282,26 @@ def test_a_closed_directory_takes_no_records_by_any_way() -> None:
             call()
 
     assert home.values("t-0") == [b"1"]
+    gc.collect()
+
+
+def test_a_transaction_that_is_left_open_without_a_with_is_warned_of() -> None:
+    """Its records are dropped; one that has none, or has ended, is dropped silently."""
+    home = DataHome()
+    with home.open() as logs:
+        logs.create_topic("t")
+        with pytest.warns(ResourceWarning, match="'x' was neither committed nor aborted"):
+            leave_open(logs, "x")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            logs.transaction("y")
+            with logs.transaction("z") as txn:
+                txn.append("t", b"v")
+            del txn
+            gc.collect()
+
+
+def leave_open(logs: Logs, name: str) -> None:
+    """Drop a transaction with a record."""
+    logs.transaction(name).append("t", b"v")
     gc.collect()
