@@ -477,7 +477,13 @@ class Copier:
             if not self._is_equal(segment, entry)
         )
         ahead = (entry.base_offset for entry in entries if entry.end_offset > end)
-        cut = min(next(others, self.state.end), next(ahead, self.state.end))
+        # Else what the disk has there would never be archived, nor be deleted on it.
+        missed = (
+            skip.start
+            for skip in self.state.skips
+            if any(one.base_offset <= skip.start < one.end_offset for one in local)
+        )
+        cut = min(next(found, self.state.end) for found in (others, ahead, missed))
         if self._log.log_end_offset < cut:  # the log is to have again what was skipped
             kept = (entry.end_offset for entry in entries if entry.end_offset <= cut)
             cut = min(cut, max(kept, default=self.state.start))

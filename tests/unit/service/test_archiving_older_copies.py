@@ -248,3 +248,30 @@ def test_what_was_deleted_before_it_was_archived_is_no_part_of_an_archive(store:
         assert log.log_start_offset == start
     with open_directory_read_only(URI, fs=home.fs).open("t", 0) as lone:
         assert (lone.log_start_offset, lone.find_holes()) == (start, [])
+
+
+def test_an_older_copy_archives_what_was_missing_on_the_disk(store: Timed) -> None:
+    """It has the records that the archive has noted as missing: these are copied after all."""
+    home = ManagerHome()
+    with service(home) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        append(manager, 20)
+        archive(manager)
+        end = state_of(store, manager).end
+        append(manager, 20)
+    older = home.fs.copied(1, clock=home.clock)
+    for name in home.files("/data/t-0"):
+        if name.startswith(f"{end:020}"):
+            home.fs.delete(f"/data/t-0/{name}")
+    with service(home) as manager:
+        archive(manager)
+        (skip,) = state_of(store, manager).skips
+        assert skip.start == end
+    home.fs = older
+    with service(home) as manager:
+        followed(manager, store)
+        archive_and_delete(home, manager)
+        state = state_of(store, manager)
+        assert state.skips == []
+        assert state.end == manager.partition("t", 0).log.local_log_start_offset
+        assert owned(manager) == offsets_read(home) == list(range(40))
