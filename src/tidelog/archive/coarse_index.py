@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 from tidelog.codec.layout import Layout, Wire
 from tidelog.errors import CorruptArchive
 from tidelog.records.batch import NO_TIMESTAMP
-from tidelog.segment.index_entries import OffsetPosition, TimestampOffset
+from tidelog.segment.index_entries import OFFSET_INDEX_ENTRY, OffsetPosition, TimestampOffset
 
 if TYPE_CHECKING:
     from tidelog.archive.deltas import Entry
@@ -92,6 +92,22 @@ class CoarseIndex:
         if at < 0:
             return OffsetPosition(self._entry.base_offset, 0)
         return OffsetPosition(*self.entries[at][:2])
+
+    def near_end(self) -> OffsetPosition | None:
+        """Return the last entry but one of the segment's own index, for walks to its end.
+
+        It is nearer than an entry of this index, and to be compared with the batch that it names.
+        None where it says nothing, or all of a small segment is walked.
+        """
+        entry, size = self._entry, OFFSET_INDEX_ENTRY.size
+        start, end = entry.section("index")
+        if entry.size_bytes <= COARSE_BYTES or end - start < 2 * size:
+            return None
+        raw = self._store.get_ranges(self._name, [(end - 2 * size, end - size)])[0]
+        offset, position = OFFSET_INDEX_ENTRY.unpack(raw)
+        if not 0 < position < entry.size_bytes:
+            return None
+        return OffsetPosition(entry.base_offset + offset, position)
 
     def likely_end(self, offset: int) -> int | None:
         """Return a byte at or behind all batches below ``offset``; None if no entry says one."""

@@ -365,7 +365,16 @@ class ReadOnlySegment(SegmentSearch):
         return self.offset_index.lookup(INT64_MAX)
 
     def tail(self) -> FileRecords:
-        """Return the batches from that entry on, or from one before where headers contradict it."""
+        """Return the batches from that entry on, or from one before where headers contradict it.
+
+        Of an archived segment: from the last entry but one of its own index, if that is right.
+        """
+        near = None if self.coarse is None else self.coarse.near_end()
+        if near is not None:
+            hints = Hints((near.offset,), (near.position,))
+            found = HintedOffsets(self.file, self.base_offset, hints).lookup(near.offset)
+            if position := found.position:
+                return self.file_records(position, bounds=self.bounds)
         return self.records_from(self.last_entry.offset, self.bounds)
 
     def next_offset(self) -> int:

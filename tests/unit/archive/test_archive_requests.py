@@ -11,6 +11,7 @@ from tests.machinery.object_model import ObjectModel
 from tests.machinery.scale import scaled
 
 import tidelog
+from tidelog.archive.archived_partitions import ArchivedPartitions
 from tidelog.manager.archiving import ArchiveTerms, archive_log
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.segment.filenames import TopicPartition
@@ -126,6 +127,32 @@ def test_a_range_is_fetched_with_little_around_it(
     needed = (end - start) * VALUE_BYTES
     assert sum(one.size_bytes for one in taken) <= 1.2 * needed
     assert len(taken) <= 3 + 2 * needed / (8 << 20) + 2 * len({one.name for one in taken})
+
+
+def test_a_look_for_holes_takes_little_of_each_segment(store: Counting, log: ReadOnlyLog) -> None:
+    """Two requests: for an entry of its index, and for the last batches, of 100 KB each."""
+    assert log.find_holes() == []
+    taken = store.taken()
+    assert len(taken) == 2 * (len(log.segments) - 1) > 2
+    assert max(one.size_bytes for one in taken) < 300_000
+
+
+@pytest.mark.parametrize("entry", [bytes(8), b"\xff" * 8, b"\x00\x00\x12\x34" * 2])
+def test_the_end_of_a_segment_is_found_whatever_its_index_says(
+    store: Counting, entry: bytes
+) -> None:
+    """Where an entry names no batch, the coarse index serves."""
+    made, uri = ObjectModel(Random(0)), f"s3://lake/wrong-{entry[-1]}"
+    made.objects |= store.objects
+    (one,) = ArchivedPartitions(store, URI).all().values()
+    for segment in one.state.entries:
+        start, end = segment.section("index")
+        data = made.objects[one.object_name(segment)]
+        wrong = data[:start] + entry * ((end - start) // len(entry)) + data[end:]
+        made.objects[one.object_name(segment)] = wrong
+    with open_directory_read_only(uri, fs=files_with(made, uri)).open("t", 0) as log:
+        ends = [segment.next_offset() for segment in log.segments[:-1]]
+        assert ends == [segment.base_offset for segment in log.segments[1:]]
 
 
 def test_a_range_that_begins_and_ends_anywhere_is_what_it_is_on_a_disk(
