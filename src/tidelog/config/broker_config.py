@@ -193,7 +193,7 @@ class BrokerConfig:
         "transactional.id.expiration.ms",
         7 * DAY_MS,
         at_least(1),
-        "Time in ms without use after which a transactional id expires; accepted without effect.",
+        "Time in ms without use after which `tidelog serve` forgets a transactional id.",
     )
     replica_high_watermark_checkpoint_interval_ms: int = option(
         "replica.high.watermark.checkpoint.interval.ms",
