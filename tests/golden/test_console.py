@@ -18,8 +18,7 @@ from tests.machinery.console_visitor import Visitor
 from tidelog.cli.main import main
 from tidelog.console.page_links import partition_link
 from tidelog.env.clock import SYSTEM_CLOCK, ClockAt
-from tidelog.explain.picture import format_bytes
-from tidelog.explain.printable_text import counted, printable
+from tidelog.explain.printable_text import counted, format_bytes, printable
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.cli.options import DIRECTORY_VARIABLE, DIRECTORY_WORD, count_directories
 from tidelog.cli.parser import COMMAND_MODULES, make_parser
+from tidelog.errors import TidelogError
+from tidelog.segment.filenames import check_topic_name, parse_topic_partition
 
 if TYPE_CHECKING:
     from argparse import Action
@@ -243,8 +245,6 @@ class _Line:
     def _partitions(self) -> dict[str, list[int]]:
         """Return the partitions in the directories of the line, by topic."""
         from tidelog.env.system_files import SYSTEM_FILES
-        from tidelog.errors import TidelogError
-        from tidelog.segment.filenames import check_topic_name, parse_topic_partition
 
         given = [*self._directory_words(), *self._directories]
         usual = os.environ.get(DIRECTORY_VARIABLE)

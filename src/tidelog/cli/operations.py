@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tidelog.cli.partition_choice import find_places
 from tidelog.cli.progress import ShownWork
 from tidelog.cli.server_properties import broker_properties
-from tidelog.cli.terminal import print_total
+from tidelog.cli.terminal import print_row, print_total
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.embedded.doors import brief_machine
 from tidelog.env.clock import SYSTEM_CLOCK, ClockAt
@@ -22,9 +22,8 @@ from tidelog.env.overlay_files import OverlayFiles
 from tidelog.env.paths import absolute_path
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument
-from tidelog.explain.picture import format_bytes
 from tidelog.explain.plans.plan_words import late_text, outlook_text
-from tidelog.explain.printable_text import counted
+from tidelog.explain.printable_text import counted, format_bytes
 from tidelog.log.loading.cut_keeper import KeepCuts
 from tidelog.manager.lifecycle.log_opener import USUAL_RECOVERY, RecoveryRules
 from tidelog.manager.log_manager import LogManager
@@ -147,9 +146,6 @@ def print_shrunk(args: Namespace, verb: str, log: Mapping[str, Any]) -> None:
 
     ``log`` is a ``ShrunkLog`` as JSON, as it is printed with ``--json``.
     """
-    from tidelog.cli.terminal import print_row
-    from tidelog.explain.picture import format_bytes
-
     deleted, kept = log["deleted"], log["kept"]
     freed = f"{counted(len(deleted), 'segment')}, {format_bytes(log['freedBytes'])}"
     title = (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from tidelog.cli import terminal
 from tidelog.cli.shown import Shown
 from tidelog.env.clock import NS_PER_MS, SYSTEM_CLOCK
-from tidelog.explain.printable_text import counted, printable
+from tidelog.explain.printable_text import counted, format_bytes, printable
 from tidelog.log.loading.load_watch import LoadWatcher
 
 if TYPE_CHECKING:
@@ -223,13 +223,6 @@ class Task:
         since_ms, before = self._steps[0]
         passed_ms = now_ms - since_ms
         return max(self._done - before, 0) * 1000 / passed_ms if passed_ms else 0.0
-
-
-def format_bytes(size_bytes: int) -> str:
-    """Return a size as every command prints it."""
-    from tidelog.explain import picture
-
-    return picture.format_bytes(size_bytes)
 
 
 def duration(ms: float) -> str:

@@ -108,8 +108,10 @@ def print_store_use(command: str) -> None:
     use = store_use()
     if use is None:
         return
-    from tidelog.explain.picture import format_bytes  # few commands use a store
-    from tidelog.explain.printable_text import counted  # as above
+    from tidelog.explain.printable_text import (
+        counted,  # as above
+        format_bytes,
+    )
 
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in use.requests.items() if count)
     received, sent = (format_bytes(use.size_bytes[kind]) for kind in ("get", "put"))

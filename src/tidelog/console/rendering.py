@@ -14,8 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tidelog.console.page_links import link, partition_link, topic_link
-from tidelog.explain.picture import format_bytes
-from tidelog.explain.printable_text import counted, format_time, printable
+from tidelog.explain.printable_text import counted, format_bytes, format_time, printable
 from tidelog.version import __version__
 
 if TYPE_CHECKING:

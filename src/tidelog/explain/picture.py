@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tidelog.explain.printable_text import format_bytes
+
 if TYPE_CHECKING:
     from tidelog.explain.describe import LogFacts
 
@@ -24,7 +26,6 @@ IN_ARCHIVE: Final = "▓"
 EMPTY: Final = "╌"
 DEFAULT_WIDTH: Final = 78
 MIN_WIDTH: Final = 48
-_UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def draw_log(facts: LogFacts, width: int = DEFAULT_WIDTH) -> str:
@@ -43,14 +44,6 @@ def draw_log(facts: LogFacts, width: int = DEFAULT_WIDTH) -> str:
         lines.append(f"DAMAGED: {facts.damage}")
     lines += [f"LOST: {hole}" for hole in facts.holes]
     return "\n".join(line.rstrip() for line in lines if line) + "\n"
-
-
-def format_bytes(size_bytes: int) -> str:
-    """Return a human-readable size in powers of 1,000, such as ``12.4 MB``."""
-    size, unit = float(size_bytes), 0
-    while size >= 1000 and unit < len(_UNITS) - 1:
-        size, unit = size / 1000, unit + 1
-    return f"{size:,.0f} {_UNITS[unit]}" if unit == 0 else f"{size:,.1f} {_UNITS[unit]}"
 
 
 def _title(facts: LogFacts) -> str:

@@ -1,8 +1,12 @@
-"""Text for people: what is safe to print, numbers with their nouns, times, transactions."""
+"""Text for people: what is safe to print, numbers with their nouns, sizes, times, transactions."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from tidelog.env.moments import utc_text
+
+_UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def printable(text: str) -> str:
@@ -23,6 +27,14 @@ def counted(count: int, noun: str) -> str:
     """Return a number with its noun: ``1 record``, ``2,000 records``, ``2 batches``."""
     plural = noun + ("es" if noun.endswith("ch") else "s")
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def format_bytes(size_bytes: int) -> str:
+    """Return a human-readable size in powers of 1,000, such as ``12.4 MB``."""
+    size, unit = float(size_bytes), 0
+    while size >= 1000 and unit < len(_UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{size:,.0f} {_UNITS[unit]}" if unit == 0 else f"{size:,.1f} {_UNITS[unit]}"
 
 
 def format_time(ms: int) -> str:

@@ -16,7 +16,7 @@ from tests.interop.console.conftest import COMMAND
 from tests.machinery.console_visitor import ReadPage
 
 from tidelog.env.waiting import sleep_ms
-from tidelog.explain.picture import format_bytes
+from tidelog.explain.printable_text import format_bytes
 
 if TYPE_CHECKING:
     from tests.interop.console.conftest import Console, Response

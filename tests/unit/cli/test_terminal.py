@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tidelog.cli.terminal import has_colour, screen_width
-from tidelog.explain.printable_text import counted, format_time, printable
+from tidelog.explain.printable_text import counted, format_bytes, format_time, printable
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,22 @@ from tidelog.explain.printable_text import counted, format_time, printable
 def test_unprintable_characters_are_escaped(text: str, printed: str) -> None:
     """Line breaks, control sequences, reordering marks and bytes that are not valid UTF-8."""
     assert printable(text) == printed
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (12_400_000, "12.4 MB"),
+        (3 * 10**9, "3.0 GB"),
+        (12_345 * 10**12, "12,345.0 TB"),
+    ],
+)
+def test_sizes_are_human_readable(size: int, text: str) -> None:
+    """They are in powers of 1,000, with one decimal."""
+    assert text == format_bytes(size)
 
 
 def test_without_a_terminal_the_width_is_usual(monkeypatch: pytest.MonkeyPatch) -> None:

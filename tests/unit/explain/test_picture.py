@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelog.explain.describe import LogFacts, SegmentFacts
-from tidelog.explain.picture import draw_log, format_bytes
+from tidelog.explain.picture import draw_log
 
 
 def facts(
@@ -117,19 +117,3 @@ def test_lines_keep_to_the_width(width: int, end: int) -> None:
     drawn = draw_log(facts((0, end // 2, 500), (end // 2, end, 300)), width)
 
     assert max(len(line) for line in drawn.splitlines()[1:]) == max(width, 48)
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0 bytes"),
-        (999, "999 bytes"),
-        (1000, "1.0 kB"),
-        (12_400_000, "12.4 MB"),
-        (3 * 10**9, "3.0 GB"),
-        (12_345 * 10**12, "12,345.0 TB"),
-    ],
-)
-def test_sizes_are_human_readable(size: int, text: str) -> None:
-    """They are in powers of 1,000, with one decimal."""
-    assert text == format_bytes(size)

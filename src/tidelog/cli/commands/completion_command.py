@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import Command, argument
+from tidelog.explain.printable_text import printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -115,7 +116,6 @@ def run(args: Namespace) -> int:
 def _print_candidates() -> int:
     """Print ``files``, ``directories`` or an empty line, then a line for each candidate."""
     from tidelog.cli.completion import complete
-    from tidelog.explain.printable_text import printable
 
     words = sys.stdin.buffer.read().decode(errors="surrogateescape").split("\n")[:-1]
     answer = complete(words)

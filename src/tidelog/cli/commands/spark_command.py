@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.commands.spark_jobs import compact_job, mirror_job, repartition_job, verify_job
 from tidelog.cli.options import Command, argument
+from tidelog.errors import InvalidArgument, TidelogError
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -49,7 +50,6 @@ COMMAND: Final = Command(
 def run(args: Namespace) -> int:
     """Start a session, run the job and return its exit code; the session is stopped at the end."""
     from tidelog.cli.arguments import key_value
-    from tidelog.errors import InvalidArgument, TidelogError
 
     _check_directory(args)
     try:

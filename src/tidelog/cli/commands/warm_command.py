@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import JSON, Command
+from tidelog.env.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -22,7 +23,6 @@ COMMAND: Final = Command(
 def run(args: Namespace) -> int:
     """Compile the kernels that are not cached; print how many seconds each part took."""
     from tidelog.cli.progress import Unit, current_line
-    from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.kernels.runtime.gate import KERNEL_MODULES, warm
 
     total = len(KERNEL_MODULES)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tidelog.cli.terminal import print_message
+from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.errors import TidelogError
 from tidelog.explain.printable_text import format_time
 
@@ -25,7 +26,6 @@ def offline_directories(directory: ReadOnlyDirectory) -> list[OfflineDirectory]:
 
     None without a service, or if its file of metrics cannot be read.
     """
-    from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.manager.metrics.metrics_file import read_metrics_file
 
     found: dict[str, OfflineDirectory] = {}

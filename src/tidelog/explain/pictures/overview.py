@@ -5,7 +5,6 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from tidelog.explain.picture import format_bytes
 from tidelog.explain.pictures.picture_scale import PictureScale
 from tidelog.explain.pictures.picture_words import block_text, checked_text, losses, summary
 from tidelog.explain.pictures.svg_elements import (
@@ -19,7 +18,7 @@ from tidelog.explain.pictures.svg_elements import (
     text,
 )
 from tidelog.explain.pictures.text_picture import MIN_WIDTH, segment_cells
-from tidelog.explain.printable_text import counted, printable
+from tidelog.explain.printable_text import counted, format_bytes, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

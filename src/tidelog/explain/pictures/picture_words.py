@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidelog.env.moments import utc_text
-from tidelog.explain.picture import format_bytes
 from tidelog.explain.pictures.log_picture import OTHERS
-from tidelog.explain.printable_text import counted, printable
+from tidelog.explain.printable_text import counted, format_bytes, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

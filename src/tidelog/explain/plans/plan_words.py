@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tidelog.explain.picture import format_bytes
-from tidelog.explain.printable_text import format_time
+from tidelog.explain.printable_text import format_bytes, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

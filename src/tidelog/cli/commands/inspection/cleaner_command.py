@@ -7,7 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import JSON, LOGS, NOW, SERVER_PROPERTIES, SETTINGS, Command, argument
+from tidelog.cli.terminal import print_line, print_row
 from tidelog.codec.shown_rows import as_json
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.explain.printable_text import format_bytes, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -32,8 +35,6 @@ def run(args: Namespace) -> int:
     from tidelog.cli.operations import clock_of
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.terminal import print_line, print_row
-    from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.explain.service_metrics import cleaner_of_service, cleaner_text
     from tidelog.manager.compaction_plan import CleanerLines, plan_compaction
 
@@ -67,9 +68,6 @@ def run(args: Namespace) -> int:
 
 
 def _line(facts: CompactionFacts) -> str:
-    from tidelog.explain.picture import format_bytes
-    from tidelog.explain.printable_text import printable
-
     found = facts.to_clean
     line = (
         f"{facts.topic}-{facts.partition}: clean up to {found.offsets[0]:,},"

@@ -7,6 +7,9 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import SERVER_PROPERTIES, WHOLE_DIRECTORIES, Command, argument
+from tidelog.cli.terminal import print_line
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -46,9 +49,7 @@ def run(args: Namespace) -> int:
     from tidelog.cli.partition_choice import data_directories
     from tidelog.cli.server_properties import broker_properties
     from tidelog.cli.serving.listen_addresses import check_loopback, endpoint_of
-    from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.exit_codes import ExitCode
 
     listen = [endpoint_of(text) for text in args.listen or _USUAL]
     if not args.insecure:
@@ -71,7 +72,5 @@ def run(args: Namespace) -> int:
 
 
 def _print_address(address: str) -> None:
-    from tidelog.cli.terminal import print_line
-
     print_line(address)
     sys.stdout.flush()  # it may be a pipe, and what reads it waits for the address

@@ -7,7 +7,8 @@ from errno import EISDIR
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import ENCODING, Command, argument, range_options
-from tidelog.errors import InvalidArgument
+from tidelog.cli.terminal import json_line, print_lines, print_message, printable_json
+from tidelog.errors import InvalidArgument, TidelogError
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -57,9 +58,6 @@ def run(args: Namespace) -> int:
     Of several files, each line names its own. A file that is damaged ends with its error, and the
     next is printed.
     """
-    from tidelog.cli.terminal import print_lines, print_message
-    from tidelog.errors import TidelogError
-
     is_damaged = False
     for path in args.files:
         named = {"file": path} if len(args.files) > 1 else {}
@@ -81,8 +79,6 @@ def _lines(
     rows: Iterator[dict[str, Any] | str], named: dict[str, str], damaged: list[object]
 ) -> Iterator[str]:
     """Yield each row as JSON, after what ``named`` has; add rows with damage to a list."""
-    from tidelog.cli.terminal import json_line, printable_json
-
     begin = json_line(named)[:-1] + ", " if named else "{"
     for row in rows:
         if isinstance(row, str):

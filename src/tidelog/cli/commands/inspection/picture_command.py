@@ -18,7 +18,10 @@ from tidelog.cli.options import (
     argument,
     checked_by,
 )
+from tidelog.cli.terminal import has_colour, print_counts, print_line, print_message, screen_width
 from tidelog.codec.shown_rows import as_json
+from tidelog.errors import TidelogError
+from tidelog.explain.printable_text import counted, format_bytes
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -105,7 +108,6 @@ def run(args: Namespace) -> int:
 
 def _print(args: Namespace, chosen: ChosenPartitions) -> bool:
     """Print each picture; return whether something is lost."""
-    from tidelog.cli.terminal import has_colour, print_counts, screen_width
     from tidelog.explain.pictures.overview import draw_text_overview
     from tidelog.explain.pictures.text_picture import TextStyle, draw_text
 
@@ -130,12 +132,9 @@ def _print(args: Namespace, chosen: ChosenPartitions) -> bool:
 def _draw_svg(args: Namespace, chosen: ChosenPartitions) -> bool:
     """Write the SVG file; return whether something is lost."""
     from tidelog.cli.output_file import write_output_file
-    from tidelog.cli.terminal import print_line
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.explain.picture import format_bytes
     from tidelog.explain.pictures.overview import draw_svg_overview
     from tidelog.explain.pictures.svg_picture import draw_svg
-    from tidelog.explain.printable_text import counted
 
     is_overview = args.overview or len(chosen.places) > _MAX_WHOLE
     pictures = list(_pictures(args, chosen, is_brief=args.brief or is_overview))
@@ -158,8 +157,6 @@ class _Notes(NamedTuple):
     @classmethod
     def read(cls, command: str, fs: FileSystem, directory: str) -> _Notes:
         """Read them; a file that cannot be read is reported and counts as empty."""
-        from tidelog.cli.terminal import print_message
-        from tidelog.errors import TidelogError
         from tidelog.explain.plans.recovery_beside import recovery_points
         from tidelog.manager.compaction_plan import CleanerLines
 

@@ -16,8 +16,10 @@ from tidelog.cli.options import (
     Command,
     argument,
 )
+from tidelog.cli.terminal import print_message
 from tidelog.codec.shown_rows import as_json
 from tidelog.errors import InvalidArgument
+from tidelog.explain.printable_text import format_bytes
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -117,8 +119,6 @@ def _plans(
     plans = list(chosen.look(args.command, plan))
     if percent is None:
         return [log for _, log in plans]
-    from tidelog.cli.terminal import print_message
-    from tidelog.explain.picture import format_bytes
     from tidelog.explain.plans.disk_share_plan import plan_disk_share
 
     by_directory: dict[str, list[ShrunkLog]] = {}
@@ -138,7 +138,6 @@ def _plans(
 
 def _apply_unknown(configs: dict[str, LogConfig], overrides: Mapping[str, str]) -> None:
     """Let a limit given with ``-o`` hold where the policy is unknown; without one, print that."""
-    from tidelog.cli.terminal import print_message
     from tidelog.config.deletion_settings import DELETION_SETTINGS
     from tidelog.explain.plans.retention_plan import retention_config
 

@@ -7,8 +7,11 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import ENCODING, JSON, LOGS, Command, argument
+from tidelog.cli.terminal import print_counts, print_message, print_row
 from tidelog.codec.shown_rows import as_json
+from tidelog.errors import CorruptMessage
 from tidelog.exit_codes import ExitCode
+from tidelog.explain.printable_text import counted, format_time, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -40,7 +43,6 @@ def run(args: Namespace) -> int:
 
     Returns 1 if ``--records`` skips bytes, and 3 if a newer release wrote one of the files.
     """
-    from tidelog.cli.terminal import print_counts, print_message
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.readonly.read_files import reading
 
@@ -84,7 +86,6 @@ def _chosen(args: Namespace, fs: FileSystem) -> list[CutFile]:
 
 
 def _print_summary(cut: CutFile, args: Namespace, fs: FileSystem) -> None:
-    from tidelog.cli.terminal import print_row
     from tidelog.log.loading.lost_records import ReadableContent
 
     content = ReadableContent.of(cut.batches(fs))
@@ -92,8 +93,6 @@ def _print_summary(cut: CutFile, args: Namespace, fs: FileSystem) -> None:
 
 
 def _as_text(cut: CutFile, content: ReadableContent) -> str:
-    from tidelog.explain.printable_text import counted, format_time, printable
-
     found = f"{counted(content.records, 'readable record')} in {cut.size_bytes:,} bytes"
     if content.first_offset is not None:
         found += f", offsets {content.first_offset:,} to {content.last_offset:,}"
@@ -125,9 +124,6 @@ def _as_json(cut: CutFile, content: ReadableContent) -> dict[str, Any]:
 
 def _print_records(cut: CutFile, args: Namespace, fs: FileSystem) -> int:
     """Print the records of one file; return 1 if some of its bytes were skipped."""
-    from tidelog.cli.terminal import print_message
-    from tidelog.errors import CorruptMessage
-    from tidelog.explain.printable_text import counted
     from tidelog.records.damage.past_damage import BadBytes
     from tidelog.records.json.json_lines import JsonLines
     from tidelog.records.json.json_record import Encoding

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import (
@@ -14,6 +15,10 @@ from tidelog.cli.options import (
     argument,
     json_option,
 )
+from tidelog.cli.terminal import print_counts, print_message
+from tidelog.cli.terminal import table as aligned
+from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord
+from tidelog.explain.printable_text import format_time, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -62,8 +67,6 @@ def run(args: Namespace) -> int:
     from tidelog.cli.operations import clock_of
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.terminal import print_message
-    from tidelog.errors import CorruptMessage, InvalidArgument, InvalidRecord
     from tidelog.explain.tables.system_table import open_tables
     from tidelog.explain.tables.system_tables import system_table
     from tidelog.readonly.absent_partitions import BY_FLAG
@@ -92,9 +95,6 @@ def run(args: Namespace) -> int:
 
 
 def _print(args: Namespace, table: SystemTable, rows: Iterator[Row]) -> None:
-    from tidelog.cli.terminal import print_counts
-    from tidelog.cli.terminal import table as aligned
-
     if args.json:
         names = [column.name for column in table.columns]
         count = 0
@@ -103,8 +103,6 @@ def _print(args: Namespace, table: SystemTable, rows: Iterator[Row]) -> None:
             count += 1
         print_counts(args, rows=count)
         return
-    from itertools import islice
-
     title = tuple(column.name for column in table.columns)
     is_first = True
     for page in iter(lambda: list(islice(rows, _PAGE_ROWS)), []):
@@ -124,7 +122,6 @@ def _leading_texts(table: SystemTable) -> int:
 
 
 def _cell(column: Column, value: Any) -> str:  # noqa: ANN401 - any of the types of columns
-    from tidelog.explain.printable_text import format_time, printable
     from tidelog.explain.tables.system_table import ColumnType
 
     if value is None:

@@ -7,7 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import JSON, LOGS, SETTINGS, Command
+from tidelog.cli.terminal import print_counts, print_message, print_row
 from tidelog.codec.shown_rows import as_json
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.explain.printable_text import counted, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -33,7 +36,6 @@ COMMAND: Final = Command(
 def run(args: Namespace) -> int:
     """Print every finding; return 1 if one of them is damage."""
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.cli.terminal import print_message
     from tidelog.config.log_config import LogConfig
     from tidelog.explain.verify.checked import Checked
     from tidelog.explain.verify.findings import Severity
@@ -102,7 +104,6 @@ def _verify_all(
     Records may be missing if ``is_compacted``, or if a topic's own settings say so.
     """
     from tidelog.cli.progress import current_line
-    from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.explain.verify.verify_partition import verify_if_there
 
     places = chosen.places
@@ -143,8 +144,6 @@ def _size_bytes(fs: FileSystem, place: Place) -> int:
 
 def _in_words(checked: Checked) -> str:
     """Return how much was checked, as ``1 segment, 2 batches, ...``."""
-    from tidelog.explain.printable_text import counted
-
     return ", ".join(
         (
             counted(checked.segments, "segment"),
@@ -158,9 +157,6 @@ def _in_words(checked: Checked) -> str:
 
 def _print_total(args: Namespace, partitions: int, damaged: int, checked: Checked) -> None:
     """Print how much was checked, and how much of it is damaged."""
-    from tidelog.cli.terminal import print_counts
-    from tidelog.explain.printable_text import counted
-
     print_counts(args, partitions=partitions, damaged=damaged, **as_json(checked))
     if not args.json:
         found = f"{counted(partitions, 'partition')}, {damaged:,} damaged"
@@ -169,9 +165,6 @@ def _print_total(args: Namespace, partitions: int, damaged: int, checked: Checke
 
 def print_finding(args: Namespace, key: TopicPartition | None, finding: Finding) -> None:
     """Print one finding; ``key`` None: it is about the data directory."""
-    from tidelog.cli.terminal import print_row
-    from tidelog.explain.printable_text import printable
-
     topic, partition = (None, None) if key is None else key
     row = {"topic": topic, "partition": partition, **as_json(finding)}
     where = finding.path if finding.byte is None else f"{finding.path} byte {finding.byte:,}"

@@ -20,6 +20,8 @@ from tidelog.cli.options import (
     partition_option,
     txn_option,
 )
+from tidelog.cli.terminal import print_line, print_message
+from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.errors import (
     DirectoryLocked,
     InvalidArgument,
@@ -27,6 +29,7 @@ from tidelog.errors import (
     KafkaStorageError,
     UnknownTopicOrPartition,
 )
+from tidelog.explain.printable_text import counted, format_time
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -138,7 +141,6 @@ def _append_all(
     once more. Beside a service it is left out: it might follow a gap.
     """
     from tidelog.cli.lingering_lines import LingeringLines
-    from tidelog.env.clock import SYSTEM_CLOCK
 
     args = outcome.args
     limit_bytes = _longest_line(logs, args)
@@ -175,9 +177,6 @@ class _Outcome:
         return self
 
     def __exit__(self, *_: object) -> None:
-        from tidelog.cli.terminal import print_message
-        from tidelog.explain.printable_text import counted
-
         if self.writer is None:
             return
         records, args = self.writer.records, self.args
@@ -214,8 +213,6 @@ def _flush(writer: TopicWriter | BusyWriter, interrupt: BaseException | None) ->
 
 def _explain_rest(records: int, seen: _SeenLines, args: Namespace) -> None:
     """Print on stderr how to append the rest of a file after an interrupt."""
-    from tidelog.cli.terminal import print_message
-
     if _is_standard_input(args.file):
         return
     if not records:
@@ -251,7 +248,6 @@ def _check_keys(logs: _Directory, lines: IO[bytes], limit_bytes: int, args: Name
 def _first_without_key(lines: IO[bytes], limit_bytes: int, args: Namespace) -> int | None:
     """Return the number of the first JSON line without a key, if no line before it is bad."""
     from tidelog.cli.lingering_lines import LineTooLong, LingeringLines
-    from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.records.json.json_record import Encoding, record_from_json
 
     encoding = Encoding(args.encoding)
@@ -267,7 +263,6 @@ def _busy(args: Namespace, error: DirectoryLocked) -> BusyDirectory:
     """Return the directory that another process holds; raise ``error`` if that is Kafka."""
     from tidelog.embedded.busy_directory import BusyDirectory
     from tidelog.embedded.doors import brief_machine
-    from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.signals import program_of
     from tidelog.env.system_files import SYSTEM_FILES
 
@@ -299,10 +294,7 @@ def _nothing() -> None:
 def _append_once(logs: Logs | BusyDirectory, lines: IO[bytes], args: Namespace) -> int:
     """Append the whole input as a transaction, unless its id was committed before."""
     from tidelog.cli.lingering_lines import LingeringLines
-    from tidelog.cli.terminal import print_line
     from tidelog.codec.compression import Codec
-    from tidelog.env.clock import SYSTEM_CLOCK
-    from tidelog.explain.printable_text import counted, format_time
 
     _check_partition(logs, args)
     with logs.transaction(args.txn, codec=Codec.named(args.compression)) as txn:
@@ -413,7 +405,6 @@ def _append(
 
 def _explain_records(line: bytes) -> None:
     """Print on stderr how to append records, if that is what the first line holds."""
-    from tidelog.cli.terminal import print_message
     from tidelog.records.json.json_record import has_members_of_a_record
 
     if line.startswith(b"{") and has_members_of_a_record(line):

@@ -21,6 +21,7 @@ from tidelog.cli.options import (
     range_options,
     time_option,
 )
+from tidelog.cli.terminal import print_message
 from tidelog.errors import CorruptMessage, InvalidArgument
 
 if TYPE_CHECKING:
@@ -241,7 +242,6 @@ def _selection(args: Namespace) -> Selection:
 
 def _reporting(skipped: list[DamagedRange]) -> OnDamage:
     """Return what prints each damaged range on stderr, and adds it to ``skipped``."""
-    from tidelog.cli.terminal import print_message
 
     def report(found: DamagedRange) -> None:
         skipped.append(found)
@@ -306,8 +306,6 @@ def _explain_gaps(args: Namespace, log: ReadOnlyLog, start: int, end: int) -> No
 
 def _report_deleted(log: ReadOnlyLog, next_offset: int) -> None:
     """Print on stderr that records were deleted before ``--follow`` came to them."""
-    from tidelog.cli.terminal import print_message
-
     offsets = f"offsets {next_offset:,} to {log.log_start_offset - 1:,}"
     print_message(
         "cat", f"{log.topic}-{log.partition}: {offsets} were deleted before they were printed"
@@ -316,8 +314,6 @@ def _report_deleted(log: ReadOnlyLog, next_offset: int) -> None:
 
 def _report_truncated(log: ReadOnlyLog, next_offset: int) -> None:
     """Print on stderr that ``--follow`` has printed records that are no longer in the log."""
-    from tidelog.cli.terminal import print_message
-
     offsets = f"offsets {log.log_end_offset:,} to {next_offset - 1:,}"
     print_message(
         "cat", f"{log.topic}-{log.partition}: {offsets} were truncated after they were printed"
@@ -326,8 +322,6 @@ def _report_truncated(log: ReadOnlyLog, next_offset: int) -> None:
 
 def _explain_omissions(log: ReadOnlyLog, end: int, start: int | None) -> None:
     """Print to standard error why there may be fewer records than expected."""
-    from tidelog.cli.terminal import print_message
-
     name = f"{log.topic}-{log.partition}"
     above = log.log_end_offset - end
     if above:

@@ -19,6 +19,7 @@ from tidelog.cli.options import (
     partition_option,
 )
 from tidelog.codec.shown_rows import as_json
+from tidelog.errors import InvalidArgument, OffsetOutOfRange
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -91,7 +92,6 @@ def _print_plan(args: Namespace, chosen: ChosenPartitions) -> list[dict[str, Any
     """Print what would be done to each log, and return that; the logs are only read."""
     from tidelog.cli.operations import clock_of, print_shrunk_logs
     from tidelog.config.log_config import LogConfig
-    from tidelog.errors import InvalidArgument, OffsetOutOfRange
     from tidelog.explain.plans.retention_plan import plan_deletion
 
     overrides = dict(args.options)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import not_negative, reset_target
 from tidelog.cli.options import DIRECTORIES, JSON, Command, argument, time_option
+from tidelog.cli.terminal import print_counts, print_message, table
 from tidelog.codec.shown_rows import as_json
 from tidelog.errors import InvalidArgument
+from tidelog.explain.printable_text import format_time, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -70,7 +72,6 @@ def run(args: Namespace) -> int:
 
 
 def _list(args: Namespace) -> int:
-    from tidelog.cli.terminal import print_counts, print_message, table
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.groups import group_positions
     from tidelog.readonly.absent_partitions import BY_FLAG
@@ -107,8 +108,6 @@ def _recent(directory: ReadOnlyDirectory) -> str:
 
 
 def _row(one: GroupPosition) -> tuple[str, ...]:
-    from tidelog.explain.printable_text import format_time, printable
-
     high_watermark = "unknown" if one.high_watermark is None else f"{one.high_watermark:,}"
     who = printable(one.group), printable(str(one.key))
     if one.offset is None:  # as Kafka's tool shows it

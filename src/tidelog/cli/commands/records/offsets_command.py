@@ -18,13 +18,14 @@ from tidelog.cli.options import (
     range_options,
     time_option,
 )
+from tidelog.cli.terminal import print_message
 from tidelog.codec.shown_rows import as_json
+from tidelog.errors import CorruptMessage, InvalidArgument
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.partition_choice import Place
-    from tidelog.errors import CorruptMessage
     from tidelog.readonly.missing.holes import Hole
     from tidelog.readonly.read_only_log import ReadOnlyLog
 
@@ -63,8 +64,6 @@ def run(args: Namespace) -> int:
     Partitions that the catalogue lists and whose directories are missing are named on stderr.
     """
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.cli.terminal import print_message
-    from tidelog.errors import CorruptMessage
 
     _check(args)
     topics = [] if args.topic is None else [args.topic]
@@ -94,8 +93,6 @@ def run(args: Namespace) -> int:
 
 
 def _check(args: Namespace) -> None:
-    from tidelog.errors import InvalidArgument
-
     if args.at is not None and args.count:
         raise InvalidArgument("--at prints one offset: use it without --count")
     if not args.count and (args.start_offset, args.end_offset) != (None, None):

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import DIRECTORIES, OUTPUT, VISIBILITY, Command, argument
+from tidelog.cli.terminal import print_message
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -84,7 +85,6 @@ def run(args: Namespace) -> int:
 
 def _reporting(skipped: set[DamagedRange]) -> OnDamage:
     """Return what prints each damaged range on stderr once, though a query may read it again."""
-    from tidelog.cli.terminal import print_message
 
     def report(found: DamagedRange) -> None:
         if found not in skipped:

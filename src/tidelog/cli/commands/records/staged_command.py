@@ -6,7 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import DIRECTORY, Command, argument, json_option
+from tidelog.cli.terminal import print_counts, print_line, print_row
 from tidelog.errors import InvalidArgument, KafkaStorageError
+from tidelog.explain.printable_text import format_bytes, format_time, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -47,9 +49,6 @@ def run(args: Namespace) -> int:
 
 
 def _list(args: Namespace) -> int:
-    from tidelog.cli.terminal import print_counts, print_row
-    from tidelog.explain.printable_text import printable
-
     counts = {"committed": 0, "waiting": 0, "files": 0}
     for row in _rows(os.path.abspath(args.directory)):
         counts["files"] += len(row["files"])
@@ -65,9 +64,6 @@ def _list(args: Namespace) -> int:
 
 def _files_of(row: dict[str, Any]) -> str:
     """Return the names of files; of those that no transaction names, also size, age and end."""
-    from tidelog.explain.picture import format_bytes
-    from tidelog.explain.printable_text import format_time
-
     names = ", ".join(row["files"])
     if row["lastWrittenMs"] is None:
         return names
@@ -78,8 +74,6 @@ def _files_of(row: dict[str, Any]) -> str:
 
 
 def _until(row: dict[str, Any]) -> str:
-    from tidelog.explain.printable_text import format_time
-
     if row["deadlineMs"] is None:
         return ""
     end = format_time(row["deadlineMs"])
@@ -183,7 +177,6 @@ def _committed(directory: str) -> list[dict[str, Any]]:
 
 def _commit(args: Namespace) -> int:
     from tidelog.cli.progress import ShownWork
-    from tidelog.cli.terminal import print_line
     from tidelog.embedded.doors import open_briefly
 
     before = [row["txn"] for row in _committed(os.path.abspath(args.directory))]
@@ -201,7 +194,6 @@ def _commit(args: Namespace) -> int:
 
 def _drop(args: Namespace) -> int:
     from tidelog.cli.progress import ShownWork
-    from tidelog.cli.terminal import print_line
     from tidelog.embedded.doors import open_briefly
 
     with open_briefly(args.directory, watcher=ShownWork()) as logs:
@@ -211,7 +203,6 @@ def _drop(args: Namespace) -> int:
 
 
 def _forget(args: Namespace) -> int:
-    from tidelog.cli.terminal import print_line
     from tidelog.embedded.doors import open_briefly
 
     with open_briefly(args.directory) as logs:

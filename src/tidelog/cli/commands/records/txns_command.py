@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import not_negative
 from tidelog.cli.options import JSON, LOGS, Command, argument, exclusive
-from tidelog.cli.terminal import print_counts, print_message
+from tidelog.cli.terminal import print_counts, print_message, print_row
 from tidelog.codec.shown_rows import list_as_json
 from tidelog.errors import InvalidArgument
 from tidelog.explain.printable_text import begun_by, producer
@@ -76,7 +76,6 @@ def run(args: Namespace) -> int:
 def _list(args: Namespace) -> int:
     """List them; the logs are only read, up to their ends, so a writer may be at work."""
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.cli.terminal import print_row
     from tidelog.explain.transactional_ids import TransactionalIds
     from tidelog.readonly.read_only_log import ReadUpTo
 

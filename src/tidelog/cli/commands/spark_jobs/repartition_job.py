@@ -18,7 +18,9 @@ from tidelog.cli.options import (
     partitions_option,
     txn_option,
 )
+from tidelog.cli.terminal import print_counts, print_line
 from tidelog.codec.shown_rows import as_json
+from tidelog.explain.printable_text import counted, format_bytes
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -95,10 +97,6 @@ def run(args: Namespace, spark: SparkSession) -> int:
 
 def _print(args: Namespace, done: Repartitioned) -> None:
     import json
-
-    from tidelog.cli.terminal import print_counts, print_line
-    from tidelog.explain.picture import format_bytes
-    from tidelog.explain.printable_text import counted
 
     if args.json:
         print(json.dumps(as_json(done)))

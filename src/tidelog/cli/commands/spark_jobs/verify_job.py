@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import JSON, PLACES, TOPICS, Command
+from tidelog.cli.terminal import print_counts
+from tidelog.explain.printable_text import counted
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -24,10 +27,7 @@ def run(args: Namespace, spark: SparkSession) -> int:
     """Print every finding; return 1 if one of them is damage."""
     from tidelog.cli.commands.inspection.verify_command import print_finding
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.cli.terminal import print_counts
-    from tidelog.explain.printable_text import counted
     from tidelog.explain.verify.findings import Finding, Severity
-    from tidelog.segment.filenames import TopicPartition
     from tidelog.spark import verify
 
     chosen = chosen_by(args, takes_copies=True)

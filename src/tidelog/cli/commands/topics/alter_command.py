@@ -15,7 +15,9 @@ from tidelog.cli.options import (
     argument,
     partitions_option,
 )
+from tidelog.cli.terminal import print_line
 from tidelog.errors import InvalidArgument
+from tidelog.explain.printable_text import counted
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -62,8 +64,6 @@ def run(args: Namespace) -> int:
         ways = "-o KEY=VALUE, --unset KEY, --follow KEY or --partitions N"
         raise InvalidArgument(f"nothing to change: use {ways}")
     from tidelog.cli.serving.service_requests import perform_change
-    from tidelog.cli.terminal import print_line
-    from tidelog.explain.printable_text import counted
 
     path = os.path.abspath(args.directory)
     arguments = {

@@ -6,6 +6,8 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import DIRECTORY, JSON, SETTINGS, TOPIC, Command, partitions_option
+from tidelog.cli.terminal import print_message, print_row
+from tidelog.explain.printable_text import counted
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -27,11 +29,9 @@ COMMAND: Final = Command(
 def run(args: Namespace) -> int:
     """Create the topic and print its name, number of partitions and id."""
     from tidelog.cli.serving.service_requests import perform_change
-    from tidelog.cli.terminal import print_message, print_row
     from tidelog.config.log_config import LogConfig
     from tidelog.datadir.birth import birth_values
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.explain.printable_text import counted
 
     path = os.path.abspath(args.directory)
     is_new = not SYSTEM_FILES.exists(path)

@@ -7,6 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import DIRECTORY, DRY_RUN, JSON, Command, argument
+from tidelog.cli.terminal import print_counts, print_row
+from tidelog.explain.printable_text import counted, format_bytes
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -25,10 +27,7 @@ def run(args: Namespace) -> int:
     from tidelog.cli.operations import files_of
     from tidelog.cli.progress import ShownWork
     from tidelog.cli.serving.service_requests import perform, perform_here, perform_printing
-    from tidelog.cli.terminal import print_counts, print_row
     from tidelog.embedded.doors import open_to_change
-    from tidelog.explain.picture import format_bytes
-    from tidelog.explain.printable_text import counted
 
     path = os.path.abspath(args.directory)
     fs = files_of(args)

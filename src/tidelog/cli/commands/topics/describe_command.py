@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import JSON, LOGS, SERVER_PROPERTIES, Command, argument
 from tidelog.cli.serving.offline_directories import offline_directories, report_offline
-from tidelog.cli.terminal import table
+from tidelog.cli.terminal import print_counts, print_message, screen_width, table
 from tidelog.codec.shown_rows import as_json, list_as_json
-from tidelog.explain.printable_text import begun_by
+from tidelog.explain.printable_text import begun_by, counted, format_bytes, format_time, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -57,7 +57,6 @@ def run(args: Namespace) -> int:
         return _print_directories(args)
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
-    from tidelog.cli.terminal import print_counts, screen_width
     from tidelog.explain.picture import draw_log
 
     width = screen_width()
@@ -109,10 +108,6 @@ def _print_directories(args: Namespace) -> int:
 
 
 def _print_directory(command: str, found: LogDirDescription) -> None:
-    from tidelog.cli.terminal import print_message
-    from tidelog.explain.picture import format_bytes
-    from tidelog.explain.printable_text import counted, printable
-
     if found.error is not None:
         print_message(command, found.error)
         return
@@ -130,7 +125,6 @@ def _print_directory(command: str, found: LogDirDescription) -> None:
 def _title(facts: LogFacts, partitions: int) -> str:
     """Return what all partitions of a topic share."""
     from tidelog.datadir.known_setting import ConfigSource
-    from tidelog.explain.printable_text import counted, printable
 
     known = [printable(f"{key}={value}") for key, value in sorted(facts.config.items())]
     inherited = _inherited_lines(facts)
@@ -152,7 +146,6 @@ def _title(facts: LogFacts, partitions: int) -> str:
 
 def _inherited_lines(facts: LogFacts) -> list[str]:
     """Return a line for each place from which the topic has settings that are not its own."""
-    from tidelog.explain.printable_text import printable
     from tidelog.explain.setting_sources import inherited_settings
 
     return [
@@ -173,8 +166,6 @@ def _stable(facts: LogFacts) -> str:
 
 
 def _table(facts: LogFacts) -> str:
-    from tidelog.explain.picture import format_bytes
-
     rows = [_COLUMNS]
     rows += [
         (
@@ -199,9 +190,6 @@ def _placed(segments: Iterable[SegmentFacts], rows: Sequence[tuple[str, ...]]) -
 
 
 def _contents_table(facts: LogFacts) -> str:
-    from tidelog.explain.picture import format_bytes
-    from tidelog.explain.printable_text import format_time
-
     rows: list[tuple[str, ...]] = [_CONTENTS_COLUMNS]
     read = [segment for segment in facts.segments if segment.contents is not None]
     for segment in read:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import Command, broker_options
+from tidelog.cli.terminal import print_counts, print_row
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.explain.printable_text import counted, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -23,7 +26,6 @@ COMMAND: Final = Command(
 def run(args: Namespace) -> int:
     """Take the directories over, or print what that would change."""
     from tidelog.cli.operations import broker_directories
-    from tidelog.cli.terminal import print_counts, print_row
 
     with broker_directories(args) as (paths, fs):
         found = _take_over(args, paths, fs)
@@ -39,7 +41,6 @@ def _take_over(args: Namespace, paths: list[str], fs: FileSystem) -> list[TakenO
     import random
 
     from tidelog.cli.server_properties import broker_properties
-    from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.from_kafka import take_over
 
@@ -71,8 +72,6 @@ def _row(one: TakenOver) -> dict[str, Any]:
 
 
 def _as_text(row: dict[str, Any]) -> str:
-    from tidelog.explain.printable_text import counted, printable
-
     settings = "".join(f", {key}={value}" for key, value in row["settings"].items())
     unknown = f"; unknown: {', '.join(row['unknown'])}" if row["unknown"] else ""
     partitions = counted(row["partitions"], "partition")

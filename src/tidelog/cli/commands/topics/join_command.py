@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import directory_name
 from tidelog.cli.options import Command, argument, directory_option
+from tidelog.cli.terminal import print_line
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -37,7 +38,6 @@ def run(args: Namespace) -> int:
     """Join the directories; print a line each."""
     import random
 
-    from tidelog.cli.terminal import print_line
     from tidelog.env.paths import absolute_path
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.manager.directories.join_directories import join_directories

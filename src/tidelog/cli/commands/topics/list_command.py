@@ -6,7 +6,9 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import JSON, LOGS, Command, argument
+from tidelog.cli.terminal import print_counts, print_message, table
 from tidelog.codec.shown_rows import as_json
+from tidelog.explain.printable_text import format_bytes, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -48,10 +50,7 @@ def run(args: Namespace) -> int:
     A data directory without partitions has a line of titles only.
     """
     from tidelog.cli.partition_choice import chosen_by
-    from tidelog.cli.terminal import print_counts, print_message, table
     from tidelog.explain.listed_partition import list_partition
-    from tidelog.explain.picture import format_bytes
-    from tidelog.explain.printable_text import printable
 
     chosen = chosen_by(args)
     has_loss = chosen.report_missing(args.command)

@@ -16,7 +16,9 @@ from tidelog.cli.options import (
     dry_run_option,
     target_option,
 )
+from tidelog.cli.terminal import print_counts, print_line
 from tidelog.codec.shown_rows import as_json
+from tidelog.explain.printable_text import counted, format_bytes
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -53,8 +55,6 @@ def run(args: Namespace) -> int:
 
 def print_mirrored(args: Namespace, done: Sequence[MirroredPartition]) -> None:
     """Print what was copied of each partition, or would be."""
-    from tidelog.cli.terminal import print_counts
-
     if not args.json:
         verbs = ("would copy", "would leave out") if args.dry_run else ("copied", "left out")
         _print(done, *verbs)
@@ -102,10 +102,6 @@ def source_of(args: Namespace) -> ReadOnlyDirectory:
 
 
 def _print(done: Sequence[MirroredPartition], copied: str, left_out: str) -> None:
-    from tidelog.cli.terminal import print_line
-    from tidelog.explain.picture import format_bytes
-    from tidelog.explain.printable_text import counted
-
     for topic, settings in {one.topic: one.settings_left_out for one in done}.items():
         if settings:
             what = f"{', '.join(settings)}, and records that are only in remote storage"

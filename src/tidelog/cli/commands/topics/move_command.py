@@ -19,8 +19,10 @@ from tidelog.cli.options import (
     exclusive,
     target_option,
 )
+from tidelog.cli.terminal import print_counts, print_row
 from tidelog.codec.shown_rows import list_as_json
 from tidelog.errors import DirectoryLocked, InvalidArgument, KafkaStorageError
+from tidelog.explain.printable_text import format_bytes, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -89,9 +91,7 @@ def _move(args: Namespace) -> int:
     """Move the partitions, one after another; a running service is asked to do it."""
     from tidelog.cli.partition_choice import find_places
     from tidelog.cli.serving.service_requests import asked, numbers_by_topic
-    from tidelog.cli.terminal import print_counts, print_row
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.explain.printable_text import printable
 
     source, target = os.path.abspath(args.directory), os.path.abspath(args.target)
     if args.topic is None:
@@ -192,8 +192,6 @@ def _looking(places: Sequence[Place], source: str, target: str) -> Callable[[Tas
 def _list(args: Namespace) -> int:
     """List the moves of a service, or those that wait for one; 0 also if there are none."""
     from tidelog.cli.serving.service_requests import asked
-    from tidelog.cli.terminal import print_counts, print_row
-    from tidelog.explain.printable_text import printable
 
     source = os.path.abspath(args.directory)
 
@@ -236,8 +234,6 @@ def _unless_held(data_dir: str, here: Callable[[], Any]) -> Any:  # noqa: ANN401
 
 
 def _as_text(row: Mapping[str, Any]) -> str:
-    from tidelog.explain.picture import format_bytes
-
     done, total, limit = row["doneBytes"], row["totalBytes"], row["limitBytesPerSecond"]
     amount = format_bytes(done) + (f" of {format_bytes(total)}" if total is not None else "")
     parts = [f"{row['topic']}-{row['partition']}: {amount} copied", f"to {row['to']}"]
@@ -254,8 +250,6 @@ def _as_text(row: Mapping[str, Any]) -> str:
 def _cancel(args: Namespace) -> int:
     """Cancel the moves of a topic, or of one partition."""
     from tidelog.cli.serving.service_requests import asked
-    from tidelog.cli.terminal import print_counts, print_row
-    from tidelog.explain.printable_text import printable
 
     if args.topic is None:
         raise InvalidArgument("name the TOPIC whose moves are to be cancelled")
@@ -299,8 +293,6 @@ def _cancel_here(args: Namespace, source: str, arguments: Mapping[str, Any]) -> 
 def _throttle(args: Namespace) -> int:
     """Limit the moves of the running service."""
     from tidelog.cli.serving.service_requests import asked
-    from tidelog.cli.terminal import print_row
-    from tidelog.explain.picture import format_bytes
 
     source = os.path.abspath(args.directory)
 

@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import Command, argument, broker_options
+from tidelog.cli.terminal import print_counts, print_line
+from tidelog.explain.printable_text import counted
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -69,8 +71,6 @@ def _rows(plan: HandOver) -> list[dict[str, Any]]:
 
 
 def _print_json(args: Namespace, plan: HandOver) -> None:
-    from tidelog.cli.terminal import print_counts
-
     for row in _rows(plan):
         print(json.dumps(row))
     broker = {
@@ -88,9 +88,7 @@ def _print_json(args: Namespace, plan: HandOver) -> None:
 
 def _print_text(plan: HandOver, *, is_plan: bool) -> None:
     """Print the plan; settings that are Kafka's defaults are written down, and left out here."""
-    from tidelog.cli.terminal import print_line
     from tidelog.datadir.cluster_metadata.broker_settings import is_default
-    from tidelog.explain.printable_text import counted
 
     for row in _rows(plan):
         shown = {k: one for k, one in row["settings"].items() if not is_default(k, one)}

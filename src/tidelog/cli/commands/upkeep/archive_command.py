@@ -7,6 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import JSON, LOGS, NOW, SERVER_PROPERTIES, SETTINGS, Command, argument
+from tidelog.cli.terminal import print_counts, print_message, print_row
+from tidelog.errors import InvalidArgument
+from tidelog.explain.printable_text import counted, format_bytes
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -78,8 +81,6 @@ def run(args: Namespace) -> int:
     from tidelog.cli.operations import manager_of
     from tidelog.cli.partition_choice import chosen_to_change
     from tidelog.cli.serving.service_requests import perform, perform_printing, terms_of
-    from tidelog.cli.terminal import print_counts, print_message
-    from tidelog.errors import InvalidArgument
     from tidelog.store.store_uri import parse_store_uri
 
     uri = str(parse_store_uri(args.target))
@@ -127,10 +128,6 @@ def run(args: Namespace) -> int:
 
 
 def _print(args: Namespace, row: Mapping[str, Any]) -> None:
-    from tidelog.cli.terminal import print_row
-    from tidelog.explain.picture import format_bytes
-    from tidelog.explain.printable_text import counted
-
     copied = row["copied"]
     size = format_bytes(sum(one["sizeBytes"] for one in copied))
     deleted = f"; deleted {counted(row['swept'], 'object')}" if row["swept"] else ""

@@ -8,7 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import JSON, LOGS, NOW, SERVER_PROPERTIES, SETTINGS, Command
+from tidelog.cli.terminal import print_message, print_row, print_total
 from tidelog.codec.shown_rows import as_json
+from tidelog.explain.printable_text import counted, format_bytes
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -108,8 +110,6 @@ class CompactionPrinter:
 
     def print(self, row: Mapping[str, Any]) -> None:
         """Print one row; as text, of a topic that is not compacted, only the first."""
-        from tidelog.cli.terminal import print_row
-
         self._printed += 1
         for name in self._sums:
             self._sums[name] += row.get(name) or 0
@@ -124,10 +124,6 @@ class CompactionPrinter:
 
     def print_total(self, missing: int) -> None:
         """Print the sums; ``missing`` is the number of partitions that are."""
-        from tidelog.cli.terminal import print_total
-        from tidelog.explain.picture import format_bytes
-        from tidelog.explain.printable_text import counted
-
         records_read, bytes_read = self._sums["recordsRead"], self._sums["bytesRead"]
         dropped = records_read - self._sums["recordsKept"]
         freed_bytes = bytes_read - self._sums["bytesKept"]
@@ -185,8 +181,6 @@ def _planned(
 
 
 def _print_unmatched(command: str, place: Place, names: list[str]) -> None:
-    from tidelog.cli.terminal import print_message
-
     text = f"{place.key}: aborted transactions of the log are missing in {', '.join(names)}"
     rebuilt = "opening the log rebuilds what is missing, so a cleaning may drop other records"
     print_message(command, f"{text}; {rebuilt}")
@@ -200,8 +194,6 @@ def _not_compacted(row: Mapping[str, Any]) -> str:
 
 
 def _as_text(row: Mapping[str, Any], verb: str) -> str:
-    from tidelog.explain.picture import format_bytes
-
     name = f"{row['topic']}-{row['partition']}"
     if row.get("endOffset") is None:
         text = f"{name}: nothing to clean from offset {row['firstDirtyOffset']:,} on, limited by"

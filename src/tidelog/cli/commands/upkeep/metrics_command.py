@@ -7,6 +7,8 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import DIRECTORIES, Command, json_option
+from tidelog.cli.terminal import print_counts, print_line, print_message
+from tidelog.env.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -28,8 +30,6 @@ def run(args: Namespace) -> int:
 
     Without a running service, returns 1 if a partition is damaged or missing.
     """
-    from tidelog.cli.terminal import print_counts, print_line
-    from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.paths import absolute_place
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.service_metrics import metrics_of_service
@@ -67,7 +67,6 @@ def _metrics_of_files(args: Namespace) -> tuple[list[Metric], bool]:
     Also return whether a log is damaged or missing, which is printed on stderr.
     """
     from tidelog.cli.partition_choice import choose_partitions
-    from tidelog.cli.terminal import print_message
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.describe import describe_log
     from tidelog.manager.metrics.collect import stream_metrics

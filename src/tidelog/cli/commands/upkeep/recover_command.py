@@ -17,9 +17,11 @@ from tidelog.cli.options import (
     argument,
     dry_run_option,
 )
+from tidelog.cli.terminal import print_message, print_row, print_total
 from tidelog.codec.shown_rows import as_json, list_as_json
-from tidelog.errors import TidelogError
+from tidelog.errors import DirectoryLocked, RequestFailed, RequestNotTaken, TidelogError
 from tidelog.exit_codes import ExitCode
+from tidelog.explain.printable_text import counted, format_bytes, printable
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -127,7 +129,6 @@ def _recovered_here_or_there(chosen: ChosenPartitions, args: Namespace) -> _Foun
     """
     from tidelog.cli.serving.service_requests import asked, numbers_by_topic
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.errors import DirectoryLocked, RequestFailed, RequestNotTaken
     from tidelog.manager.recovered_log import RecoveredLog
 
     path = os.path.dirname(chosen.places[0].path)
@@ -196,8 +197,6 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
 def _print_all(chosen: ChosenPartitions, found: _Found, fs: FileSystem, args: Namespace) -> int:
     """Print what was found; return the exit code."""
     from tidelog.cli.operations import changes_in
-    from tidelog.cli.terminal import print_message, print_row
-    from tidelog.explain.printable_text import printable
 
     for text in found.refused:
         print_message("recover", text)
@@ -213,10 +212,6 @@ def _print_all(chosen: ChosenPartitions, found: _Found, fs: FileSystem, args: Na
 
 def _print_total(chosen: ChosenPartitions, found: _Found, args: Namespace) -> None:
     """Print the sums of all logs."""
-    from tidelog.cli.terminal import print_total
-    from tidelog.explain.picture import format_bytes
-    from tidelog.explain.printable_text import counted
-
     logs, refused = found.logs, len(found.refused)
     damaged = sum(log.is_damaged for log in logs)
     checked_bytes = sum(log.checked_bytes for log in logs)
@@ -249,7 +244,6 @@ def _also(refused: int) -> str:
 
 def _print_beside(chosen: ChosenPartitions, args: Namespace) -> int:
     """Print what a recovery would cut off logs that another process is writing."""
-    from tidelog.cli.terminal import print_message
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.explain.plans.recovery_beside import check_log, recovery_points
 
@@ -270,8 +264,6 @@ def _print_beside(chosen: ChosenPartitions, args: Namespace) -> int:
 
 def _report_missing(chosen: ChosenPartitions, command: str) -> int:
     """Print the partitions that the catalogue lists and that are not there; return 1 if any."""
-    from tidelog.cli.terminal import print_message
-
     if not (chosen.places or chosen.missing):
         print_message(command, f"{chosen.directory.name} has no partitions")
     for partition in chosen.missing:
@@ -291,8 +283,6 @@ def _refusal(key: TopicPartition, error: TidelogError) -> str:
 
 def _lines(log: RecoveredLog, changes: list[FileChange], would: str) -> Iterator[str]:
     """Yield what is cut off a log and which files change; ``would`` is "would be " in a plan."""
-    from tidelog.explain.picture import format_bytes
-
     line = (
         f"{log.topic}-{log.partition}: [{log.log_start_offset:,}, {log.log_end_offset:,}),"
         f" {format_bytes(log.checked_bytes)} checked,"

@@ -14,7 +14,10 @@ from tidelog.cli.options import (
     Command,
     target_option,
 )
+from tidelog.cli.terminal import print_counts, print_line
 from tidelog.codec.shown_rows import as_json
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.explain.printable_text import counted, format_bytes
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -50,7 +53,6 @@ def _rescue(args: Namespace) -> Rescued:
     from tidelog.cli.progress import ShownWork
     from tidelog.cli.server_properties import broker_properties
     from tidelog.embedded.doors import brief_machine
-    from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.paths import absolute_path
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.manager.rescue.failing_files import FailingFiles
@@ -72,8 +74,6 @@ def _rescue(args: Namespace) -> Rescued:
 
 
 def _print_json(args: Namespace, rescued: Rescued) -> None:
-    from tidelog.cli.terminal import print_counts
-
     for one in rescued.partitions:
         print(json.dumps(as_json(one)))
     for entry in rescued.entries:
@@ -92,10 +92,6 @@ def _print_json(args: Namespace, rescued: Rescued) -> None:
 
 
 def _print(rescued: Rescued) -> None:
-    from tidelog.cli.terminal import print_line
-    from tidelog.explain.picture import format_bytes
-    from tidelog.explain.printable_text import counted
-
     for one in rescued.partitions:
         _print_partition(one)
     for entry in rescued.entries:
@@ -111,10 +107,6 @@ def _print(rescued: Rescued) -> None:
 
 
 def _print_partition(one: RescuedPartition) -> None:
-    from tidelog.cli.terminal import print_line
-    from tidelog.explain.picture import format_bytes
-    from tidelog.explain.printable_text import counted
-
     offsets = f"[{one.log_start_offset:,}, {one.log_end_offset:,})"
     size = f"{counted(one.batches, 'batch')}, {format_bytes(one.size_bytes)}"
     name = f"{one.topic}-{one.partition}"
@@ -131,8 +123,6 @@ def _print_partition(one: RescuedPartition) -> None:
 
 
 def _in_words(what: LeftOut) -> str:
-    from tidelog.explain.printable_text import counted
-
     text = what.path
     if what.position is not None:
         text = f"{counted(what.size_bytes, 'byte')} from byte {what.position:,} of {text}"

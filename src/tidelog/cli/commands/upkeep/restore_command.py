@@ -15,7 +15,11 @@ from tidelog.cli.options import (
     partition_option,
     target_option,
 )
+from tidelog.cli.terminal import print_counts, print_line, print_message
 from tidelog.codec.shown_rows import as_json
+from tidelog.env.clock import SYSTEM_CLOCK
+from tidelog.errors import InvalidArgument
+from tidelog.explain.printable_text import counted, format_bytes
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -50,10 +54,6 @@ COMMAND: Final = Command(
 
 def run(args: Namespace) -> int:
     """Restore the topics, or lost partitions, and print what of each partition."""
-    from tidelog.cli.terminal import print_counts, print_line
-    from tidelog.explain.picture import format_bytes
-    from tidelog.explain.printable_text import counted
-
     done, is_new = _restore(args)
     for one in done:
         if args.json:
@@ -71,8 +71,6 @@ def run(args: Namespace) -> int:
 
 def _explain(args: Namespace, *, is_new: bool) -> None:
     """Say what the restored logs lack, and who does not take them for those that were lost."""
-    from tidelog.cli.terminal import print_message
-
     text = "each log ends where its archive ends: records after that were not archived"
     print_message(args.command, text)
     if is_new and not args.keep_ids:
@@ -87,7 +85,6 @@ def _restore(args: Namespace) -> tuple[list[RestoredPartition], bool]:
     """Return what was restored, and whether the directory is a new one."""
     from tidelog.env.paths import is_uri
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.errors import InvalidArgument
     from tidelog.manager.restore_lost import is_data_directory
 
     if not is_uri(args.uri):
@@ -105,7 +102,6 @@ def _restore(args: Namespace) -> tuple[list[RestoredPartition], bool]:
 def _put_back(args: Namespace, target: str) -> list[RestoredPartition]:
     """Restore what a directory has lost; errors as ``restore_lost``."""
     from tidelog.archive.open_archives import archive_at
-    from tidelog.errors import InvalidArgument
     from tidelog.manager.restore_lost import LostPartitions, restore_lost
 
     if args.keep_ids:
@@ -167,7 +163,6 @@ def _restoring(uri: str) -> Iterator[tuple[Machine, _Shown]]:
     from random import SystemRandom
 
     from tidelog.cli.progress import ShownWork
-    from tidelog.env.clock import SYSTEM_CLOCK
     from tidelog.env.machine import Machine
     from tidelog.env.scheduler import start_threads
     from tidelog.env.system_files import SYSTEM_FILES
@@ -190,7 +185,6 @@ def _topics(args: Namespace) -> Sequence[RestoredTopic]:
     from tidelog.archive.archive_files import ArchiveFiles
     from tidelog.datadir.partition_directories import random_id
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.errors import InvalidArgument
     from tidelog.manager.restore import RestoredTopic
     from tidelog.readonly.read_files import reading
     from tidelog.readonly.read_only_directory import open_directory_read_only

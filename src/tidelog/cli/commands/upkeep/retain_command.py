@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import JSON, LOGS, NOW, SERVER_PROPERTIES, SETTINGS, Command
+from tidelog.cli.terminal import print_message
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -27,7 +28,6 @@ def run(args: Namespace) -> int:
     from tidelog.cli.operations import manager_of, print_shrunk, print_shrunk_total
     from tidelog.cli.partition_choice import chosen_to_change
     from tidelog.cli.serving.service_requests import perform, perform_printing, terms_of
-    from tidelog.cli.terminal import print_message
 
     chosen = chosen_to_change(args)
     has_loss = chosen.report_missing(args.command)
