@@ -32,7 +32,7 @@ from tidelog.readonly.read_only_directory import open_directory_read_only
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tidelog.cli.partition_choice import Place
     from tidelog.env.clock import Clock
@@ -165,12 +165,6 @@ def print_shrunk(args: Namespace, verb: str, log: Mapping[str, Any]) -> None:
     if log.get("late") is not None:  # a service of an older version does not report it
         lines.append(late_text(log["late"]))
     print_row(args, log, "\n".join([title, *lines]))
-
-
-def print_shrunk_logs(args: Namespace, logs: Iterable[Mapping[str, Any]], verb: str) -> None:
-    """Print what was or would be deleted of each log, as ``print_shrunk``."""
-    for log in logs:
-        print_shrunk(args, verb, log)
 
 
 def print_shrunk_total(

@@ -5,10 +5,12 @@ It may be a running service, which is then asked to; the result is the same.
 
 from __future__ import annotations
 
+import os
 import random
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tidelog.cli.operations import manager_of
 from tidelog.cli.progress import current_line
 from tidelog.cli.server_properties import broker_properties
 from tidelog.cli.terminal import print_message
@@ -96,6 +98,32 @@ def perform_printing(
         for row in rest:
             report(row)
     return result
+
+
+def perform_on(
+    args: Namespace,
+    places: list[Place],
+    arguments: Mapping[str, Any],
+    show: Callable[[Any], None],
+    opened: Opened | None = None,
+) -> list[dict[str, Any]]:
+    """Carry a command out on logs, as ``perform_printing``; print its notes, return its rows.
+
+    ``opened``: by default a manager of the directories of ``places``. Nothing is done without any.
+    """
+    if not places:
+        return []
+    opened = opened or partial(manager_of, args, places)
+    request = (args.command, os.path.dirname(places[0].path), arguments, opened)
+    done = perform_printing(perform, request, show, _rows_of)
+    for note in done["notes"] if isinstance(done, dict) else ():
+        print_message(args.command, note)
+    return list(_rows_of(done))
+
+
+def _rows_of(result: Any) -> Sequence[Any]:  # noqa: ANN401 - as above
+    rows: Sequence[Any] = result["logs"] if isinstance(result, dict) else result
+    return rows
 
 
 def perform_here(

@@ -79,7 +79,7 @@ def run(args: Namespace) -> int:
 
 def _plan_retention(args: Namespace) -> int:
     """Print what ``tidelog retain`` would delete; the logs are only read."""
-    from tidelog.cli.operations import clock_of, print_shrunk_logs, print_shrunk_total
+    from tidelog.cli.operations import clock_of, print_shrunk, print_shrunk_total
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
     from tidelog.config.log_config import LogConfig
@@ -93,7 +93,8 @@ def _plan_retention(args: Namespace) -> int:
     _apply_unknown(configs, overrides)
 
     logs = [as_json(log) for log in _plans(args, chosen, configs, clock)]
-    print_shrunk_logs(args, logs, "would delete")
+    for log in logs:
+        print_shrunk(args, "would delete", log)
     print_shrunk_total(args, logs, "would delete", missing=len(chosen.missing))
     return int(has_loss)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,11 +59,7 @@ def run(args: Namespace) -> int:
 
     chosen = chosen_to_change(args, [args.topic], may_be_empty=False)
     has_loss = chosen.report_missing(args.command)
-    logs: list[dict[str, Any]] = []
-    if args.dry_run:
-        logs = _print_plan(args, chosen)
-    elif chosen.places:
-        logs = _deleted(args, chosen.places)
+    logs = _print_plan(args, chosen) if args.dry_run else _deleted(args, chosen.places)
     verb = "would delete" if args.dry_run else "deleted"
     print_shrunk_total(args, logs, verb, missing=len(chosen.missing))
     return int(has_loss)
@@ -72,8 +67,8 @@ def run(args: Namespace) -> int:
 
 def _deleted(args: Namespace, places: list[Place]) -> list[dict[str, Any]]:
     """Delete the records, and print what was done to each log; return that."""
-    from tidelog.cli.operations import manager_of, print_shrunk
-    from tidelog.cli.serving.service_requests import numbers_by_topic, perform, perform_printing
+    from tidelog.cli.operations import print_shrunk
+    from tidelog.cli.serving.service_requests import numbers_by_topic, perform_on
 
     arguments = {
         "partitions": numbers_by_topic(places),
@@ -81,16 +76,12 @@ def _deleted(args: Namespace, places: list[Place]) -> list[dict[str, Any]]:
         "settings": dict(args.options),
         "now_ms": args.now,
     }
-    path = os.path.dirname(places[0].path)
-    request = (args.command, path, arguments, lambda: manager_of(args, places))
-    show = partial(print_shrunk, args, "deleted")
-    done: list[dict[str, Any]] = perform_printing(perform, request, show)
-    return done
+    return perform_on(args, places, arguments, partial(print_shrunk, args, "deleted"))
 
 
 def _print_plan(args: Namespace, chosen: ChosenPartitions) -> list[dict[str, Any]]:
     """Print what would be done to each log, and return that; the logs are only read."""
-    from tidelog.cli.operations import clock_of, print_shrunk_logs
+    from tidelog.cli.operations import clock_of, print_shrunk
     from tidelog.config.log_config import LogConfig
     from tidelog.explain.plans.retention_plan import plan_deletion
 
@@ -110,5 +101,6 @@ def _print_plan(args: Namespace, chosen: ChosenPartitions) -> list[dict[str, Any
         return as_json(shrunk)
 
     logs = [log for _, log in chosen.look(args.command, plan)]
-    print_shrunk_logs(args, logs, "would delete")
+    for log in logs:
+        print_shrunk(args, "would delete", log)
     return logs

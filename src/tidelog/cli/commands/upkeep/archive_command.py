@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli.options import JSON, LOGS, NOW, SERVER_PROPERTIES, SETTINGS, Command, argument
-from tidelog.cli.terminal import print_counts, print_message, print_row
+from tidelog.cli.terminal import print_counts, print_row
 from tidelog.errors import InvalidArgument
 from tidelog.explain.printable_text import counted, format_bytes
 
@@ -78,9 +77,8 @@ def run(args: Namespace) -> int:
 
     Returns 1 if a partition of the catalogue is missing.
     """
-    from tidelog.cli.operations import manager_of
     from tidelog.cli.partition_choice import chosen_to_change
-    from tidelog.cli.serving.service_requests import perform, perform_printing, terms_of
+    from tidelog.cli.serving.service_requests import perform_on, terms_of
     from tidelog.store.store_uri import parse_store_uri
 
     uri = str(parse_store_uri(args.target))
@@ -95,33 +93,25 @@ def run(args: Namespace) -> int:
             raise InvalidArgument(f"{option} is for an archive that continues, not for a snapshot")
     chosen = chosen_to_change(args)
     has_loss = chosen.report_missing(args.command)
-    places = chosen.places
-    done: dict[str, Any] = {"logs": [], "notes": []}
-    if places:
-        arguments = {
-            **terms_of(args, places),
-            "are_named": bool(args.topics),
-            "to": uri,
-            "takes_over": args.takes_over,
-            "follows_start": args.follows_start,
-            "sweeps": args.sweeps,
-            "truncates": args.truncates,
-            "snapshot": args.snapshot,
-        }
-        path = os.path.dirname(places[0].path)
-        request = (args.command, path, arguments, lambda: manager_of(args, places))
-        show = partial(_print, args)
-        done = perform_printing(perform, request, show, lambda result: result["logs"])
-    for note in done["notes"]:
-        print_message(args.command, note)
-    copied = [segment for row in done["logs"] for segment in row["copied"]]
+    arguments = {
+        **terms_of(args, chosen.places),
+        "are_named": bool(args.topics),
+        "to": uri,
+        "takes_over": args.takes_over,
+        "follows_start": args.follows_start,
+        "sweeps": args.sweeps,
+        "truncates": args.truncates,
+        "snapshot": args.snapshot,
+    }
+    logs = perform_on(args, chosen.places, arguments, partial(_print, args))
+    copied = [segment for row in logs for segment in row["copied"]]
     print_counts(
         args,
-        partitions=len(done["logs"]),
+        partitions=len(logs),
         segments=len(copied),
         copiedBytes=sum(one["sizeBytes"] for one in copied),
-        swept=sum(row["swept"] for row in done["logs"]),
-        truncated=sum(row["truncated"] for row in done["logs"]),
+        swept=sum(row["swept"] for row in logs),
+        truncated=sum(row["truncated"] for row in logs),
         missing=len(chosen.missing),
     )
     return int(has_loss)

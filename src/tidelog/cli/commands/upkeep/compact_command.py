@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -38,16 +37,14 @@ def run(args: Namespace) -> int:
     Returns 1 if a partition of the catalogue is missing.
     """
     from tidelog.cli.partition_choice import chosen_to_change
-    from tidelog.cli.serving.service_requests import perform, perform_printing, terms_of
+    from tidelog.cli.serving.service_requests import perform_on, terms_of
 
     chosen = chosen_to_change(args)
     has_loss = chosen.report_missing(args.command)
     places = chosen.places
     printer = CompactionPrinter(args, "dropped")
-    if places:
-        path = os.path.dirname(places[0].path)
-        request = (args.command, path, terms_of(args, places), lambda: _opened(args, places))
-        perform_printing(perform, request, printer.print)
+    opened = partial(_opened, args, places)
+    perform_on(args, places, terms_of(args, places), printer.print, opened)
     printer.print_total(len(chosen.missing))
     return int(has_loss)
 
