@@ -12,7 +12,7 @@ from tidelog.lazy import lazy_door
 
 if TYPE_CHECKING:
     from tidelog import errors
-    from tidelog.cleaner.compaction import CompactionFacts
+    from tidelog.cleaner.compaction_facts import CompactionFacts
     from tidelog.codec.compression import Codec
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig
@@ -140,7 +140,7 @@ __getattr__, __dir__ = lazy_door(
         "BrokerConfig": "tidelog.config.broker_config",
         "Codec": "tidelog.codec.compression",
         "CommittedTransaction": "tidelog.staging.finished",
-        "CompactionFacts": "tidelog.cleaner.compaction",
+        "CompactionFacts": "tidelog.cleaner.compaction_facts",
         "ConsumedRecord": "tidelog.embedded.topic_reads",
         "DeletedSegment": "tidelog.log.retention.retention_rules",
         "GivenRecord": "tidelog.records.new_record",

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Self
 
-    from tidelog.cleaner.compaction import CompactionFacts
+    from tidelog.cleaner.compaction_facts import CompactionFacts
     from tidelog.config.log_config import LogConfig
     from tidelog.config.sources import SettingValue
     from tidelog.datadir.catalogue import Topic

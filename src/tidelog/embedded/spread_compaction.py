@@ -39,7 +39,7 @@ from tidelog.readonly.read_only_directory import open_directory_read_only
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tidelog.cleaner.compaction import CompactionFacts
+    from tidelog.cleaner.compaction_facts import CompactionFacts
     from tidelog.cleaner.rewriting.cleaned_transactions import CleanedTransactions
     from tidelog.cleaner.spread.entries import OffsetSet
     from tidelog.cleaner.spread.plan import SpreadPlan

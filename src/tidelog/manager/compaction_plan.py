@@ -18,7 +18,8 @@ from tidelog.readonly.snapshot_log import answer_at_once
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tidelog.cleaner.compaction import CompactionFacts, CompactionProgress, Spread
+    from tidelog.cleaner.compaction import CompactionProgress, Spread
+    from tidelog.cleaner.compaction_facts import CompactionFacts
     from tidelog.cleaner.failed_cleanings import Failure
     from tidelog.cleaner.rewriting.filter_result import DroppedRecords
     from tidelog.config.log_config import LogConfig

@@ -29,7 +29,8 @@ from tidelog.segment.filenames import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tidelog.cleaner.compaction import CompactionFacts, CompactionProgress, Spread
+    from tidelog.cleaner.compaction import CompactionProgress, Spread
+    from tidelog.cleaner.compaction_facts import CompactionFacts
     from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.config.broker_config import BrokerConfig
     from tidelog.config.log_config import LogConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cleaner.compaction import CompactionFacts
+from tidelog.cleaner.compaction_facts import CompactionFacts
 from tidelog.cli.schemas.forms import array, fields, integer, line, nullable, row, string
 from tidelog.explain.listed_partition import ListedPartition
 from tidelog.log.retention.shrunk_log import ShrunkLog

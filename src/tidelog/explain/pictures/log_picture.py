@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from tidelog.cleaner.compaction import CompactionFacts
+from tidelog.cleaner.compaction_facts import CompactionFacts
 from tidelog.codec.shown_rows import (
     BaseOffset,
     Batches,

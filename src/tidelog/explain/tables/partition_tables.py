@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tidelog.cleaner.compaction import CompactionRow
+from tidelog.cleaner.compaction_facts import CompactionRow
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs
 from tidelog.codec.compression import codec_name
 from tidelog.codec.shown_rows import as_json

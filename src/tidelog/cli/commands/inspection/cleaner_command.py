@@ -15,7 +15,7 @@ from tidelog.explain.printable_text import format_bytes, printable
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tidelog.cleaner.compaction import CompactionFacts
+    from tidelog.cleaner.compaction_facts import CompactionFacts
     from tidelog.cli.partition_choice import Place
 
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterator, Mapping
 
-    from tidelog.cleaner.compaction import CompactionFacts, CompactionProgress
+    from tidelog.cleaner.compaction import CompactionProgress
+    from tidelog.cleaner.compaction_facts import CompactionFacts
     from tidelog.cli.commands.upkeep.dropped_lines import DroppedLines
     from tidelog.cli.partition_choice import ChosenPartitions, Place
     from tidelog.manager.log_manager import LogManager
