@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -15,7 +14,6 @@ from tidelog.env.files import is_gone
 from tidelog.env.paths import absolute_path, absolute_place
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
-from tidelog.explain.printable_text import printable
 from tidelog.readonly.absent_partitions import BY_FLAG
 from tidelog.readonly.read_again import MAY_PASS, read_again
 from tidelog.readonly.read_files import reading
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from tidelog.config.log_config import LogConfig
     from tidelog.env.files import FileSystem
     from tidelog.explain.describe import LogFacts
+    from tidelog.explain.transactional_ids import TransactionalIds
     from tidelog.readonly.missing.damaged_range import OnDamage
     from tidelog.readonly.missing.holes import Hole
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
@@ -121,28 +120,19 @@ class ChosenPartitions(NamedTuple):
         path = self.directory.path_of_moved(*place.key, place.path)
         return None if path is None else place._replace(path=path)
 
-    def describe(
-        self, command: str, *, is_printed: bool, with_contents: bool = False
-    ) -> Iterator[tuple[Place, LogFacts]]:
-        """Yield each place with what ``describe`` and ``picture`` show of it; see ``look``.
-
-        ``is_printed``: escape what a terminal would interpret. ``with_contents``: read all batch
-        headers, too.
-        """
+    def facts_of(
+        self,
+        place: Place,
+        log: ReadOnlyLog,
+        *,
+        ids: TransactionalIds | None = None,
+        with_contents: bool = False,
+    ) -> LogFacts:
+        """Return what ``describe`` and ``picture`` show of an open log; see ``describe_log``."""
         from tidelog.explain.describe import describe_log
-        from tidelog.explain.transactional_ids import TransactionalIds
 
-        ids = TransactionalIds(self.directory)
-
-        def question(place: Place) -> LogFacts:
-            with self.open(place) as log:
-                holes, topic = self.holes(log), self.topic(place)
-                facts = describe_log(log, topic, holes, ids=ids, with_contents=with_contents)
-            if not is_printed or facts.damage is None:
-                return facts
-            return replace(facts, damage=printable(facts.damage))
-
-        return self.look(command, question)
+        holes, topic = self.holes(log), self.topic(place)
+        return describe_log(log, topic, holes, ids=ids, with_contents=with_contents)
 
     def topic(self, place: Place) -> ReadOnlyTopic | None:
         """Return the topic of a place; None for a directory that waits for deletion."""

@@ -11,13 +11,9 @@ from tidelog.console.page_links import PartitionLinks
 from tidelog.console.paging import paged
 from tidelog.console.rendering import Answer, drawing
 from tidelog.explain.describe import describe_log
+from tidelog.explain.pictures.log_picture import picture_of_facts
 from tidelog.explain.pictures.svg_picture import draw_svg
-from tidelog.explain.pictures.take_picture import (
-    Planning,
-    picture_of_facts,
-    take_part,
-    take_picture,
-)
+from tidelog.explain.pictures.take_picture import Planning, take_part, take_picture
 from tidelog.explain.plans.plan_words import late_text, outlook_text
 from tidelog.explain.plans.recovery_beside import recovery_points
 from tidelog.explain.plans.retention_plan import pinned_offsets

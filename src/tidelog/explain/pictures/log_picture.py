@@ -58,7 +58,10 @@ AxisBytes = Annotated[int, "Its size, in bytes."]
 
 @dataclass(frozen=True, slots=True)
 class SegmentBlock:
-    """A segment, or neighbours joined."""
+    """A segment, or neighbours joined.
+
+    ``is_on_disk``: the disk has it, or the last of them; else only the archive has.
+    """
 
     base_offset: BaseOffset
     end_offset: Annotated[int, "Base offset of the next block, or the log end offset."]
@@ -67,6 +70,7 @@ class SegmentBlock:
     segments: Annotated[int, "Number of segments that it joins."]
     is_active: Annotated[bool, "Whether the last segment is among them."]
     contents: Annotated[SegmentContents | None, "What it holds; null with `--brief`."] = None
+    is_on_disk: bool = True
 
     @property
     def end_position(self) -> int:
@@ -292,6 +296,11 @@ class LogPicture:
         return tuple(Mark(tuple(names[offset]), offset) for offset in sorted(names))
 
 
+def picture_of_facts(facts: LogFacts, recovery_point: int | None = None) -> LogPicture:
+    """Return a picture without batches: segments and offsets only."""
+    return LogPicture(facts, recovery_point, join_segments(facts))
+
+
 def join_epochs(found: Iterable[tuple[int, int]], facts: LogFacts) -> tuple[EpochStart, ...]:
     """Return the epochs, given with their first offsets, that have offsets in a log.
 
@@ -349,6 +358,14 @@ def producer_lanes(picture: LogPicture) -> tuple[ProducerLane, ...]:
     return tuple(lanes)
 
 
+def spans_of(picture: LogPicture, lane: ProducerLane) -> list[BatchSpan]:
+    """Return the spans with batches of a lane's producers."""
+    if lane.producer_id != OTHERS:
+        return [span for span in picture.spans if lane.producer_id in span.producers]
+    chosen = {each.producer_id for each in producer_lanes(picture)} - {OTHERS}
+    return [span for span in picture.spans if span.producers.keys() - chosen]
+
+
 def with_dropped(spans: tuple[BatchSpan, ...], dropped: list[int]) -> tuple[BatchSpan, ...]:
     """Return the spans, each with the number of its records that a compaction would drop."""
     return tuple(
@@ -373,6 +390,7 @@ def join_segments(facts: LogFacts) -> tuple[SegmentBlock, ...]:
                 size_bytes=last.size_bytes + segment.log_bytes,
                 segments=last.segments + 1,
                 is_active=segment.is_active,
+                is_on_disk=segment.is_on_disk,
             )
         else:
             blocks.append(
@@ -383,6 +401,7 @@ def join_segments(facts: LogFacts) -> tuple[SegmentBlock, ...]:
                     size_bytes=segment.log_bytes,
                     segments=1,
                     is_active=segment.is_active,
+                    is_on_disk=segment.is_on_disk,
                 )
             )
         position, cell = position + segment.log_bytes, now

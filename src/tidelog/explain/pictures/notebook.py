@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 from tidelog.codec.one_line import one_line
 from tidelog.errors import TidelogError
 from tidelog.explain.describe import describe_log
+from tidelog.explain.pictures.log_picture import picture_of_facts
 from tidelog.explain.pictures.overview import draw_svg_overview
 from tidelog.explain.pictures.picture_words import summary
 from tidelog.explain.pictures.svg_picture import draw_svg
-from tidelog.explain.pictures.take_picture import picture_of_facts, take_picture
+from tidelog.explain.pictures.take_picture import take_picture
 from tidelog.explain.printable_text import counted, printable
 
 if TYPE_CHECKING:

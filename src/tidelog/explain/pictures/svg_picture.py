@@ -9,7 +9,7 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final, Protocol
 
-from tidelog.explain.pictures.log_picture import OTHERS, producer_lanes
+from tidelog.explain.pictures.log_picture import producer_lanes, spans_of
 from tidelog.explain.pictures.picture_scale import PictureScale
 from tidelog.explain.pictures.picture_words import (
     block_text,
@@ -259,7 +259,7 @@ class _Drawing:
         add(path(f"M{PLOT_LEFT} {number(middle)}h{PLOT_WIDTH}", "rule"))
         for txn in lane.transactions:
             add(self._transaction(txn, middle))
-        spans = self._own_spans(lane)
+        spans = spans_of(self._picture, lane)
         for kind in ("own", "aborted", "open"):
             found = [
                 (self._x(span.position), self._x(span.end_position))
@@ -268,12 +268,6 @@ class _Drawing:
             ]
             add(path(boxes(found, middle - 5, 10), kind))
         add(self._markers(lane, spans, middle))
-
-    def _own_spans(self, lane: ProducerLane) -> list[BatchSpan]:
-        if lane.producer_id != OTHERS:
-            return [span for span in self._picture.spans if lane.producer_id in span.producers]
-        chosen = {each.producer_id for each in producer_lanes(self._picture)} - {OTHERS}
-        return [span for span in self._picture.spans if span.producers.keys() - chosen]
 
     def _transaction(self, txn: TransactionSpan, middle: float) -> str:
         """Return the extent of a transaction: to its marker, or to the end of the log."""

@@ -55,11 +55,6 @@ class Planning(NamedTuple):
     pinned_from: int | None = None
 
 
-def picture_of_facts(facts: LogFacts, recovery_point: int | None = None) -> LogPicture:
-    """Return a picture without batches: segments and offsets only."""
-    return LogPicture(facts, recovery_point, join_segments(facts))
-
-
 def take_picture(
     open_log: Callable[[OnDamage | None], ReadOnlyLog],
     describe: Callable[[ReadOnlyLog], LogFacts],

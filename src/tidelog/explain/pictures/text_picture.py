@@ -14,13 +14,13 @@ the log keeps point at it from below, and sentences follow.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.explain.pictures.log_picture import OTHERS, producer_lanes
+from tidelog.explain.pictures.log_picture import producer_lanes, spans_of
 from tidelog.explain.pictures.picture_scale import PictureScale
 from tidelog.explain.pictures.picture_words import (
-    checked_text,
     compaction_text,
     epochs_text,
     lane_name,
@@ -29,13 +29,12 @@ from tidelog.explain.pictures.picture_words import (
     retention_text,
     summary,
 )
-from tidelog.explain.printable_text import counted, printable
+from tidelog.explain.printable_text import counted, format_bytes, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tidelog.explain.pictures.log_picture import (
-        BatchSpan,
         LogPicture,
         Mark,
         ProducerLane,
@@ -54,6 +53,7 @@ class Signs(NamedTuple):
     closed: str
     active: str
     below_start: str
+    archived: str
     border: str
     begin: str
     end: str
@@ -69,8 +69,8 @@ class Signs(NamedTuple):
     cut: str
 
 
-UNICODE: Final = Signs(*"█▒░│├▶╌└┘■×○─━!…")  # noqa: RUF001 - drawn, not read
-ASCII: Final = Signs(*"#=.||>-`'#xo-~!.")
+UNICODE: Final = Signs(*"█▒░▓│├▶╌└┘■×○─━!…")  # noqa: RUF001 - drawn, not read
+ASCII: Final = Signs(*"#=.%||>-`'#xo-~!.")
 _CODEC_SIGNS: Final = {"none": "n", "gzip": "g", "snappy": "s", "lz4": "l", "zstd": "z"}
 _COLOURS: Final = {
     "gzip": "33",
@@ -141,8 +141,6 @@ class _Text:
             yield from self._pointer(mark)
         for sentence, meaning in self._sentences(lanes):
             yield from self._wrapped(sentence, meaning)
-        if not picture.has_batches:
-            yield from self._wrapped(checked_text(), "muted")
 
     # Columns
 
@@ -250,7 +248,7 @@ class _Text:
             for column in self._reach(start, int(self._scale.position_of(end))):
                 if cells[column][1] != "open":
                     cells[column] = signs.within, meaning
-        for span in _spans_of(self._picture, lane):
+        for span in spans_of(self._picture, lane):
             if span.markers < span.batches:
                 for column in self._reach(span.position, span.end_position):
                     cells[column] = self._batch_cell(cells[column])
@@ -298,6 +296,9 @@ class _Text:
     def _sentences(self, lanes: Iterable[ProducerLane]) -> Iterator[tuple[str, str]]:
         """Yield what the signs mean, what is open, what plans would do, and what is lost."""
         picture, signs = self._picture, self._signs
+        if picture.facts.archived_bytes:
+            size = format_bytes(picture.facts.archived_bytes)
+            yield f"segments: {signs.archived} in the archive only, {size}", "muted"
         codecs = [
             f"{_CODEC_SIGNS.get(name, '?')} {name} ({counted(count, 'batch')})"
             for name, count in picture.codecs.items()
@@ -306,13 +307,11 @@ class _Text:
             yield f"codecs: {', '.join(codecs)}; in capitals: no other in the column", "muted"
         used = [(picture.aborted, "aborted", signs.aborted), (picture.opened, "open", signs.open)]
         named = [f"{sign} {counted(n, f'{what} transaction')}" for n, what, sign in used if n]
-        if named:
-            yield f"batches: {signs.batch} of a producer, {', '.join(named)}", "muted"
-        elif any(lanes):
-            yield f"batches: {signs.batch} of a producer", "muted"
-        for number, sentence in enumerate(open_transactions(picture)):
-            if number < _SEVERAL:
-                yield sentence, "open"
+        if named or any(lanes):
+            own = f"{signs.batch} of a producer"
+            yield f"batches: {', '.join([own, *named])}", "muted"
+        for sentence in islice(open_transactions(picture), _SEVERAL):
+            yield sentence, "open"
         if picture.opened > _SEVERAL:
             yield f"{picture.opened - _SEVERAL:,} more open transactions: tidelog txns", "open"
         plans = retention_text(picture), compaction_text(picture)
@@ -336,6 +335,8 @@ def segment_cells(
         if end == start:
             continue
         fill = signs.active if block.is_active else signs.closed
+        if not block.is_on_disk:
+            fill = signs.archived
         if block.end_offset <= picture.facts.log_start_offset:
             fill = signs.below_start
         has_border = end < columns and end - start > 1
@@ -352,11 +353,3 @@ def _placed(labels: Iterable[tuple[int, str]], width: int) -> str:
         if column >= begin and column + len(label) <= width:
             line = line.ljust(column) + label
     return line
-
-
-def _spans_of(picture: LogPicture, lane: ProducerLane) -> list[BatchSpan]:
-    """Return the spans with batches of a lane's producers."""
-    if lane.producer_id != OTHERS:
-        return [span for span in picture.spans if lane.producer_id in span.producers]
-    chosen = {each.producer_id for each in producer_lanes(picture)} - {OTHERS}
-    return [span for span in picture.spans if span.producers.keys() - chosen]

@@ -19,6 +19,7 @@ from tidelog.explain.pictures.log_picture import (
     Mark,
     join_epochs,
     join_segments,
+    picture_of_facts,
 )
 from tidelog.explain.pictures.overview import (
     MAX_STRIPS,
@@ -28,7 +29,6 @@ from tidelog.explain.pictures.overview import (
 from tidelog.explain.pictures.picture_scale import PictureScale
 from tidelog.explain.pictures.svg_elements import mono_width
 from tidelog.explain.pictures.svg_marks import draw_marks
-from tidelog.explain.pictures.take_picture import picture_of_facts
 from tidelog.explain.pictures.text_picture import TextStyle, draw_text
 from tidelog.readonly.missing.holes import Hole
 
@@ -87,11 +87,20 @@ segments    ├░░░░░░░░░░░░░░░░░░│██�
                                    └ log start 35,000
                last stable offset, high watermark 80,000 ┘
                                            log end 84,193 ┘
-checked: the end of each log, and that no segment is
-  missing; batches and their checksums were not read:
-  tidelog verify checks every byte
 """
     )
+
+
+def test_segments_that_only_the_archive_has_are_shaded() -> None:
+    """A line says what the sign means, and how many bytes they are."""
+    held = facts((0, 10, 500), (10, 20, 500), (20, 25, 200))
+    archived = replace(held.segments[0], is_on_disk=False)
+    picture = picture_of_facts(replace(held, segments=(archived, *held.segments[1:])))
+
+    drawn = draw_text(picture, TextStyle(60)).splitlines()
+
+    assert drawn[2] == "segments    ├▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓│██████████████████│▒▒▒▒▒▒▒▒▶"
+    assert drawn[-1] == "segments: ▓ in the archive only, 500 bytes"
 
 
 def test_ascii_is_enough() -> None:
@@ -109,10 +118,6 @@ segments    |#####################|====>
                 last stable offset 15 '
                     high watermark 15 '
                            log end 15 '
-checked: the end of each log, and that
-  no segment is missing; batches and
-  their checksums were not read: tidelog
-  verify checks every byte
 """
     )
 

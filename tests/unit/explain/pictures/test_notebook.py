@@ -13,10 +13,10 @@ from tests.unit.explain.pictures.test_drawing import HOSTILE, facts
 
 import tidelog
 from tidelog.errors import InvalidArgument, UnknownTopicOrPartition
+from tidelog.explain.pictures.log_picture import picture_of_facts
 from tidelog.explain.pictures.notebook import MAX_LOGS, MAX_SVG_BYTES, LogDrawing, logs_html
 from tidelog.explain.pictures.overview import draw_svg_overview
 from tidelog.explain.pictures.svg_picture import draw_svg
-from tidelog.explain.pictures.take_picture import picture_of_facts
 from tidelog.testing import CrashFileSystem, ManualClock
 
 if TYPE_CHECKING:

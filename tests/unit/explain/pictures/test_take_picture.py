@@ -21,14 +21,15 @@ from tests.machinery.stored_log import (
 from tidelog.config.log_config import LogConfig
 from tidelog.errors import KafkaStorageError, OffsetOutOfRange
 from tidelog.explain.describe import describe_log
-from tidelog.explain.pictures.log_picture import MAX_SPANS, OTHERS, LogPicture, producer_lanes
-from tidelog.explain.pictures.svg_picture import draw_svg
-from tidelog.explain.pictures.take_picture import (
-    Planning,
+from tidelog.explain.pictures.log_picture import (
+    MAX_SPANS,
+    OTHERS,
+    LogPicture,
     picture_of_facts,
-    take_part,
-    take_picture,
+    producer_lanes,
 )
+from tidelog.explain.pictures.svg_picture import draw_svg
+from tidelog.explain.pictures.take_picture import Planning, take_part, take_picture
 from tidelog.explain.plans.retention_plan import plan_retention
 from tidelog.manager.compaction_plan import CleanerLines
 from tidelog.readonly.missing.holes import Hole

@@ -108,7 +108,10 @@ def run(args: Namespace) -> int:
 
 def _print(args: Namespace, chosen: ChosenPartitions) -> bool:
     """Print each picture; return whether something is lost."""
+    from textwrap import fill
+
     from tidelog.explain.pictures.overview import draw_text_overview
+    from tidelog.explain.pictures.picture_words import checked_text
     from tidelog.explain.pictures.text_picture import TextStyle, draw_text
 
     style = TextStyle(args.width or screen_width(), args.ascii, has_colour())
@@ -125,6 +128,8 @@ def _print(args: Namespace, chosen: ChosenPartitions) -> bool:
             print(json.dumps(as_json(picture.facts) | as_json(picture)))
         else:
             print(("\n" if drawn > 1 else "") + draw_text(picture, style), end="", flush=True)
+    if args.brief and drawn and not args.json:
+        print(fill(checked_text(), style.width, subsequent_indent="  ", break_on_hyphens=False))
     print_counts(args, partitions=drawn, damaged=damaged, missing=len(chosen.missing))
     return bool(damaged)
 
@@ -173,8 +178,8 @@ class _Notes(NamedTuple):
 def _pictures(args: Namespace, chosen: ChosenPartitions, *, is_brief: bool) -> Iterator[LogPicture]:
     """Yield the picture of each log."""
     from tidelog.cli.progress import current_line
-    from tidelog.explain.describe import describe_log
-    from tidelog.explain.pictures.take_picture import picture_of_facts, take_picture
+    from tidelog.explain.pictures.log_picture import picture_of_facts
+    from tidelog.explain.pictures.take_picture import take_picture
 
     notes = chosen.beside(partial(_Notes.read, args.command, chosen.directory.fs))
 
@@ -183,12 +188,11 @@ def _pictures(args: Namespace, chosen: ChosenPartitions, *, is_brief: bool) -> I
         point = noted.recovery_points.get(place.key)
         if is_brief:
             with chosen.open(place) as log:
-                facts = describe_log(log, chosen.topic(place), chosen.holes(log))
-            return picture_of_facts(facts, point)
+                return picture_of_facts(chosen.facts_of(place, log), point)
         with current_line().task(f"reading {place.key}") as task:
             return take_picture(
                 lambda on_damage: chosen.open(place, on_damage),
-                lambda log: describe_log(log, chosen.topic(place), chosen.holes(log)),
+                partial(chosen.facts_of, place),
                 recovery_point=point,
                 planning=_planning(args, chosen, place, noted.lines),
                 on_progress=lambda done, total: task.show(done, total=total),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable, Sequence
 
+    from tidelog.cli.partition_choice import Place
     from tidelog.datadir.log_dir_description import LogDirDescription
     from tidelog.explain.describe import LogFacts, SegmentFacts
 
@@ -57,14 +58,21 @@ def run(args: Namespace) -> int:
         return _print_directories(args)
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
-    from tidelog.explain.picture import draw_log
+    from tidelog.explain.pictures.log_picture import picture_of_facts
+    from tidelog.explain.pictures.text_picture import TextStyle, draw_text
+    from tidelog.explain.transactional_ids import TransactionalIds
 
-    width = screen_width()
+    style = TextStyle(screen_width())
     chosen = chosen_by(args, server_properties=broker_properties(args))
+    ids = TransactionalIds(chosen.directory)
     described = damaged = 0
     last_topic = None
-    shown = chosen.describe(args.command, is_printed=not args.json, with_contents=args.segments)
-    for place, facts in shown:
+
+    def facts_of(place: Place) -> LogFacts:
+        with chosen.open(place) as log:
+            return chosen.facts_of(place, log, ids=ids, with_contents=args.segments)
+
+    for place, facts in chosen.look(args.command, facts_of):
         described += 1
         damaged += facts.has_loss
         if args.json:
@@ -75,7 +83,7 @@ def run(args: Namespace) -> int:
             count = sum(other.topic == place.topic for other in chosen.places)
             print(_title(facts, count), end="\n\n")
             last_topic = place.topic
-        print(draw_log(facts, width) + _stable(facts), end="")
+        print(draw_text(picture_of_facts(facts), style) + _held_by(facts), end="")
         print(_contents_table(facts) if args.segments else _table(facts), end="")
     chosen.report_pending(args.command)
     report_offline(args.command, offline_directories(chosen.directory))
@@ -154,15 +162,13 @@ def _inherited_lines(facts: LogFacts) -> list[str]:
     ]
 
 
-def _stable(facts: LogFacts) -> str:
-    """Return a line about the last stable offset, if it lies below the high watermark."""
-    if facts.last_stable_offset == facts.high_watermark:
-        return ""
-    line = f"  last stable offset {facts.last_stable_offset:,}"
+def _held_by(facts: LogFacts) -> str:
+    """Return a line about what holds the last stable offset below the high watermark, if known."""
     held_by = facts.last_stable_offset_held_by
     if held_by is None:
-        return f"{line}\n"
-    return f"{line}, held by {begun_by(*held_by)}\n"
+        return ""
+    stable = facts.last_stable_offset
+    return f"  last stable offset {stable:,}, held by {begun_by(*held_by)}\n"
 
 
 def _table(facts: LogFacts) -> str:

@@ -12,23 +12,20 @@ if TYPE_CHECKING:
     Cli = Any
 
 PICTURE = """\
-t-0: 2 offsets in 1 segment, 77 bytes
-0
-├▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▶
- └ log start 0
-                                                             high watermark 2 ┘
-                                                                    log end 2 ┘
+t-0: 2 offsets, 1 segment, 77 bytes
+             0
+segments    ├▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▶
+             └ log start 0
+                                last stable offset, high watermark, log end 2 ┘
 """
 TABLE = """\
   base offset  end offset      .log   .index  .timeindex  .txnindex
             0           2  77 bytes  0 bytes    12 bytes    0 bytes
 """
 EMPTY = """\
-u-0: 0 offsets in 0 segments, 0 bytes
-├╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌▶
- └ log start 0
- └ high watermark 0
- └ log end 0
+u-0: 0 offsets, 0 segments, 0 bytes
+segments    ├╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌▶
+             └ log start, last stable offset, high watermark, log end 0
 """
 
 NONE = "no settings of its own"

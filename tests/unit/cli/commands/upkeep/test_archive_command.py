@@ -405,7 +405,7 @@ def test_what_only_the_archive_has_is_marked(cli: Cli) -> None:
     assert 0 < len(away) < len(row["segments"])
     contents = cli.on("describe", "t", "-p", 0, "--segments").out
     assert [text.count("  in the archive only\n") for text in (drawn, contents)] == [len(away)] * 2
-    assert f", of which {size / 1000:,.1f} kB in the archive only" in drawn
+    assert f"segments: ▓ in the archive only, {size / 1000:,.1f} kB" in drawn
     assert plan["sizeBytes"] + size == row["sizeBytes"]
     assert f" kB on the disk, {size / 1000:,.1f} kB in the archive only\n" in planned
     assert planned.count("  kept in the archive") == len(away)
