@@ -39,7 +39,6 @@ from tidelog.manager.lifecycle.log_opener import (
     RecoveryRules,
     producer_config_of,
 )
-from tidelog.manager.lifecycle.partition_loader import PartitionLoader
 from tidelog.manager.lifecycle.reopening import LogReopener
 from tidelog.manager.lifecycle.unopened_moves import UnopenedMoves
 from tidelog.manager.log_registry import LogRegistry
@@ -180,14 +179,12 @@ class LogManager(OfOneProcess):
             queue=self._queue,
             cleaning=self.cleaning,
         )
-        self._loader = PartitionLoader(registry)
         self._creator = LogCreator(
             machine,
             log_dirs,
             topics=self._topics,
             registry=registry,
             opener=self._opener,
-            loader=self._loader,
             cleaning=self.cleaning,
             deleter=self._deleter,
         )
@@ -197,7 +194,6 @@ class LogManager(OfOneProcess):
             topics=self._topics,
             registry=registry,
             opener=self._opener,
-            loader=self._loader,
             creator=self._creator,
             watcher=watcher,
         )

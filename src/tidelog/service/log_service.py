@@ -345,7 +345,6 @@ class LogService(LogManager):
             self._log_dirs,
             topics=self._topics,
             registry=self._registry,
-            loader=self._loader,
             creator=self._creator,
             deleter=self._deleter,
             queue=self._queue,

@@ -14,6 +14,7 @@ from tidelog.datadir.partition_directories import lies_twice
 from tidelog.errors import KafkaStorageError
 from tidelog.log.directory_guard import is_passing, lacks_resources
 from tidelog.manager.lifecycle.log_closer import log_closer
+from tidelog.manager.lifecycle.partition_loader import take_in
 from tidelog.segment.filenames import TopicPartition, log_directory_name
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from tidelog.manager.lifecycle.creator import LogCreator
     from tidelog.manager.lifecycle.deleter import LogDeleter
     from tidelog.manager.lifecycle.deletion_queue import DeletionQueue
-    from tidelog.manager.lifecycle.partition_loader import PartitionLoader
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.topics.topics import Topics
     from tidelog.service.loading import FoundLog, LoadedLogs
@@ -44,7 +44,6 @@ class Reconciler:
         *,
         topics: Topics,
         registry: LogRegistry,
-        loader: PartitionLoader,
         creator: LogCreator,
         deleter: LogDeleter,
         queue: DeletionQueue,
@@ -52,7 +51,6 @@ class Reconciler:
         self._log_dirs = log_dirs
         self._topics = topics
         self._registry = registry
-        self._loader = loader
         self._creator = creator
         self._deleter = deleter
         self._queue = queue
@@ -130,7 +128,7 @@ class Reconciler:
     def _serve(self, found: FoundLog) -> None:
         topic = self._topics.get(found.key.topic)
         self._note_place(found, topic)
-        self._loader.take_in(found.key, found.log_dir, topic.topic_id, lambda: found.log)
+        take_in(self._registry, found.key, found.log_dir, topic.topic_id, lambda: found.log)
 
     def _without_failed(self, found: Sequence[FoundLog]) -> list[FoundLog]:
         """Leave out logs whose directory has failed while others were loaded."""

@@ -23,6 +23,7 @@ from tidelog.errors import (
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.lifecycle.known_copies import KnownCopies
 from tidelog.manager.lifecycle.lost_offsets import check_not_archived, warn_of_lost_log
+from tidelog.manager.lifecycle.partition_loader import take_in
 from tidelog.segment.filenames import (
     TopicPartition,
     log_directory_name,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.deleter import LogDeleter
     from tidelog.manager.lifecycle.log_opener import LogOpener
-    from tidelog.manager.lifecycle.partition_loader import PartitionLoader
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.topics.topics import Topics
 
@@ -77,7 +77,6 @@ class LogCreator:
         topics: Topics,
         registry: LogRegistry,
         opener: LogOpener,
-        loader: PartitionLoader,
         cleaning: Cleaning,
         deleter: LogDeleter,
     ) -> None:
@@ -86,7 +85,6 @@ class LogCreator:
         self._topics = topics
         self._registry = registry
         self._opener = opener
-        self._loader = loader
         self._cleaning = cleaning
         self._deleter = deleter
         self._preferred: dict[TopicPartition, str] = {}
@@ -233,7 +231,7 @@ class LogCreator:
             if is_future:
                 registry.add_future(key, log)
             else:
-                self._loader.take_in(key, log_dir, topic_id, lambda: log)
+                take_in(registry, key, log_dir, topic_id, lambda: log)
             self._preferred.pop(key, None)
             return log
 
@@ -374,7 +372,7 @@ class LogCreator:
             path = log_dir.path_of(*key)
             open_log = partial(self._opener.create, key, path, topic.topic_id)
             try:
-                self._loader.take_in(key, log_dir, topic.topic_id, open_log)
+                take_in(self._registry, key, log_dir, topic.topic_id, open_log)
             except KafkaStorageError as error:
                 on_failure([key], error)
 

@@ -13,6 +13,7 @@ from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.partition_directories import is_directory
 from tidelog.datadir.uncatalogued_topics import readable_topic_id
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.manager.lifecycle.partition_loader import take_in
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from tidelog.manager.directories.log_dirs import LogDirs
     from tidelog.manager.lifecycle.creator import LogCreator
     from tidelog.manager.lifecycle.log_opener import LogOpener
-    from tidelog.manager.lifecycle.partition_loader import PartitionLoader
     from tidelog.manager.log_registry import LogRegistry
     from tidelog.manager.partition import Partition
     from tidelog.manager.topics.topics import Topics
@@ -48,7 +48,6 @@ class FirstUseLoader:
         topics: Topics,
         registry: LogRegistry,
         opener: LogOpener,
-        loader: PartitionLoader,
         creator: LogCreator,
         watcher: LoadWatcher,
     ) -> None:
@@ -57,7 +56,6 @@ class FirstUseLoader:
         self._topics: Final = topics
         self._registry: Final = registry
         self._opener: Final = opener
-        self._loader: Final = loader
         self._creator: Final = creator
         self._watcher: Final = watcher
 
@@ -87,7 +85,7 @@ class FirstUseLoader:
             used_watcher = watcher or self._watcher
             is_retry = life.may_be_half_recovered
             load = partial(self._opener.load, log_dir, key, path, used_watcher, is_retry=is_retry)
-            return self._loader.take_in(key, log_dir, topic.topic_id, load)
+            return take_in(self._registry, key, log_dir, topic.topic_id, load)
 
     def _place(self, key: TopicPartition, topic: Topic) -> LogDir:
         """Return the directory of a log; record in the catalogue if it is not the one named there.

@@ -7,7 +7,7 @@ Kafka: parts of ``LogManager.loadLog`` and ``getOrCreateLog``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_end
 
@@ -22,58 +22,48 @@ if TYPE_CHECKING:
     from tidelog.segment.filenames import TopicPartition
 
 
-class PartitionLoader:
-    """Takes logs into service; to be called with the registry's ``change_lock`` held."""
+def take_in(
+    registry: LogRegistry,
+    key: TopicPartition,
+    log_dir: LogDir,
+    topic_id: UUID | None,
+    open_log: Callable[[], Log],
+) -> Partition:
+    """Open a log, give it the id of its topic, and serve it.
 
-    def __init__(self, registry: LogRegistry) -> None:
-        self._registry: Final = registry
+    Records that readers saw and that it lacks are logged and counted.
 
-    def take_in(
-        self,
-        key: TopicPartition,
-        log_dir: LogDir,
-        topic_id: UUID | None,
-        open_log: Callable[[], Log],
-    ) -> Partition:
-        """Open a log, give it the id of its topic, and serve it.
+    Args:
+        registry: what it is served by; the caller holds its ``change_lock``.
+        key: the partition.
+        log_dir: where its log lies.
+        topic_id: the id of its topic, None if that is not known.
+        open_log: opens the log.
 
-        Records that readers saw and that it lacks are logged and counted.
-
-        Args:
-            key: the partition.
-            log_dir: where its log lies.
-            topic_id: the id of its topic, None if that is not known.
-            open_log: opens the log.
-
-        After an error, which is that of ``open_log`` or of the disk, the log is closed, and its
-        data directory is not clean until a later try succeeds.
-        """
-        self._registry.begin_loading(key)
-        path = log_dir.path_of(*key)
+    After an error, which is that of ``open_log`` or of the disk, the log is closed, and its data
+    directory is not clean until a later try succeeds.
+    """
+    registry.begin_loading(key)
+    path = log_dir.path_of(*key)
+    try:
+        log = open_log()
         try:
-            log = open_log()
-            try:
-                partition = self._serve(key, log_dir, topic_id, log)
-            except BaseException:
-                if self._registry.current(key) is not log:  # an interrupt may come just after that
-                    log.close_handlers()
-                raise
+            if topic_id is not None:
+                log.assign_topic_id(topic_id)
+            # Before it is served: after that the checkpoint of what readers saw is written again.
+            if warn_of_lost_end(log_dir.checkpoints, key, log):
+                registry.lost.add(key)
+                log.begin_epoch_after_loss()
+            elif key in registry.lost and log.latest_epoch is None:
+                log.begin_epoch_after_loss()  # its directory was lost, and this is a new one
+            partition = registry.serve(key, log)
         except BaseException:
-            # Its files may be half recovered: a start that took them for clean would not look.
-            log_dir.doubted.add(path)
+            if registry.current(key) is not log:  # an interrupt may come just after that
+                log.close_handlers()
             raise
-        log_dir.doubted.discard(path)
-        return partition
-
-    def _serve(
-        self, key: TopicPartition, log_dir: LogDir, topic_id: UUID | None, log: Log
-    ) -> Partition:
-        if topic_id is not None:
-            log.assign_topic_id(topic_id)
-        # Before it is served: after that the checkpoint of what readers saw is written again.
-        if warn_of_lost_end(log_dir.checkpoints, key, log):
-            self._registry.lost.add(key)
-            log.begin_epoch_after_loss()
-        elif key in self._registry.lost and log.latest_epoch is None:
-            log.begin_epoch_after_loss()  # its directory was lost, and this is a new one
-        return self._registry.serve(key, log)
+    except BaseException:
+        # Its files may be half recovered: a start that took them for clean would not look.
+        log_dir.doubted.add(path)
+        raise
+    log_dir.doubted.discard(path)
+    return partition
