@@ -109,19 +109,13 @@ class Groups(OfOneProcess):
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
         """Return the committed positions of a group, without those of topics deleted since."""
         topics = self._topics()
-        topic = topics.get(OFFSETS_TOPIC)
-        if topic is None:
-            return {}
-        known = self._caught_up(partition_of_group(group, len(topic.partitions)), topic)
-        return of_live_topics(known.of_group(group), topics)
+        known = self._known_of(group, topics)
+        return {} if known is None else of_live_topics(known.of_group(group), topics)
 
     def undecided(self, group: str) -> frozenset[TopicPartition]:
         """Return the partitions of which an open transaction has set a group's position."""
-        topic = self._topics().get(OFFSETS_TOPIC)
-        if topic is None:
-            return frozenset()
-        known = self._caught_up(partition_of_group(group, len(topic.partitions)), topic)
-        return known.undecided(group)
+        known = self._known_of(group, self._topics())
+        return frozenset() if known is None else known.undecided(group)
 
     def with_known_home(self, transaction: Transaction) -> Transaction:
         """Return a transaction that takes the topic of positions as it is, if it is to create it.
@@ -197,6 +191,13 @@ class Groups(OfOneProcess):
             key: CommittedAt(positions[key].offset, first + number)
             for number, key in enumerate(sorted(positions))
         }
+
+    def _known_of(self, group: str, topics: Mapping[str, Topic]) -> KnownPositions | None:
+        """Return what is known of the partition that holds a group; None: no position is."""
+        topic = topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            return None
+        return self._caught_up(partition_of_group(group, len(topic.partitions)), topic)
 
     def _caught_up(self, number: int, topic: Topic, through: Through = iter) -> KnownPositions:
         """Return what is known of a partition of the topic, after a look at its log."""

@@ -13,9 +13,16 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.broker_config import ALL_DIRS
 from tidelog.datadir.partition_directories import PartitionLinks
-from tidelog.errors import DirectoryLocked, InvalidArgument, KafkaStorageError, LogDirNotFound
+from tidelog.errors import (
+    DirectoryLocked,
+    InvalidArgument,
+    KafkaStorageError,
+    LogDirNotFound,
+    UnknownTopicOrPartition,
+)
 from tidelog.log.directory_guard import PASSING, is_interrupt, lacks_resources
 from tidelog.manager.directories.log_dir import LogDir
 
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
     from tidelog.env.clock import Clock
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
+    from tidelog.segment.filenames import TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -135,6 +143,17 @@ class LogDirs:
         if found is None:
             raise self.offline_error(path)
         return found
+
+    def not_here(
+        self, key: TopicPartition, home_id: UUID, todo: str
+    ) -> KafkaStorageError | UnknownTopicOrPartition:
+        """Return the error for a partition whose directory is not in use; ``todo`` helps then."""
+        if self.failures:
+            return KafkaStorageError(f"{key} lies in a directory that is offline")
+        return UnknownTopicOrPartition(
+            f"{key} lies in the data directory with id {format_uuid(home_id)}, which is not open"
+            f" here: {todo}"
+        )
 
     def check_any(self) -> None:
         """Raise KafkaStorageError with the reasons if no directory is left."""

@@ -11,9 +11,8 @@ from collections import Counter
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
-from uuid import UUID
 
-from tidelog.datadir.partition_directories import make_partition_directory
+from tidelog.datadir.partition_directories import make_partition_directory, random_id
 from tidelog.errors import (
     InconsistentTopicId,
     InvalidArgument,
@@ -32,6 +31,7 @@ from tidelog.segment.filenames import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from uuid import UUID
 
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.machine import Machine
@@ -444,8 +444,7 @@ class LogCreator:
         for log_dir in candidates:
             name = log_directory_name(*key)
             if is_future:
-                unique = UUID(int=self._machine.rng.getrandbits(128), version=4).hex
-                name = log_future_directory_name(*key, unique)
+                name = log_future_directory_name(*key, random_id(self._machine.rng).hex)
             path = os.path.join(log_dir.path, name)
             if is_future:
                 self.copies.note(key, path)

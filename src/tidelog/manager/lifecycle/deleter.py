@@ -9,10 +9,9 @@ import logging
 import os
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from tidelog.archive.claim_file import note_deleted
-from tidelog.codec.uuid_text import format_uuid
+from tidelog.datadir.partition_directories import random_id
 from tidelog.datadir.uncatalogued_topics import readable_topic_id
 from tidelog.errors import KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.directory_guard import is_passing, lacks_space
@@ -36,6 +35,7 @@ from tidelog.staging.ready_expiry import LEFTOVER_MS, sweep
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterator, Sequence
     from contextlib import AbstractContextManager
+    from uuid import UUID
 
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.files import FileSystem
@@ -95,7 +95,8 @@ class LogDeleter:
             for number, home_id in sorted(topic.partitions.items()):
                 log_dir = self._log_dirs.with_id(home_id)
                 if log_dir is None:
-                    raise self._not_here(TopicPartition(name, number), home_id)
+                    key, todo = TopicPartition(name, number), f"open all of them to delete {name}"
+                    raise self._log_dirs.not_here(key, home_id, todo)
                 log_dirs[log_dir.path] = log_dir
             for log_dir in log_dirs.values():
                 with self._failing(log_dir, "deleting a topic"):
@@ -457,15 +458,7 @@ class LogDeleter:
                 self._cleaning.forget_lines(log_dir, keys)
 
     def _unique(self) -> str:
-        return UUID(int=self._machine.rng.getrandbits(128), version=4).hex
-
-    def _not_here(self, key: TopicPartition, home_id: UUID) -> Exception:
-        if self._log_dirs.failures:
-            return KafkaStorageError(f"{key} lies in a directory that is offline")
-        return UnknownTopicOrPartition(
-            f"{key} lies in the data directory with id {format_uuid(home_id)}; open all of them to"
-            f" delete {key.topic}"
-        )
+        return random_id(self._machine.rng).hex
 
     def _failing(self, log_dir: LogDir, doing: str) -> AbstractContextManager[None]:
         """Raise an OSError of the body as KafkaStorageError; a full disk stays online."""

@@ -9,7 +9,6 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tidelog.codec.uuid_text import format_uuid
 from tidelog.datadir.partition_directories import is_directory
 from tidelog.datadir.uncatalogued_topics import readable_topic_id
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
@@ -95,7 +94,8 @@ class FirstUseLoader:
         """
         home = self._log_dirs.with_id(topic.partitions[key.partition])
         if home is None:
-            raise self._not_here(key, topic)
+            todo = "choose a partition of this one (-p N), or start a service over both"
+            raise self._log_dirs.not_here(key, topic.partitions[key.partition], todo)
         if self._is_there(home, key):
             return home
         elsewhere = [one for one in self._log_dirs if self._is_of(topic, one, key)]
@@ -160,12 +160,3 @@ class FirstUseLoader:
                 # Appends follow: a power cut must not take them back to a name that no start loads.
                 self._fs.sync_directory(log_dir.path)
                 _log.info("future-log-promoted directory=%s", current)
-
-    def _not_here(self, key: TopicPartition, topic: Topic) -> Exception:
-        if self._log_dirs.failures:
-            return KafkaStorageError(f"{key} lies in a directory that is offline")
-        home_id = topic.partitions[key.partition]
-        return UnknownTopicOrPartition(
-            f"{key} lies in the data directory with id {format_uuid(home_id)}, which is not open"
-            " here: choose a partition of this one (-p N), or start a service over both"
-        )
