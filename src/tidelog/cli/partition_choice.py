@@ -32,13 +32,11 @@ if TYPE_CHECKING:
 
     from tidelog.config.log_config import LogConfig
     from tidelog.env.files import FileSystem
-    from tidelog.explain.describe import LogFacts
-    from tidelog.explain.transactional_ids import TransactionalIds
     from tidelog.readonly.missing.damaged_range import OnDamage
     from tidelog.readonly.missing.holes import Hole
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
-    from tidelog.readonly.read_only_topic import MissingPartition, ReadOnlyTopic
+    from tidelog.readonly.read_only_topic import MissingPartition
 
 T = TypeVar("T")
 K = TypeVar("K", "Place", TopicPartition)
@@ -120,48 +118,13 @@ class ChosenPartitions(NamedTuple):
         path = self.directory.path_of_moved(*place.key, place.path)
         return None if path is None else place._replace(path=path)
 
-    def facts_of(
-        self,
-        place: Place,
-        log: ReadOnlyLog,
-        *,
-        ids: TransactionalIds | None = None,
-        with_contents: bool = False,
-    ) -> LogFacts:
-        """Return what ``describe`` and ``picture`` show of an open log; see ``describe_log``."""
-        from tidelog.explain.describe import describe_log
-
-        holes, topic = self.holes(log), self.topic(place)
-        return describe_log(log, topic, holes, ids=ids, with_contents=with_contents)
-
-    def topic(self, place: Place) -> ReadOnlyTopic | None:
-        """Return the topic of a place; None for a directory that waits for deletion."""
-        try:
-            return self.directory.topic(place.topic)
-        except UnknownTopicOrPartition:
-            return None
-
     def configs_in_force(self, overrides: Mapping[str, str]) -> dict[str, LogConfig]:
         """Return the settings of each topic's logs, by name; ``overrides`` take precedence.
 
         Raises InvalidConfig.
         """
-        from tidelog.config.log_config import LogConfig
-        from tidelog.readonly.read_only_topic import ReadOnlyTopic
-
-        configs: dict[str, LogConfig] = {}
-        for place in self.places:
-            if place.topic not in configs:
-                topic = self.topic(place) or ReadOnlyTopic.found(place.topic, None, ())
-                configs[place.topic] = topic.config_in_force(LogConfig(), overrides)
-        return configs
-
-    def holes(self, log: ReadOnlyLog) -> tuple[Hole, ...]:
-        """Return the holes between segments that compaction does not explain.
-
-        Only the ends of segments are read. Raises KafkaStorageError.
-        """
-        return self.directory.unexplained_holes(log, log.find_holes())
+        topics = dict.fromkeys(place.topic for place in self.places)
+        return {topic: self.directory.config_in_force(topic, overrides) for topic in topics}
 
     def report_holes(self, command: str, place: Place, holes: Iterable[Hole]) -> bool:
         """Print holes between the segments of a log on stderr; return whether there are any."""

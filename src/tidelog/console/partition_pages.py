@@ -10,7 +10,7 @@ from tidelog.console.desk import Tried, tried
 from tidelog.console.page_links import PartitionLinks
 from tidelog.console.paging import paged
 from tidelog.console.rendering import Answer, drawing
-from tidelog.explain.describe import describe_log
+from tidelog.explain.describe import describe_in
 from tidelog.explain.pictures.log_picture import picture_of_facts
 from tidelog.explain.pictures.svg_picture import draw_svg
 from tidelog.explain.pictures.take_picture import Planning, take_part, take_picture
@@ -184,13 +184,11 @@ _BASE_OFFSET: Final = 3
 
 def _facts(desk: Desk, key: TopicPartition) -> LogFacts:
     with desk.open(key) as log:
-        return _described(desk, key, log)
+        return _described(desk, log)
 
 
-def _described(desk: Desk, key: TopicPartition, log: ReadOnlyLog) -> LogFacts:
-    holes = desk.directory.unexplained_holes(log, log.find_holes())
-    source = desk.tables
-    facts = describe_log(log, source.topic(key.topic), holes, ids=source.ids)
+def _described(desk: Desk, log: ReadOnlyLog) -> LogFacts:
+    facts = describe_in(desk.directory, log, ids=desk.tables.ids)
     if facts.has_loss:
         desk.notice(facts.damage or str(facts.holes[0]))
     return facts
@@ -224,14 +222,14 @@ def _picture(desk: Desk, key: TopicPartition, facts: LogFacts) -> LogPicture:
         planning = Planning(config.value, lines, desk.clock, pinned)
     return take_picture(
         partial(desk.open, key),
-        partial(_described, desk, key),
+        partial(_described, desk),
         recovery_point=point,
         planning=planning,
     )
 
 
 def _part(desk: Desk, key: TopicPartition, start: int) -> LogPicture:
-    return take_part(partial(desk.open, key), partial(_described, desk, key), start, PART_BYTES)
+    return take_part(partial(desk.open, key), partial(_described, desk), start, PART_BYTES)
 
 
 def _drawn(picture: Tried, key: TopicPartition) -> Tried:

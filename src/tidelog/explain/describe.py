@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from tidelog.env.files import FileSystem
     from tidelog.explain.transactional_ids import TransactionalIds
+    from tidelog.readonly.read_only_directory import ReadOnlyDirectory
     from tidelog.readonly.read_only_log import ReadOnlyLog
     from tidelog.readonly.read_only_topic import ReadOnlyTopic
 
@@ -100,6 +101,18 @@ class LogFacts:
     def has_loss(self) -> bool:
         """Whether there is damage, or a hole."""
         return self.damage is not None or bool(self.holes)
+
+
+def describe_in(
+    directory: ReadOnlyDirectory,
+    log: ReadOnlyLog,
+    *,
+    ids: TransactionalIds | None = None,
+    with_contents: bool = False,
+) -> LogFacts:
+    """Collect the facts of a log of a directory, with its topic's settings and its holes."""
+    topic, holes = directory.known_topic(log.topic), directory.unexplained_holes(log)
+    return describe_log(log, topic, holes, ids=ids, with_contents=with_contents)
 
 
 def describe_log(

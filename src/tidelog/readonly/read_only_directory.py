@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tidelog.codec.checkpoint_file import OffsetCheckpoint
+    from tidelog.config.log_config import LogConfig
     from tidelog.datadir.cluster_metadata.broker_settings import BrokerSettings
     from tidelog.env.files import FileSystem
     from tidelog.readonly.missing.damaged_range import OnDamage
@@ -273,13 +274,28 @@ class ReadOnlyDirectory:
 
     def topic(self, name: str) -> ReadOnlyTopic:
         """Return one topic; UnknownTopicOrPartition where there is none."""
+        found = self.known_topic(name)
+        if found is None:
+            there = ", ".join(self.topics) or "none"
+            raise UnknownTopicOrPartition(f"no topic {name} in {self.name}; topics there: {there}")
+        return found
+
+    def known_topic(self, name: str) -> ReadOnlyTopic | None:
+        """Return one topic; None where there is none, as of a directory that waits for deletion."""
         check_topic_type(name)
-        if name in self.topics:
-            return self.topics[name]
         if name == METADATA_TOPIC and name in self._placed.found_by_topic:
             return self._topic(name)
-        there = ", ".join(self.topics) or "none"
-        raise UnknownTopicOrPartition(f"no topic {name} in {self.name}; topics there: {there}")
+        return self.topics.get(name)
+
+    def config_in_force(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
+        """Return the settings of a topic's logs; ``overrides`` take precedence over its own.
+
+        Of a topic that is not known, nothing about deletion is. Raises InvalidConfig.
+        """
+        from tidelog.config.log_config import LogConfig
+
+        found = self.known_topic(topic) or ReadOnlyTopic.found(topic, None, ())
+        return found.config_in_force(LogConfig(), overrides)
 
     def open(self, topic: str, partition: int, *, on_damage: OnDamage | None = None) -> ReadOnlyLog:
         """Open a partition's log to be read only; ``on_damage`` and errors as ``open_read_only``.
@@ -290,14 +306,15 @@ class ReadOnlyDirectory:
         return self.part_of(topic, partition).open(topic, partition, on_damage=on_damage)
 
     def unexplained_holes(
-        self, log: ReadOnlyLog, holes: Iterable[tuple[int, int]]
+        self, log: ReadOnlyLog, holes: Iterable[tuple[int, int]] | None = None
     ) -> tuple[Hole, ...]:
         """Return those of a log's holes between segments that compaction does not explain.
 
-        ``holes`` are those of the log's ``find_holes`` or ``holes``. Raises
-        KafkaStorageError for a malformed checkpoint of the cleaner.
+        ``holes`` are those of the log's ``find_holes`` or ``holes``; None: all, for which only the
+        ends of segments are read. Raises KafkaStorageError, also for a malformed checkpoint of the
+        cleaner.
         """
-        found = list(holes)
+        found = list(log.find_holes() if holes is None else holes)
         key = TopicPartition(log.topic, log.partition)
         return self.unexplained_holes_of(key, found) if found else ()
 

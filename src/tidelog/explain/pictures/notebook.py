@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.codec.one_line import one_line
 from tidelog.errors import TidelogError
-from tidelog.explain.describe import describe_log
+from tidelog.explain.describe import describe_in
 from tidelog.explain.pictures.log_picture import picture_of_facts
 from tidelog.explain.pictures.overview import draw_svg_overview
 from tidelog.explain.pictures.picture_words import summary
@@ -24,7 +24,6 @@ from tidelog.explain.printable_text import counted, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tidelog.explain.describe import LogFacts
     from tidelog.explain.pictures.log_picture import LogPicture
     from tidelog.readonly.missing.damaged_range import OnDamage
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
@@ -73,7 +72,7 @@ def draw_logs(directory: ReadOnlyDirectory, keys: Sequence[TopicPartition]) -> L
     picture = _brief(directory, keys[0])
     svg = draw_svg([picture])
     if picture.total_bytes <= WHOLE_BYTES:
-        whole = take_picture(partial(_open, directory, keys[0]), partial(_described, directory))
+        whole = take_picture(partial(_open, directory, keys[0]), partial(describe_in, directory))
         drawn = draw_svg([whole])
         if len(drawn) <= MAX_SVG_BYTES:
             picture, svg = whole, drawn
@@ -121,15 +120,10 @@ def _words(pictures: Sequence[LogPicture]) -> str:
 
 def _brief(directory: ReadOnlyDirectory, key: TopicPartition) -> LogPicture:
     with _open(directory, key, None) as log:
-        return picture_of_facts(_described(directory, log))
+        return picture_of_facts(describe_in(directory, log))
 
 
 def _open(
     directory: ReadOnlyDirectory, key: TopicPartition, on_damage: OnDamage | None
 ) -> ReadOnlyLog:
     return directory.open(key.topic, key.partition, on_damage=on_damage)
-
-
-def _described(directory: ReadOnlyDirectory, log: ReadOnlyLog) -> LogFacts:
-    holes = directory.unexplained_holes(log, log.find_holes())
-    return describe_log(log, directory.topics.get(log.topic), holes)

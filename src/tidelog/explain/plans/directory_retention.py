@@ -9,16 +9,15 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tidelog.config.log_config import LogConfig
 from tidelog.errors import UnknownTopicOrPartition
 from tidelog.explain.plans.disk_share_plan import plan_disk_share
 from tidelog.explain.plans.retention_plan import pinned_offsets, plan_retention, retention_config
-from tidelog.readonly.read_only_topic import ReadOnlyTopic
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tidelog.config.log_config import LogConfig
     from tidelog.env.clock import Clock
     from tidelog.log.retention.shrunk_log import ShrunkLog
     from tidelog.readonly.directory_files import DirectoryFiles
@@ -90,9 +89,5 @@ class DirectoryRetention:
         return pinned_offsets(self._part.fs, self._part.path)
 
     def _config(self, topic: str) -> LogConfig:
-        try:
-            found = self._directory.topic(topic)
-        except UnknownTopicOrPartition:
-            found = ReadOnlyTopic.found(topic, None, ())
-        config = found.config_in_force(LogConfig(), self._overrides)
+        config = self._directory.config_in_force(topic, self._overrides)
         return retention_config(config, self._overrides)

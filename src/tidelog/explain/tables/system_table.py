@@ -17,7 +17,6 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.log_config import LogConfig
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.env.files import is_gone
-from tidelog.errors import UnknownTopicOrPartition
 from tidelog.explain.plans.directory_retention import DirectoryRetention
 from tidelog.explain.transactional_ids import TransactionalIds
 from tidelog.manager.compaction_plan import CleanerLines
@@ -168,14 +167,11 @@ class TableSource:
 
     def topic(self, name: str) -> ReadOnlyTopic:
         """Return a topic; one of unknown settings for a directory that waits for deletion."""
-        try:
-            return self.directory.topic(name)
-        except UnknownTopicOrPartition:
-            return ReadOnlyTopic.found(name, None, ())
+        return self.directory.known_topic(name) or ReadOnlyTopic.found(name, None, ())
 
     def config(self, topic: str) -> LogConfig:
         """Return the settings in force of a topic's logs; InvalidConfig."""
-        return self.topic(topic).config_in_force(LogConfig(), self._overrides)
+        return self.directory.config_in_force(topic, self._overrides)
 
     def retention(self, key: TopicPartition) -> DirectoryRetention:
         """What retention would delete of each log in the data directory of a partition."""

@@ -178,6 +178,7 @@ class _Notes(NamedTuple):
 def _pictures(args: Namespace, chosen: ChosenPartitions, *, is_brief: bool) -> Iterator[LogPicture]:
     """Yield the picture of each log."""
     from tidelog.cli.progress import current_line
+    from tidelog.explain.describe import describe_in
     from tidelog.explain.pictures.log_picture import picture_of_facts
     from tidelog.explain.pictures.take_picture import take_picture
 
@@ -188,11 +189,11 @@ def _pictures(args: Namespace, chosen: ChosenPartitions, *, is_brief: bool) -> I
         point = noted.recovery_points.get(place.key)
         if is_brief:
             with chosen.open(place) as log:
-                return picture_of_facts(chosen.facts_of(place, log), point)
+                return picture_of_facts(describe_in(chosen.directory, log), point)
         with current_line().task(f"reading {place.key}") as task:
             return take_picture(
                 lambda on_damage: chosen.open(place, on_damage),
-                partial(chosen.facts_of, place),
+                partial(describe_in, chosen.directory),
                 recovery_point=point,
                 planning=_planning(args, chosen, place, noted.lines),
                 on_progress=lambda done, total: task.show(done, total=total),
@@ -211,7 +212,7 @@ def _planning(
     from tidelog.explain.plans.retention_plan import retention_config
 
     overrides = dict(args.options)
-    config = chosen._replace(places=[place]).configs_in_force(overrides)[place.topic]
+    config = chosen.directory.config_in_force(place.topic, overrides)
     pinned = chosen.pinned_offsets(args.command)
     return Planning(
         retention_config(config, overrides), lines, clock_of(args), pinned.get(place.key)

@@ -112,7 +112,7 @@ def _verify_all(
     with line.task("verifying", sum(sizes)) as task:
         for place, size in zip(places, sizes, strict=True):
             task.show(before, what=f"verifying {place.key}")
-            topic = chosen.topic(place)
+            topic = chosen.directory.known_topic(place.topic)
             check = partial(
                 verify_if_there,
                 chosen.directory.fs,

@@ -81,7 +81,7 @@ def run(args: Namespace) -> int:
                     answer["count"] = _count(log, args)
                 except CorruptMessage as error:
                     answer["count"], damage = None, error
-            return answer, damage, chosen.holes(log)
+            return answer, damage, chosen.directory.unexplained_holes(log)
 
     for place, (answer, damage, holes) in chosen.look(args.command, answer_of):
         print(json.dumps({"topic": place.topic, "partition": place.partition, **answer}))

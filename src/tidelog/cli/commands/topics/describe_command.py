@@ -58,6 +58,7 @@ def run(args: Namespace) -> int:
         return _print_directories(args)
     from tidelog.cli.partition_choice import chosen_by
     from tidelog.cli.server_properties import broker_properties
+    from tidelog.explain.describe import describe_in
     from tidelog.explain.pictures.log_picture import picture_of_facts
     from tidelog.explain.pictures.text_picture import TextStyle, draw_text
     from tidelog.explain.transactional_ids import TransactionalIds
@@ -70,7 +71,7 @@ def run(args: Namespace) -> int:
 
     def facts_of(place: Place) -> LogFacts:
         with chosen.open(place) as log:
-            return chosen.facts_of(place, log, ids=ids, with_contents=args.segments)
+            return describe_in(chosen.directory, log, ids=ids, with_contents=args.segments)
 
     for place, facts in chosen.look(args.command, facts_of):
         described += 1

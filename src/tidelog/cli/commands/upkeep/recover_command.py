@@ -255,7 +255,7 @@ def _print_beside(chosen: ChosenPartitions, args: Namespace) -> int:
     def check(place: Place) -> RecoveredLog:
         point = 0 if args.full else points(place).get(place.key, 0)
         with chosen.open(place) as log:
-            return check_log(log, point, chosen.holes(log))
+            return check_log(log, point, chosen.directory.unexplained_holes(log))
 
     logs = [log for _, log in chosen.look(args.command, check)]
     paths = {place.key: place.path for place in chosen.places}
