@@ -119,7 +119,7 @@ class Desk:
 
     def note_damage(self, key: TopicPartition, damage: str) -> None:
         """Let lists say that a log is damaged, which their own look at its end may not show."""
-        self.survey.note_damage(key, self.directory.partition_path(*key), damage)
+        self.survey.seen.note(key, self.directory.partition_path(*key), damage)
 
     def ask(self, key: TopicPartition, question: Callable[[], T]) -> T:
         """Return what a question about a log finds, with the checkpoints of now.
@@ -129,7 +129,7 @@ class Desk:
         self.check_known(key)
         self.directory.read_checkpoints_again()
         path = self.directory.partition_path(*key)
-        self.survey.forget_changed(key, path)
+        self.survey.seen.forget_changed(key, path)
 
         def attempt() -> T:
             self._noticed = None  # it was a writer's half-done change

@@ -299,7 +299,7 @@ def _check(desk: Desk, key: TopicPartition) -> dict[str, Any] | None:
     findings = [*result.findings, *around]
     damaged = next((one for one in findings if one.severity is Severity.DAMAGE), None)
     if damaged is None:
-        desk.survey.forget_damage(key)
+        desk.survey.seen.forget(key)
     else:
         desk.note_damage(key, f"{damaged.path}: {damaged.what}")
     return {

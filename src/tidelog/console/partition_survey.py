@@ -38,7 +38,7 @@ class Surveyed(NamedTuple):
     """One partition as it was when it was last looked at.
 
     ``listed`` is None where it could not be read, and ``problem`` says why; it also says what is
-    damaged at its end, or was found damaged by a page (``PartitionSurvey.note_damage``).
+    damaged at its end, or was found damaged by a page (``SeenDamage``).
     ``oldest_ms`` is the timestamp of the first batch, ``written_ms`` when the last segment was
     written to; -1: not known. ``growth`` is offsets per second while the console looked.
     """
@@ -85,8 +85,8 @@ class PartitionSurvey:
     """The partitions of some data directories, looked at again and again.
 
     ``directory`` is what the last pass has opened, or the first while it runs; None before.
-    ``is_whole``: a pass has ended. ``failure`` says why the last one could not. All is used by one
-    thread at a time.
+    ``seen`` is the damage that pages have found. ``is_whole``: a pass has ended. ``failure`` says
+    why the last one could not. All is used by one thread at a time.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class PartitionSurvey:
         self._properties: Final = server_properties
         self._known: dict[TopicPartition, _Known] = {}
         self._samples: dict[TopicPartition, tuple[_Sample, _Sample]] = {}
-        self._seen: Final = SeenDamage(fs)
+        self.seen: Final = SeenDamage(fs)
         self._steps: Iterator[None] | None = None
         self._worked_ns = 0
         self.directory: ReadOnlyDirectory | None = None
@@ -132,24 +132,12 @@ class PartitionSurvey:
     def problem_of(self, key: TopicPartition) -> str | None:
         """Return what is wrong with a partition, as far as is known; it need not be listed yet."""
         surveyed = self.of(key)
-        return self._seen.of(key) if surveyed is None else surveyed.problem
-
-    def forget_changed(self, key: TopicPartition, path: str) -> None:
-        """Forget the damage of a log that was noted, if its files have changed since."""
-        self._seen.forget_changed(key, path)
-
-    def note_damage(self, key: TopicPartition, path: str, text: str) -> None:
-        """Remember damage of a log, which lies in ``path``, until its files have changed."""
-        self._seen.note(key, path, text)
-
-    def forget_damage(self, key: TopicPartition) -> None:
-        """Forget what was noted: the log was read as a whole, and is sound."""
-        self._seen.forget(key)
+        return self.seen.of(key) if surveyed is None else surveyed.problem
 
     def _with_seen(self, surveyed: Surveyed) -> Surveyed:
         if surveyed.problem is not None:
             return surveyed
-        return surveyed._replace(problem=self._seen.of(surveyed.key))
+        return surveyed._replace(problem=self.seen.of(surveyed.key))
 
     def open(self) -> ReadOnlyDirectory:
         """Open the directories for a pass and look where partitions are; nothing else changes.
@@ -168,10 +156,6 @@ class PartitionSurvey:
         if self._steps is None:
             self._steps, self._worked_ns = self._pass(directory), 0
 
-    def fail(self, failure: str) -> None:
-        """Take note of why a pass could not begin."""
-        self._end(failure)
-
     def work(self, budget_ms: int) -> None:
         """Continue the pass for about this long; see ``is_running``."""
         if self._steps is None:
@@ -180,11 +164,11 @@ class PartitionSurvey:
         try:
             while now - started < budget_ms * NS_PER_MS:
                 if next(self._steps, self) is self:
-                    self._end(None)
+                    self.end(None)
                     break
                 now = self._clock.monotonic_ns()
         except (TidelogError, OSError) as error:
-            self._end(str(error))
+            self.end(str(error))
         self._worked_ns += self._clock.monotonic_ns() - started
         self.took_ms = self._worked_ns // NS_PER_MS
 
@@ -194,7 +178,8 @@ class PartitionSurvey:
         while self.is_running:
             self.work(_LEAST_MS)
 
-    def _end(self, failure: str | None) -> None:
+    def end(self, failure: str | None) -> None:
+        """End a pass; ``failure``: why it could not go through, or begin."""
         self._steps, self.failure = None, failure
         self.ended_ms = self._clock.now_ms()
         self.version += 1
@@ -222,7 +207,7 @@ class PartitionSurvey:
         try:
             part = directory.part_of(*key)
             path, lines = part.partition_path(*key), part.checkpoints.lines_of(key)
-            self.forget_changed(key, path)
+            self.seen.forget_changed(key, path)
             if (
                 before is not None
                 and before.mark is not None
@@ -237,7 +222,7 @@ class PartitionSurvey:
 
             return self._grown(read_again(directory.fs, path, read))
         except (UnknownTopicOrPartition, FileNotFoundError):
-            self._seen.forget(key)
+            self.seen.forget(key)
             return None
         except (TidelogError, OSError) as error:
             return _Known(Surveyed(key, None, str(error)), None)

@@ -95,7 +95,7 @@ class Watch:
             directory = survey.open()
         except (TidelogError, OSError) as error:
             with lock:
-                survey.fail(str(error))
+                survey.end(str(error))
             return
         with lock:
             survey.begin(directory)
