@@ -21,8 +21,9 @@ from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.deletion_settings import DELETION_SETTINGS
 from tidelog.datadir.effective_config import NO_SETTINGS
 from tidelog.datadir.known_setting import KnownSetting
-from tidelog.errors import CorruptMessage, TidelogError
+from tidelog.errors import CorruptMessage
 from tidelog.explain.segment_contents import SegmentContents, contents_of
+from tidelog.log.topic_id import topic_id_or_none
 from tidelog.readonly.missing.holes import Hole
 from tidelog.readonly.replayed_transactions import OpenTransaction
 from tidelog.segment.filenames import (
@@ -134,11 +135,12 @@ def describe_log(
     config = NO_SETTINGS if topic is None else topic.config
     unknown = DELETION_SETTINGS if topic is None else topic.unknown_settings
     inherited = {} if topic is None else topic.inherited
+    topic_id = topic_id_or_none(log.fs, log.directory)
     return LogFacts(
         topic=log.topic,
         partition=log.partition,
         directory=log.directory,
-        topic_id=_topic_id(log),
+        topic_id=None if topic_id is None else format_uuid(topic_id),
         config=dict(config),
         unknown_settings=unknown,
         inherited_settings=dict(sorted(inherited.items())),
@@ -165,15 +167,6 @@ def _holder(log: ReadOnlyLog, ids: TransactionalIds | None) -> OpenTransaction |
         return None  # verify reports the damage
     opened = (found if ids is None else ids.named(found)).open
     return next((txn for txn in opened if txn.first_offset == stable), None)
-
-
-def _topic_id(log: ReadOnlyLog) -> str | None:
-    """Return the topic's id as text; None if no file names it or it is unreadable."""
-    try:
-        found = log.topic_id
-    except TidelogError:
-        return None  # verify reports what is wrong with it
-    return None if found is None else format_uuid(found)
 
 
 def _segments(

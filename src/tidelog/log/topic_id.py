@@ -5,6 +5,7 @@ Kafka: ``PartitionMetadataFile`` and ``UnifiedLog.assignTopicId``.
 
 from __future__ import annotations
 
+import os
 import re
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -70,6 +71,17 @@ class TopicIdFile:
             if self._is_dirty and self.topic_id is not None:
                 write_partition_metadata(self._context.fs, self._path, self.topic_id)
                 self._is_dirty = False
+
+
+def topic_id_or_none(fs: FileSystem, directory: str) -> UUID | None:
+    """Return the topic id in a partition's directory; None, too, where it cannot be read.
+
+    What is wrong with the file is for ``tidelog verify``.
+    """
+    try:
+        return read_partition_metadata(fs, os.path.join(directory, PARTITION_METADATA_FILE))
+    except KafkaStorageError:
+        return None
 
 
 def read_partition_metadata(fs: FileSystem, path: str) -> UUID | None:

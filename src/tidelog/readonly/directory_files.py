@@ -22,7 +22,7 @@ from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
 from tidelog.datadir.partition_directories import survey
 from tidelog.env.paths import is_uri
 from tidelog.errors import InvalidArgument, KafkaStorageError
-from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
+from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata, topic_id_or_none
 from tidelog.readonly.checkpoints import Checkpoints
 from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import log_directory_name
@@ -147,7 +147,4 @@ class DirectoryFiles:
 
     def id_or_none(self, topic: str, partition: int) -> UUID | None:
         """Return a partition's topic id; None, too, where it cannot be read: verify reports it."""
-        try:
-            return self.topic_id(topic, partition)
-        except KafkaStorageError:
-            return None
+        return topic_id_or_none(self.fs, self.partition_path(topic, partition))

@@ -11,13 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from tidelog.codec.one_line import one_line
 from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE
 from tidelog.env.waiting import IdleTime
-from tidelog.errors import (
-    DataLoss,
-    InvalidArgument,
-    KafkaStorageError,
-    UnknownTopicOrPartition,
-)
-from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
+from tidelog.errors import DataLoss, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.log.topic_id import topic_id_or_none
 from tidelog.readonly.epoch_lineage import OTHERS, lineage, parting
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
@@ -109,7 +104,7 @@ class LogFollower:
         state = self._state()
         if state is not None and state == self._seen:
             return None
-        topic_id = self._id_or_none()
+        topic_id = topic_id_or_none(self._fs, self.path)
         if topic_id is not None and self._topic_id not in {None, topic_id}:
             text = "was deleted and created again while it was followed"
             raise KafkaStorageError(f"{self.path} {text}")
@@ -166,14 +161,6 @@ class LogFollower:
         if self._end_of is None:
             return log.visible_end(self._up_to, committed=self._committed)
         return min(self._told_end, log.log_end_offset)
-
-    def _id_or_none(self) -> UUID | None:
-        """Return the topic's id; None where there is none, or none that can be read."""
-        try:
-            path = os.path.join(self.path, PARTITION_METADATA_FILE)
-            return read_partition_metadata(self._fs, path)
-        except (KafkaStorageError, InvalidArgument):
-            return None  # verify reports what is wrong with the file
 
     def _state(self) -> tuple[int, ...] | None:
         """Return what changes whenever there may be more: sizes, and the age of the watermarks.

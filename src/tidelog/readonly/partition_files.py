@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tidelog.readonly.read_files import ReadFiles
     from tidelog.readonly.read_only_segment import ReadOnlySegment
 
+S = TypeVar("S", bound="ReadOnlySegment")
 T = TypeVar("T")
 
 
@@ -82,7 +83,7 @@ class PartitionFiles:
         return answer(look, lambda: self.directory)
 
 
-def overlapping(segments: Sequence[ReadOnlySegment], start: int, end: int) -> list[ReadOnlySegment]:
+def overlapping(segments: Sequence[S], start: int, end: int) -> list[S]:
     """Return the segments that may hold offsets of ``[start, end)``."""
     ends = [segment.base_offset for segment in segments[1:]] + [INT64_MAX]
     return [

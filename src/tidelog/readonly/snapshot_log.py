@@ -162,8 +162,7 @@ class SnapshotSegments:
 
     def overlapping(self, start_offset: int, end_offset: int) -> tuple[SnapshotSegment, ...]:
         """Return the segments that may hold offsets of [start, end)."""
-        first = sum(segment.base_offset <= start_offset for segment in self.all) - 1
-        return tuple(part for part in self.all[max(first, 0) :] if part.base_offset < end_offset)
+        return tuple(overlapping(self.all, start_offset, end_offset))
 
 
 class SnapshotLog:
