@@ -11,7 +11,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cli.terminal import before_messages, print_message
+from tidelog.cli.terminal import begin_line, print_message
 from tidelog.explain.printable_text import printable
 
 if TYPE_CHECKING:
@@ -157,8 +157,7 @@ class _Lines(logging.StreamHandler):  # type: ignore[type-arg]  # generic for ty
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one, after the line that shows progress is erased."""
-        for erase in before_messages:
-            erase()
+        begin_line()
         super().emit(record)
 
 

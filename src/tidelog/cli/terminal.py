@@ -27,6 +27,12 @@ before_messages: Final[list[Callable[[], None]]] = []
 """Called before a line is printed for people: what erases a line that shows progress."""
 
 
+def begin_line() -> None:
+    """Erase what shows progress; to be called before a line is printed for people."""
+    for erase in before_messages:
+        erase()
+
+
 def json_line(row: object) -> str:
     """Return a value as one line of JSON with text as it is, but for unprintable characters."""
     return printable_json(_json_encoder().encode(row))
@@ -66,8 +72,7 @@ def print_row(args: Namespace, row: object, text: str) -> None:
     """Print a part of the answer: ``row`` with ``--json``, else ``text``, which is printable."""
     import json
 
-    for erase in before_messages:
-        erase()
+    begin_line()
     print(json.dumps(row) if args.json else text)
 
 
@@ -89,8 +94,7 @@ def print_total(args: Namespace, text: str, **counts: int) -> None:
     """Print the last line of an answer about logs: as ``print_counts`` or, if any, as text."""
     print_counts(args, **counts)
     if not args.json and counts["partitions"]:
-        for erase in before_messages:
-            erase()
+        begin_line()
         print(f"total: {text}")
 
 
@@ -121,16 +125,14 @@ def print_store_use(command: str) -> None:
 
 def print_line(text: str) -> None:
     """Print a line to standard output; what is unprintable in it is escaped."""
-    for erase in before_messages:
-        erase()
+    begin_line()
     print(printable(text))
 
 
 def print_message(command: str, text: str) -> None:
     """Print a line to standard error, after everything printed so far to standard output."""
     sys.stdout.flush()
-    for erase in before_messages:
-        erase()
+    begin_line()
     print(f"tidelog {command}: {printable(text)}", file=sys.stderr)
 
 
