@@ -9,9 +9,8 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from tidelog.cli.partition_choice import find_places
 from tidelog.cli.progress import ShownWork
 from tidelog.cli.server_properties import broker_properties
 from tidelog.cli.terminal import print_row, print_total
@@ -46,40 +45,20 @@ def clock_of(args: Namespace) -> Clock:
 
 
 @contextmanager
-def manager_of(
-    args: Namespace, places: list[Place], fs: FileSystem = SYSTEM_FILES
-) -> Iterator[LogManager]:
+def manager_of(args: Namespace, places: list[Place]) -> Iterator[LogManager]:
     """Open the data directories of some partitions; yield their manager."""
-    with open_places(args, fs, places) as acting:
-        yield acting.manager
-
-
-class Acting(NamedTuple):
-    """Open directories and the partitions that the command line selects."""
-
-    manager: LogManager
-    places: list[Place]
-    notes: RecoveryNotes
-    now_ms: int
+    with open_places(args, SYSTEM_FILES, places) as (manager, _):
+        yield manager
 
 
 @contextmanager
-def open_to_act(
-    args: Namespace, fs: FileSystem, topics: Sequence[str], partition: int | None = None
-) -> Iterator[Acting]:
-    """Open the data directories that ``args`` name, or that hold the partitions they name.
+def open_places(
+    args: Namespace, fs: FileSystem, places: Sequence[Place]
+) -> Iterator[tuple[LogManager, RecoveryNotes]]:
+    """Open the data directories of some partitions; yield their manager, and what it recovers.
 
     Settings of ``-o`` override a topic's own. The progress of a recovery is shown.
     """
-    places = find_places(SYSTEM_FILES, args.directories, topics, partition)
-    with open_places(args, fs, places) as acting:
-        yield acting
-
-
-@contextmanager
-def open_places(args: Namespace, fs: FileSystem, places: list[Place]) -> Iterator[Acting]:
-    """Open the data directories of some partitions; as ``open_to_act``."""
-    now_ms = SYSTEM_CLOCK.now_ms() if args.now is None else args.now
     server_properties = broker_properties(args) if "server_properties" in args else None
     with quiet(isinstance(fs, OverlayFiles)):
         notes = RecoveryNotes(ShownWork())
@@ -88,12 +67,12 @@ def open_places(args: Namespace, fs: FileSystem, places: list[Place]) -> Iterato
                 log_dirs=tuple(dict.fromkeys(os.path.dirname(place.path) for place in places)),
                 server_properties=server_properties,
             ),
-            brief_machine(fs, ClockAt(now_ms)),
+            brief_machine(fs, clock_of(args)),
             overrides=dict(args.options),
             watcher=notes,
             recovery=_rules(args),
         ) as manager:
-            yield Acting(manager, places, notes, now_ms)
+            yield manager, notes
 
 
 def _rules(args: Namespace) -> RecoveryRules:

@@ -156,7 +156,8 @@ def _recovered_here_or_there(chosen: ChosenPartitions, args: Namespace) -> _Foun
 
 def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Found:
     """Load every chosen log, which recovers it."""
-    from tidelog.cli.operations import open_to_act
+    from tidelog.cli.operations import open_places
+    from tidelog.cli.partition_choice import find_places
     from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE, read_offsets
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.manager.recovered_log import recovered_log
@@ -171,16 +172,17 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
         return read_offsets(SYSTEM_FILES, os.path.join(path, CLEANER_OFFSET_FILE))
 
     cleaned = chosen.beside(cleaned_in)
-    with open_to_act(args, fs, topics, args.partition) as acting:
-        places = {place.key: place for place in acting.places}
-        for key, place in places.items():
+    places = find_places(SYSTEM_FILES, args.directories, topics, args.partition)
+    with open_places(args, fs, places) as (manager, notes):
+        for place in places:
+            key = place.key
             checkpoints = chosen.directory.part_at(os.path.dirname(place.path)).checkpoints
             try:
-                acting.notes.start()
+                notes.start()
                 log = recovered_log(
                     key,
-                    acting.manager.partition(*key).log,
-                    acting.notes,
+                    manager.partition(*key).log,
+                    notes,
                     high_watermark=checkpoints.high_watermarks.get(key),
                     cleaned_to=cleaned(place).get(key, 0),
                 )
@@ -190,7 +192,7 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
                 code = max(code, ExitCode.FAILED if is_refused else ExitCode.DAMAGED)
             else:
                 logs.append(log)
-        paths = {key: place.path for key, place in places.items()}
+        paths = {place.key: place.path for place in places}
         return _Found(paths, logs, refused, code)
 
 
