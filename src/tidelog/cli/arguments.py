@@ -143,18 +143,12 @@ def partition_or_all(text: str) -> int | None:
 
 def port_number(text: str) -> int:
     """Return a TCP port; 0 stands for any that is free."""
-    port = _at_least(0, text)
-    if port > _MAX_PORT:
-        raise ArgumentTypeError(f"{text}: must be at most {_MAX_PORT}")
-    return port
+    return _at_least(0, text, most=_MAX_PORT)
 
 
 def percentage(text: str) -> int:
     """Return a whole number from 1 to 100."""
-    number = _at_least(1, text)
-    if number > MAX_PERCENT:
-        raise ArgumentTypeError(f"{text}: must be at most {MAX_PERCENT}")
-    return number
+    return _at_least(1, text, most=MAX_PERCENT)
 
 
 def rate_or_none(text: str) -> int:
@@ -164,10 +158,7 @@ def rate_or_none(text: str) -> int:
 
 def columns(text: str) -> int:
     """Return the width of a drawing in columns, at least 1 and at most 1,000."""
-    number = _at_least(1, text)
-    if number > MAX_COLUMNS:
-        raise ArgumentTypeError(f"{text}: must be at most {MAX_COLUMNS:,}")
-    return number
+    return _at_least(1, text, most=MAX_COLUMNS)
 
 
 def partition_count(text: str) -> int:
@@ -175,13 +166,13 @@ def partition_count(text: str) -> int:
     return _at_least(1, text, "a topic has at least 1 partition")
 
 
-def _at_least(least: int, text: str, rule: str | None = None) -> int:
+def _at_least(least: int, text: str, rule: str | None = None, most: int = _INT64_MAX) -> int:
     try:
         number = int(text)
     except ValueError:
         raise ArgumentTypeError(f"{text}: not a whole number") from None
     if number < least:
         raise ArgumentTypeError(f"{text}: {rule or f'must be at least {least}'}")
-    if number > _INT64_MAX:
-        raise ArgumentTypeError(f"{text}: must be at most {_INT64_MAX}")
+    if number > most:
+        raise ArgumentTypeError(f"{text}: must be at most {most}")
     return number
