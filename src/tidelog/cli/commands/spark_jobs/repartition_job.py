@@ -18,12 +18,13 @@ from tidelog.cli.options import (
     partitions_option,
     txn_option,
 )
-from tidelog.cli.terminal import print_counts, print_line
+from tidelog.cli.terminal import print_counts, print_row
 from tidelog.codec.shown_rows import as_json
-from tidelog.explain.printable_text import counted, format_bytes
+from tidelog.explain.printable_text import counted, format_bytes, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
@@ -91,28 +92,23 @@ def run(args: Namespace, spark: SparkSession) -> int:
             dry_run=args.dry_run,
             on_progress=lambda ended, tasks: task.show(ended, total=tasks or None),
         )
-    _print(args, done)
+    print_row(args, as_json(done), "\n".join(map(printable, _lines(done))))
+    print_counts(args, records=done.records)
     return 0
 
 
-def _print(args: Namespace, done: Repartitioned) -> None:
-    import json
-
-    if args.json:
-        print(json.dumps(as_json(done)))
-        print_counts(args, records=done.records)
-        return
+def _lines(done: Repartitioned) -> Iterator[str]:
     partitions = counted(done.from_partitions, "partition"), counted(done.partitions, "partition")
     route = f"{done.topic} ({partitions[0]}) to {done.to} ({partitions[1]})"
     if done.was_done:
-        print_line(f"{route}: nothing to do, {counted(done.records, 'record')} were written before")
+        yield f"{route}: nothing to do, {counted(done.records, 'record')} were written before"
         return
     verb = "would be written" if done.is_dry_run else "written"
     size = format_bytes(done.size_bytes)
-    print_line(f"{route}: {counted(done.records, 'record')} {verb}, about {size} in the log")
+    yield f"{route}: {counted(done.records, 'record')} {verb}, about {size} in the log"
     if done.keyless:
-        print_line(f"  {counted(done.keyless, 'record')} without a key")
+        yield f"  {counted(done.keyless, 'record')} without a key"
     if done.retention_bytes is not None:
         more = f"retention.bytes={done.retention_bytes}"
-        print_line(f"  each partition of {done.to} gets {more}, since there are fewer of them")
-    print_line(f"  transaction {done.txn_id}; {done.topic} was read up to {done.next_offsets}")
+        yield f"  each partition of {done.to} gets {more}, since there are fewer of them"
+    yield f"  transaction {done.txn_id}; {done.topic} was read up to {done.next_offsets}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
@@ -16,9 +15,9 @@ from tidelog.cli.options import (
     dry_run_option,
     target_option,
 )
-from tidelog.cli.terminal import print_counts, print_line
+from tidelog.cli.terminal import print_counts, print_line, print_row
 from tidelog.codec.shown_rows import as_json
-from tidelog.explain.printable_text import counted, format_bytes
+from tidelog.explain.printable_text import counted, format_bytes, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -55,12 +54,18 @@ def run(args: Namespace) -> int:
 
 def print_mirrored(args: Namespace, done: Sequence[MirroredPartition]) -> None:
     """Print what was copied of each partition, or would be."""
-    if not args.json:
-        verbs = ("would copy", "would leave out") if args.dry_run else ("copied", "left out")
-        _print(done, *verbs)
-        return
+    copied, left_out = ("would copy", "would leave out") if args.dry_run else ("copied", "left out")
+    for topic, settings in {one.topic: one.settings_left_out for one in done}.items():
+        if settings and not args.json:
+            what = f"{', '.join(settings)}, and records that are only in remote storage"
+            print_line(f"{topic}: {left_out} {what}: tidelog has none")
     for one in done:
-        print(json.dumps(as_json(one)))
+        text = f"nothing new; it ends at {one.end_offset:,}"
+        if one.batches:
+            offsets = f"[{one.start_offset:,}, {one.end_offset:,})"
+            size = f"{counted(one.batches, 'batch')}, {format_bytes(one.size_bytes)}"
+            text = f"{copied} {offsets}, {size}"
+        print_row(args, as_json(one), printable(f"{one.topic}-{one.partition}: {text}"))
     size_bytes = sum(one.size_bytes for one in done)
     batches = sum(one.batches for one in done)
     print_counts(args, partitions=len(done), batches=batches, sizeBytes=size_bytes)
@@ -99,17 +104,3 @@ def source_of(args: Namespace) -> ReadOnlyDirectory:
         server_properties=broker_properties(args),
         accept=None if args.allow_partial else BY_FLAG,
     )
-
-
-def _print(done: Sequence[MirroredPartition], copied: str, left_out: str) -> None:
-    for topic, settings in {one.topic: one.settings_left_out for one in done}.items():
-        if settings:
-            what = f"{', '.join(settings)}, and records that are only in remote storage"
-            print_line(f"{topic}: {left_out} {what}: tidelog has none")
-    for one in done:
-        if one.batches:
-            offsets = f"[{one.start_offset:,}, {one.end_offset:,})"
-            size = f"{counted(one.batches, 'batch')}, {format_bytes(one.size_bytes)}"
-            print_line(f"{one.topic}-{one.partition}: {copied} {offsets}, {size}")
-        else:
-            print_line(f"{one.topic}-{one.partition}: nothing new; it ends at {one.end_offset:,}")

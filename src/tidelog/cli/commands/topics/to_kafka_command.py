@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import Command, argument, broker_options
-from tidelog.cli.terminal import print_counts, print_line
-from tidelog.explain.printable_text import counted
+from tidelog.cli.terminal import print_counts, print_row
+from tidelog.explain.printable_text import counted, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterator
 
     from tidelog.env.files import FileSystem
     from tidelog.manager.to_kafka import HandOver
@@ -36,10 +36,7 @@ def run(args: Namespace) -> int:
 
     with broker_directories(args) as (paths, fs):
         plan = _hand_over(args, paths, fs)
-    if args.json:
-        _print_json(args, plan)
-    else:
-        _print_text(plan, is_plan=args.dry_run)
+    _print(args, plan)
     return 0
 
 
@@ -56,23 +53,24 @@ def _hand_over(args: Namespace, paths: list[str], fs: FileSystem) -> HandOver:
     return plan
 
 
-def _rows(plan: HandOver) -> list[dict[str, Any]]:
+def _print(args: Namespace, plan: HandOver) -> None:
+    """Print the plan; settings that are Kafka's defaults are written down, and left out as text."""
     from tidelog.codec.uuid_text import format_uuid
+    from tidelog.datadir.cluster_metadata.broker_settings import is_default
 
-    return [
-        {
+    for topic in plan.topics:
+        settings = dict(sorted(topic.config.items()))
+        row = {
             "topic": topic.name,
             "id": format_uuid(topic.topic_id),
             "partitions": len(topic.partitions),
-            "settings": dict(sorted(topic.config.items())),
+            "settings": settings,
         }
-        for topic in plan.topics
-    ]
-
-
-def _print_json(args: Namespace, plan: HandOver) -> None:
-    for row in _rows(plan):
-        print(json.dumps(row))
+        shown = [
+            f", {key}={value}" for key, value in settings.items() if not is_default(key, value)
+        ]
+        partitions = counted(len(topic.partitions), "partition")
+        print_row(args, row, printable(f"{topic.name}: {partitions}{''.join(shown)}"))
     broker = {
         "clusterId": plan.cluster_id,
         "nodeId": plan.node_id,
@@ -81,24 +79,17 @@ def _print_json(args: Namespace, plan: HandOver) -> None:
         "serverProperties": plan.properties_path,
         "files": list(plan.files),
     }
-    print(json.dumps(broker))
-    partitions = sum(len(topic.partitions) for topic in plan.topics)
-    print_counts(args, topics=len(plan.topics), partitions=partitions)
+    print_row(args, broker, "\n".join(map(printable, _lines(plan, is_plan=args.dry_run))))
+    partitions_in_all = sum(len(topic.partitions) for topic in plan.topics)
+    print_counts(args, topics=len(plan.topics), partitions=partitions_in_all)
 
 
-def _print_text(plan: HandOver, *, is_plan: bool) -> None:
-    """Print the plan; settings that are Kafka's defaults are written down, and left out here."""
-    from tidelog.datadir.cluster_metadata.broker_settings import is_default
-
-    for row in _rows(plan):
-        shown = {k: one for k, one in row["settings"].items() if not is_default(k, one)}
-        settings = "".join(f", {key}={value}" for key, value in shown.items())
-        print_line(f"{row['topic']}: {counted(row['partitions'], 'partition')}{settings}")
+def _lines(plan: HandOver, *, is_plan: bool) -> Iterator[str]:
     for path in plan.files:
-        print_line(f"{'would write' if is_plan else 'wrote'} {path}")
+        yield f"{'would write' if is_plan else 'wrote'} {path}"
     if not plan.files:
-        print_line("nothing to write: a broker that starts here knows these topics")
-    print_line(
+        yield "nothing to write: a broker that starts here knows these topics"
+    yield (
         f"cluster {plan.cluster_id}, node {plan.node_id};"
         f" start it with: kafka-server-start.sh {plan.properties_path}"
     )

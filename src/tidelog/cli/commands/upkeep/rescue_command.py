@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
@@ -14,13 +13,14 @@ from tidelog.cli.options import (
     Command,
     target_option,
 )
-from tidelog.cli.terminal import print_counts, print_line
+from tidelog.cli.terminal import print_counts, print_line, print_row
 from tidelog.codec.shown_rows import as_json
 from tidelog.env.clock import SYSTEM_CLOCK
-from tidelog.explain.printable_text import counted, format_bytes
+from tidelog.explain.printable_text import counted, format_bytes, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterator
 
     from tidelog.manager.rescue.rescued_partition import LeftOut, Rescued, RescuedPartition
 
@@ -42,10 +42,7 @@ def run(args: Namespace) -> int:
     Returns 1 if something was left out that may have held records.
     """
     rescued = _rescue(args)
-    if args.json:
-        _print_json(args, rescued)
-    else:
-        _print(rescued)
+    _print(args, rescued)
     return int(not rescued.is_whole)
 
 
@@ -73,53 +70,47 @@ def _rescue(args: Namespace) -> Rescued:
         return Rescue(source, disk, os.path.abspath(args.target), machine, on_read=on_read).run()
 
 
-def _print_json(args: Namespace, rescued: Rescued) -> None:
+def _print(args: Namespace, rescued: Rescued) -> None:
     for one in rescued.partitions:
-        print(json.dumps(as_json(one)))
+        print_row(args, as_json(one), "\n".join(map(printable, _lines(one))))
     for entry in rescued.entries:
-        print(json.dumps(as_json(entry)))
+        print_row(args, as_json(entry), printable(f"left out: {_in_words(entry)}"))
     parts = rescued.partitions
+    records, batches = sum(one.records for one in parts), sum(one.batches for one in parts)
+    size_bytes = sum(one.size_bytes for one in parts)
+    size = format_bytes(size_bytes)
+    damaged = sum(not one.is_whole for one in parts)
     print_counts(
         args,
         partitions=len(parts),
-        damaged=sum(not one.is_whole for one in parts),
+        damaged=damaged,
         entries=len(rescued.entries),
-        batches=sum(one.batches for one in parts),
-        records=sum(one.records for one in parts),
-        sizeBytes=sum(one.size_bytes for one in parts),
+        batches=batches,
+        records=records,
+        sizeBytes=size_bytes,
         leftOut=sum(one.left_out_count for one in parts),
     )
+    if not args.json:
+        print_line(
+            f"{counted(len(parts), 'partition')}, {damaged:,} of them not whole; copied"
+            f" {counted(records, 'record')}, {counted(batches, 'batch')}, {size}"
+        )
 
 
-def _print(rescued: Rescued) -> None:
-    for one in rescued.partitions:
-        _print_partition(one)
-    for entry in rescued.entries:
-        print_line(f"left out: {_in_words(entry)}")
-    parts = rescued.partitions
-    records, batches = sum(one.records for one in parts), sum(one.batches for one in parts)
-    size = format_bytes(sum(one.size_bytes for one in parts))
-    damaged = sum(not one.is_whole for one in parts)
-    print_line(
-        f"{counted(len(parts), 'partition')}, {damaged:,} of them not whole; copied"
-        f" {counted(records, 'record')}, {counted(batches, 'batch')}, {size}"
-    )
-
-
-def _print_partition(one: RescuedPartition) -> None:
+def _lines(one: RescuedPartition) -> Iterator[str]:
     offsets = f"[{one.log_start_offset:,}, {one.log_end_offset:,})"
     size = f"{counted(one.batches, 'batch')}, {format_bytes(one.size_bytes)}"
     name = f"{one.topic}-{one.partition}"
-    print_line(f"{name}: copied {offsets}, {counted(one.records, 'record')}, {size}")
+    yield f"{name}: copied {offsets}, {counted(one.records, 'record')}, {size}"
     for what in one.left_out:
-        print_line(f"  left out: {_in_words(what)}")
+        yield f"  left out: {_in_words(what)}"
     if one.left_out_count > len(one.left_out):
-        print_line(f"  left out: {one.left_out_count - len(one.left_out):,} more ranges")
+        yield f"  left out: {one.left_out_count - len(one.left_out):,} more ranges"
     for gap in one.gaps:
         offsets = f"offsets {gap.start_offset:,} to {gap.end_offset - 1:,}"
-        print_line(f"  gap: {offsets}: {gap.reason}")
+        yield f"  gap: {offsets}: {gap.reason}"
     if one.gap_count > len(one.gaps):
-        print_line(f"  {one.gap_count - len(one.gaps):,} more gaps")
+        yield f"  {one.gap_count - len(one.gaps):,} more gaps"
 
 
 def _in_words(what: LeftOut) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
@@ -15,11 +14,11 @@ from tidelog.cli.options import (
     partition_option,
     target_option,
 )
-from tidelog.cli.terminal import print_counts, print_line, print_message
+from tidelog.cli.terminal import print_counts, print_message, print_row
 from tidelog.codec.shown_rows import as_json
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.errors import InvalidArgument
-from tidelog.explain.printable_text import counted, format_bytes
+from tidelog.explain.printable_text import counted, format_bytes, printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -56,12 +55,10 @@ def run(args: Namespace) -> int:
     """Restore the topics, or lost partitions, and print what of each partition."""
     done, is_new = _restore(args)
     for one in done:
-        if args.json:
-            print(json.dumps(as_json(one)))
-            continue
         offsets = f"[{one.log_start_offset:,}, {one.log_end_offset:,})"
         size = f"{counted(one.segments, 'segment')}, {format_bytes(one.size_bytes)}"
-        print_line(f"{one.topic}-{one.partition}: restored {offsets}, {size}")
+        text = f"{one.topic}-{one.partition}: restored {offsets}, {size}"
+        print_row(args, as_json(one), printable(text))
     segments, size_bytes = sum(one.segments for one in done), sum(one.size_bytes for one in done)
     print_counts(args, partitions=len(done), segments=segments, sizeBytes=size_bytes)
     if done:
