@@ -22,7 +22,6 @@ from tidelog.readonly.read_only_log import open_read_only
 from tidelog.segment.filenames import (
     TopicPartition,
     check_topic_name,
-    log_directory_name,
     parse_topic_partition,
 )
 
@@ -299,48 +298,6 @@ def chosen_to_change(
     if chosen.directory.catalogue_error is not None:
         raise chosen.directory.catalogue_error
     return chosen
-
-
-def find_places(
-    fs: FileSystem,
-    directories: Sequence[str],
-    topics: Sequence[str] = (),
-    partition: int | None = None,
-) -> list[Place]:
-    """Return the partition directories of ``topics`` (all, if none is named), sorted.
-
-    For commands that open the directories for writing. Kafka's ``__cluster_metadata`` is left out
-    unless it is named.
-
-    Raises:
-        UnknownTopicOrPartition: there are no partitions, or none of a topic that is named.
-        FileNotFoundError, NotADirectoryError: one of ``directories`` is not a directory.
-        InvalidTopic: a partition directory is not named ``<topic>-<partition>``.
-    """
-    places = []
-    for path in map(absolute_path, directories):
-        if is_partition_directory(fs.list(path)):
-            places.append(_place_of(path))
-            continue
-        places += [
-            Place(*key, os.path.join(path, log_directory_name(*key)))
-            for key in _own_partitions(fs, path)
-            if key.topic != METADATA_TOPIC or key.topic in topics
-        ]
-    shown = ", ".join(map(os.path.abspath, directories))
-    return _chosen(shown, sorted(places), (), topics, partition)
-
-
-def _own_partitions(fs: FileSystem, path: str) -> list[TopicPartition]:
-    """Return the partitions that a writer would open: neither foreign nor of a deleted topic."""
-    from tidelog.datadir.deletion_marks import read_catalogue_in_force
-    from tidelog.datadir.partition_directories import survey
-    from tidelog.datadir.uncatalogued_topics import deleted_partitions
-
-    catalogue = read_catalogue_in_force(fs, path)
-    listed = catalogue.directory_names()
-    deleted = set(deleted_partitions(fs, path, catalogue))
-    return [key for key in survey(fs, path, listed=listed).live if key not in deleted]
 
 
 def _place_of(path: str) -> Place:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 from tests.machinery.directory_home import DataHome
 
-from tidelog.cli.partition_choice import choose_partitions, find_places
-from tidelog.errors import InvalidTopic, UnknownTopicOrPartition
+from tidelog.cli.partition_choice import choose_partitions
+from tidelog.errors import (
+    InvalidArgument,
+    InvalidTopic,
+    KafkaStorageError,
+    UnknownTopicOrPartition,
+)
 
 
 def home() -> DataHome:
@@ -26,8 +31,8 @@ def found(*words: object, directory: str = "/data") -> list[str]:
     """Return the names of the partitions selected."""
     topics = [word for word in words if isinstance(word, str)]
     numbers = [word for word in words if isinstance(word, int)]
-    places = find_places(home().fs, [directory], topics, *numbers)
-    return [f"{place.topic}-{place.partition}" for place in places]
+    chosen = choose_partitions(home().fs, [directory], topics, *numbers, allow_partial=True)
+    return [f"{place.topic}-{place.partition}" for place in chosen.places]
 
 
 def test_all_live_partitions_are_found_in_order() -> None:
@@ -60,7 +65,7 @@ def test_a_partitions_directory_is_one_place(name: str) -> None:
     made.write(f"b-2/{name}", "")
 
     for path in ("/data/b-2", "/data/b-2/", "/data/../data/b-2"):
-        assert find_places(made.fs, [path]) == [("b", 2, "/data/b-2")]
+        assert choose_partitions(made.fs, [path]).places == [("b", 2, "/data/b-2")]
 
 
 def test_a_partitions_directory_must_have_its_name() -> None:
@@ -69,14 +74,14 @@ def test_a_partitions_directory_must_have_its_name() -> None:
     made.write(f"copy/{0:020d}.log", "")
 
     with pytest.raises(InvalidTopic):
-        find_places(made.fs, ["/data/copy"])
+        choose_partitions(made.fs, ["/data/copy"])
 
 
 def test_a_missing_directory_is_refused() -> None:
-    """With the operating system's error."""
-    with pytest.raises(FileNotFoundError):
+    """So is a file."""
+    with pytest.raises(InvalidArgument):
         found(directory="/nowhere")
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises(KafkaStorageError):
         found(directory="/data/c-0")
 
 
@@ -87,7 +92,6 @@ def test_a_partition_directory_has_a_legal_name(name: str) -> None:
     made.write(f"{name}/{0:020}.log", "")
     path = f"/data/{name}"
 
-    for choose in (find_places, choose_partitions):
-        with pytest.raises(InvalidTopic) as caught:
-            choose(made.fs, [path])
-        assert str(caught.value).isprintable()
+    with pytest.raises(InvalidTopic) as caught:
+        choose_partitions(made.fs, [path])
+    assert str(caught.value).isprintable()

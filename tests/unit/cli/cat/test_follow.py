@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import tidelog
 from tidelog.cli.cat.follow import follow
-from tidelog.cli.partition_choice import find_places
+from tidelog.cli.partition_choice import choose_partitions
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.readonly.log_follower import POLL_MS
 
@@ -23,7 +23,7 @@ def test_each_record_is_printed_once_as_it_is_appended(cli: Cli) -> None:
     """A round without changes opens no log."""
     cli.on("create", "t")
     cli.append("a", "b")
-    places = find_places(SYSTEM_FILES, [str(cli.data)], ["t"])
+    places = choose_partitions(SYSTEM_FILES, [str(cli.data)], ["t"]).places
     printed: list[list[bytes | None]] = []
     waits: list[int] = []
 

@@ -21,7 +21,12 @@ from tidelog.cli.options import (
 )
 from tidelog.cli.terminal import print_counts, print_row
 from tidelog.codec.shown_rows import list_as_json
-from tidelog.errors import DirectoryLocked, InvalidArgument, KafkaStorageError
+from tidelog.errors import (
+    DirectoryLocked,
+    InvalidArgument,
+    KafkaStorageError,
+    UnknownTopicOrPartition,
+)
 from tidelog.explain.printable_text import format_bytes, printable
 
 if TYPE_CHECKING:
@@ -89,14 +94,18 @@ def run(args: Namespace) -> int:
 
 def _move(args: Namespace) -> int:
     """Move the partitions, one after another; a running service is asked to do it."""
-    from tidelog.cli.partition_choice import find_places
+    from tidelog.cli.partition_choice import choose_partitions
     from tidelog.cli.serving.service_requests import asked, numbers_by_topic
     from tidelog.env.system_files import SYSTEM_FILES
 
     source, target = os.path.abspath(args.directory), os.path.abspath(args.target)
     if args.topic is None:
         raise InvalidArgument("name the TOPIC to move")
-    places = find_places(SYSTEM_FILES, [source], [args.topic], args.partition)
+    which = [args.topic], args.partition
+    chosen = choose_partitions(SYSTEM_FILES, [source], *which, allow_partial=True)
+    places = chosen.places
+    if not places:
+        raise UnknownTopicOrPartition("; ".join(map(str, chosen.missing)))
     if source == target:
         raise InvalidArgument(f"--to {args.target}: the partitions are there already")
     if args.throttle is not None:

@@ -75,10 +75,10 @@ def run(args: Namespace) -> int:
     Returns 3 if one could not be recovered, for lack of space say; 1 if records are or would be
     lost, bytes other than zeros are cut, a log cannot be loaded, or a partition is missing.
     """
-    from tidelog.cli.partition_choice import chosen_by
+    from tidelog.cli.partition_choice import chosen_to_change
     from tidelog.env.system_files import SYSTEM_FILES
 
-    chosen = chosen_by(args, only_named=True)
+    chosen = chosen_to_change(args)
     code = _report_missing(chosen, args.command)
     if not chosen.places:
         found = _Found({}, [], [], 0)
@@ -157,7 +157,6 @@ def _recovered_here_or_there(chosen: ChosenPartitions, args: Namespace) -> _Foun
 def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Found:
     """Load every chosen log, which recovers it."""
     from tidelog.cli.operations import open_places
-    from tidelog.cli.partition_choice import find_places
     from tidelog.datadir.offset_checkpoints import CLEANER_OFFSET_FILE, read_offsets
     from tidelog.env.system_files import SYSTEM_FILES
     from tidelog.manager.recovered_log import recovered_log
@@ -165,16 +164,13 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
     logs: list[RecoveredLog] = []
     refused: list[str] = []
     code = 0
-    there = {place.topic for place in chosen.places}
-    topics = [topic for topic in args.topics if topic in there]
 
     def cleaned_in(path: str) -> Mapping[tuple[str, int], int]:
         return read_offsets(SYSTEM_FILES, os.path.join(path, CLEANER_OFFSET_FILE))
 
     cleaned = chosen.beside(cleaned_in)
-    places = find_places(SYSTEM_FILES, args.directories, topics, args.partition)
-    with open_places(args, fs, places) as (manager, notes):
-        for place in places:
+    with open_places(args, fs, chosen.places) as (manager, notes):
+        for place in chosen.places:
             key = place.key
             checkpoints = chosen.directory.part_at(os.path.dirname(place.path)).checkpoints
             try:
@@ -192,7 +188,7 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
                 code = max(code, ExitCode.FAILED if is_refused else ExitCode.DAMAGED)
             else:
                 logs.append(log)
-        paths = {place.key: place.path for place in places}
+        paths = {place.key: place.path for place in chosen.places}
         return _Found(paths, logs, refused, code)
 
 
