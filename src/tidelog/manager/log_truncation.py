@@ -44,13 +44,11 @@ class LogTruncation:
         self._cleaning: Final = cleaning
         self._checkpointing: Final = checkpointing
 
-    def truncate_to(
-        self, offsets: Mapping[tuple[str, int], int], *, is_future: bool = False
-    ) -> None:
+    def truncate_to(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Truncate logs so that each ends at its offset; one that is not open is left out."""
         changed: dict[str, LogDir] = {}
         for (topic, number), offset in offsets.items():
-            log = self._truncate_to(TopicPartition(topic, number), offset, is_future=is_future)
+            log = self._truncate_to(TopicPartition(topic, number), offset)
             if log is not None:
                 log_dir = self._log_dirs.of(log)
                 changed[log_dir.path] = log_dir
@@ -67,9 +65,7 @@ class LogTruncation:
             cut()
         self._write_checkpoints([self._log_dirs.of(partition.log)])
 
-    def truncate_fully_and_start_at(
-        self, key: TopicPartition, offset: int, *, is_future: bool = False
-    ) -> None:
+    def truncate_fully_and_start_at(self, key: TopicPartition, offset: int) -> None:
         """Empty a log and continue at ``offset``; nothing if it is not open."""
 
         def truncate(log: Log) -> bool:
@@ -79,30 +75,19 @@ class LogTruncation:
         def pausing(log: Log) -> AbstractContextManager[None]:
             return self._cleaning.paused_for_truncation(key, log, lambda: offset)
 
-        if is_future:
-            log = self._truncate_future(key, truncate)
-        else:
-            log = self._truncate_current(key, truncate, pausing)
+        log = self._truncate(key, truncate, pausing)
         if log is not None:
             self._write_checkpoints([self._log_dirs.of(log)])
 
-    def _truncate_to(self, key: TopicPartition, offset: int, *, is_future: bool) -> Log | None:
+    def _truncate_to(self, key: TopicPartition, offset: int) -> Log | None:
         """Truncate a log to ``offset``; return it if that dropped a record."""
 
         def truncate(log: Log) -> bool:
             return log.truncate_to(offset)
 
-        if is_future:
-            return self._truncate_future(key, truncate)
-        return self._truncate_current(
-            key, truncate, lambda log: self._cleaning_paused(key, log, offset)
-        )
+        return self._truncate(key, truncate, lambda log: self._cleaning_paused(key, log, offset))
 
-    def _truncate_future(self, key: TopicPartition, truncate: Callable[[Log], bool]) -> Log | None:
-        copy = self._registry.future(key)
-        return copy if copy is not None and truncate(copy) else None
-
-    def _truncate_current(
+    def _truncate(
         self,
         key: TopicPartition,
         truncate: Callable[[Log], bool],
