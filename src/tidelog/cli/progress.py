@@ -180,10 +180,6 @@ class Task:
             self._what = printable(what)
         self._line.reached(self)
 
-    def advance(self, more: int) -> None:
-        """Note that some more is done."""
-        self.show(self._done + more)
-
     def text(self, columns: int = 0) -> str:
         """Return the line, with a bar if that fits; called each time that it is drawn."""
         now_ms = self._line.now_ms()

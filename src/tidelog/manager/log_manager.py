@@ -462,8 +462,9 @@ class LogManager(OfOneProcess):
             self._topics.check_new({name: topic_id})
             self._creator.check_free(name, range(partitions))
             self._registry.expect_new(TopicPartition(name, number) for number in range(partitions))
+            topic = self._topics.planned(name, topic_id, ids, config, birth)
             # From here on the topic exists: directories that a crash leaves out are created later.
-            topic = self._topics.create(name, topic_id, ids, config, birth)
+            self._topics.add([topic])
             with self._deleter.undoing_creation(topic):
                 self._create_logs(topic, topic.partitions)
         return topic

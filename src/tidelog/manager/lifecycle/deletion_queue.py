@@ -67,12 +67,6 @@ class DeletionQueue:
         """How long a directory waits, in ms."""
         return self._delay_ms()
 
-    @property
-    def directories(self) -> list[str]:
-        """The directories in the queue, the next one first."""
-        with self._lock:
-            return [waiting.directory for waiting in self._queue]
-
     def add(self, directory: str, log: Log | None = None) -> None:
         """Delete a directory, and the log that is open there, after the delay."""
         with self._lock:

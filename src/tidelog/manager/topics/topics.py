@@ -238,19 +238,6 @@ class Topics:
             known = set(self._catalogue.topics) | (self.reserved.keys() - new.keys())
             check_new_names(new, known)
 
-    def create(
-        self,
-        name: str,
-        topic_id: UUID,
-        homes: Sequence[UUID],
-        config: Mapping[str, str],
-        birth: Mapping[str, str] | None = None,
-    ) -> Topic:
-        """Add a topic; arguments as for ``planned``, errors of ``add``, too."""
-        topic = self.planned(name, topic_id, homes, config, birth)
-        self.add([topic])
-        return topic
-
     def planned(
         self,
         name: str,
