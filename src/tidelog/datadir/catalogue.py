@@ -227,6 +227,11 @@ class Catalogue:
         check_new_names([topic.name for topic in topics], self.topics)
         return replace(self, topics={**self.topics, **{topic.name: topic for topic in topics}})
 
+    def home_of(self, key: tuple[str, int]) -> UUID | None:
+        """Return the id of the directory of a partition; None for one that is not listed."""
+        topic = self.topics.get(key[0])
+        return None if topic is None else topic.partitions.get(key[1])
+
     def directory_names(self) -> set[str]:
         """Return the names of the directories of all partitions."""
         return {

@@ -89,7 +89,7 @@ class Placement:
 
     def home_of(self, key: TopicPartition) -> UUID | None:
         """Return the ``directory.id`` that the catalogue names for a partition."""
-        return _home_in(self.catalogue, key)
+        return self.catalogue.home_of(key)
 
     def is_left_behind(self, key: TopicPartition) -> bool:
         """Say whether what was found of a partition may be an old copy.
@@ -276,14 +276,9 @@ def _named(
     home = topic.partitions.get(key.partition)
     named = [one for one in rest if home is not None and one.directory_id == home]
     others = [one for one in rest if one not in named]
-    if len(named) == 1 and all(_home_in(own[one], key) == home for one in others):
+    if len(named) == 1 and all(own[one].home_of(key) == home for one in others):
         return named
     return rest or candidates
-
-
-def _home_in(catalogue: Catalogue, key: TopicPartition) -> UUID | None:
-    topic = catalogue.topics.get(key.topic)
-    return None if topic is None else topic.partitions.get(key.partition)
 
 
 def _continues(one: Absent, other: Absent) -> bool:

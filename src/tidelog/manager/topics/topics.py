@@ -109,8 +109,7 @@ class Topics:
 
     def has(self, key: TopicPartition) -> bool:
         """Return whether a topic has this partition."""
-        topic = self._catalogue.topics.get(key.topic)
-        return topic is not None and key.partition in topic.partitions
+        return self._catalogue.home_of(key) is not None
 
     def all(self) -> dict[str, Topic]:
         """Return every topic by name."""
@@ -141,13 +140,11 @@ class Topics:
         return topic_id in self._catalogue.deleted
 
     def _is_home(self, directory_id: UUID, key: tuple[str, int]) -> bool:
-        topic = self._catalogue.topics.get(key[0])
-        return topic is not None and topic.partitions.get(key[1]) == directory_id
+        return self._catalogue.home_of(key) == directory_id
 
     def recorded_home(self, name: str, partition: int) -> UUID | None:
         """Return the directory that the files named for a partition when they were read."""
-        topic = self._recorded.topics.get(name)
-        return None if topic is None else topic.partitions.get(partition)
+        return self._recorded.home_of((name, partition))
 
     def has_left(self, key: TopicPartition, data_dir: str, home: UUID) -> bool:
         """Say whether the file of ``data_dir``, as it was read, says that ``home`` has a partition.
@@ -155,8 +152,7 @@ class Topics:
         It does once a move from there is decided.
         """
         read = self._read_from.get(data_dir)
-        topic = None if read is None else read.topics.get(key.topic)
-        return topic is not None and topic.partitions.get(key.partition) == home
+        return read is not None and read.home_of(key) == home
 
     def config_of(self, name: str) -> LogConfig:
         """Return the settings in force for a topic; the defaults where there is no such topic."""
@@ -317,8 +313,9 @@ class Topics:
         """Say whether the file of every directory in use is known to place a partition here."""
         with self._lock:
             written = [self._written.get(one.path) for one in self._dirs]
-            topics = [None if one is None else one.topics.get(name) for one in written]
-            return all(one is not None and one.partitions.get(partition) == home for one in topics)
+            return all(
+                one is not None and one.home_of((name, partition)) == home for one in written
+            )
 
     def restore_place(self, name: str, partition: int, home: UUID) -> None:
         """Undo a ``place`` that failed half-way, in some of the files but not in others.
