@@ -5,6 +5,7 @@ Names, paths and reasons come from outside; all text is safe to print and has on
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from tidelog.env.moments import utc_text
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
         TransactionSpan,
     )
 
+_NAMED_TRANSACTIONS: Final = 3
+"""Open transactions that are named one by one."""
 _NAMED_EPOCHS: Final = 6
 """Leader epochs that a sentence names."""
 
@@ -196,6 +199,13 @@ def open_transactions(picture: LogPicture) -> Iterator[str]:
             holds = ", which holds the last stable offset" if is_first else ""
             yield f"{transaction_text(txn)}{holds}"
             is_first = False
+
+
+def named_transactions(picture: LogPicture) -> list[str]:
+    """Return sentences for the first open transactions, and one for the others."""
+    found = list(islice(open_transactions(picture), _NAMED_TRANSACTIONS))
+    more = picture.opened - _NAMED_TRANSACTIONS
+    return [*found, f"{more:,} more open transactions: tidelog txns"] if more > 0 else found
 
 
 def retention_text(picture: LogPicture) -> str:

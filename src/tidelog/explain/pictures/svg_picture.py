@@ -20,6 +20,7 @@ from tidelog.explain.pictures.picture_words import (
     epochs_text,
     lane_name,
     losses,
+    named_transactions,
     open_transactions,
     retention_text,
     span_text,
@@ -383,9 +384,8 @@ class _Drawing:
     def _draw_notes(self, top: float) -> float:
         """Write what is lost, what is open and what the plans say; return where the text ends."""
         found = [("loss", line) for line in losses(self._picture)]
-        found += [("ink", f"{line[0].upper()}{line[1:]}") for line in self._held_back()]
         retention, compaction = self._picture.retention, self._picture.compaction
-        words = []
+        words = named_transactions(self._picture)
         if retention is not None and retention.deleted:
             words.append(retention_text(self._picture))
         if compaction is not None and compaction.stats is not None:
@@ -400,12 +400,6 @@ class _Drawing:
                 top += 18
                 self._parts.append(text(PLOT_LEFT, top, part, classes))
         return top + 10
-
-    def _held_back(self) -> list[str]:
-        """Return the open transactions to name, and the number of the others."""
-        found = list(open_transactions(self._picture))
-        more = self._picture.opened - 3
-        return found[:3] + ([f"and {more:,} more open transactions"] if more > 0 else [])
 
 
 def _kind(span: BatchSpan, lane: ProducerLane) -> str:

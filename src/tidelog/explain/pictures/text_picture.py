@@ -14,7 +14,6 @@ the log keeps point at it from below, and sentences follow.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -25,7 +24,7 @@ from tidelog.explain.pictures.picture_words import (
     epochs_text,
     lane_name,
     losses,
-    open_transactions,
+    named_transactions,
     retention_text,
     summary,
 )
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
 MIN_WIDTH: Final = 40
 GUTTER: Final = 13
 """Columns before the axis: the names of the lines."""
-_SEVERAL: Final = 3
-"""Open transactions that are named one by one."""
 
 
 class Signs(NamedTuple):
@@ -310,10 +307,8 @@ class _Text:
         if named or any(lanes):
             own = f"{signs.batch} of a producer"
             yield f"batches: {', '.join([own, *named])}", "muted"
-        for sentence in islice(open_transactions(picture), _SEVERAL):
+        for sentence in named_transactions(picture):
             yield sentence, "open"
-        if picture.opened > _SEVERAL:
-            yield f"{picture.opened - _SEVERAL:,} more open transactions: tidelog txns", "open"
         plans = retention_text(picture), compaction_text(picture)
         for sentence in (epochs_text(picture), *plans):
             if sentence:
