@@ -53,7 +53,8 @@ def complete(words: Sequence[str]) -> Answer:
     if before[:1] == ["help"]:
         return _starting(last, _commands()) if len(before) == 1 else Answer([])
     if not before:
-        first = [*_commands(), Candidate("help", "print the help of a command"), *_general()]
+        general = map(Candidate, ("-h", "--help", "-V", "--version"))
+        first = [*_commands(), Candidate("help", "print the help of a command"), *general]
         return _starting(last, first)
     if before[0] not in COMMAND_MODULES:
         return Answer([])
@@ -78,10 +79,6 @@ def _commands() -> list[Candidate]:
     listed: list[Action] = vars(action)["_choices_actions"]  # argparse has no other way
     texts = {one.dest: one.help or "" for one in listed}
     return [Candidate(name, texts.get(name, "")) for name in COMMAND_MODULES]
-
-
-def _general() -> list[Candidate]:
-    return [Candidate(word) for word in ("-h", "--help", "-V", "--version")]
 
 
 def _subcommands(parser: CommandParser) -> list[Action]:

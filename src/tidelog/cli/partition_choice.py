@@ -155,8 +155,9 @@ class ChosenPartitions(NamedTuple):
 
         pinned: dict[tuple[str, int], int] = {}
         for part in self.directory.parts:
-            report = partial(_print_error, command)
-            pinned |= pinned_offsets(part.fs, part.path, report)
+            pinned |= pinned_offsets(
+                part.fs, part.path, lambda error: print_message(command, str(error))
+            )
         return pinned
 
     def report_pending(self, command: str) -> None:
@@ -177,10 +178,6 @@ class ChosenPartitions(NamedTuple):
                 f"{count} {are} committed and not applied yet; list them with tidelog staged list,"
                 " and apply them before Kafka opens the directory",
             )
-
-
-def _print_error(command: str, error: Exception) -> None:
-    print_message(command, str(error))
 
 
 def choose_partitions(

@@ -73,7 +73,7 @@ class ProducerChecks:
         try:
             self.transactions.follow(piece)
             batches = piece.batches_in_data
-            while self._waiting and self._is_reached(batches):
+            while self._waiting and len(batches) and self._waiting[-1] <= batches.last_offset[-1]:
                 offset = self._waiting.pop()
                 at = int(np.searchsorted(batches.base_offset, offset))
                 if at and batches.last_offset[at - 1] >= offset:
@@ -106,10 +106,6 @@ class ProducerChecks:
             else:
                 remedy = "find out where the records went; opening drops the file"
                 yield damage(path, None, what, remedy)
-
-    def _is_reached(self, batches: BatchColumns) -> bool:
-        """Return whether the next snapshot is at or before the last of these batches' offsets."""
-        return bool(len(batches)) and self._waiting[-1] <= int(batches.last_offset[-1])
 
     def _inside_a_batch(self, offset: int, base_offset: int) -> Finding:
         path = producer_snapshot_file(self._directory, offset)

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.env.machine import Machine
     from tidelog.log.log import Log
-    from tidelog.mailbox.letter import State
     from tidelog.manager.cleaning import Cleaning
     from tidelog.manager.directories.log_dir import LogDir
     from tidelog.manager.directories.log_dirs import LogDirs
@@ -71,7 +70,10 @@ class LogDeleter:
         self._registry = registry
         self._queue = queue
         self._cleaning = cleaning
-        self._manifests = Look(machine.fs, ReadyFiles, self._sweep_manifest)
+        self._manifests = Look(
+            *(machine.fs, ReadyFiles),
+            lambda files, states: sweep(files, states, machine.clock.now_ms()),
+        )
         self.is_unfinished = False
         """Whether the directory of a deleted topic could not be renamed; a later pass does it."""
 
@@ -367,9 +369,6 @@ class LogDeleter:
             return
         self._delete_old(log_dir, MANIFESTS.is_left, LEFTOVER_MS)
         self._delete_old(log_dir, abandoned.__contains__, retention_ms)
-
-    def _sweep_manifest(self, files: ReadyFiles, states: set[State]) -> None:
-        sweep(files, states, self._machine.clock.now_ms())
 
     def delete_cut_files(self, retention_ms: int) -> None:
         """Delete what recoveries cut ``retention_ms`` ago; -1: nothing.

@@ -251,7 +251,7 @@ def _first_without_key(lines: IO[bytes], limit_bytes: int, args: Namespace) -> i
     from tidelog.records.json.json_record import Encoding, record_from_json
 
     encoding = Encoding(args.encoding)
-    arriving = LingeringLines(lines, _nothing, SYSTEM_CLOCK, limit_bytes=limit_bytes)
+    arriving = LingeringLines(lines, lambda: None, SYSTEM_CLOCK, limit_bytes=limit_bytes)
     with suppress(LineTooLong, InvalidArgument):  # reported once the lines before are appended
         for number, line in enumerate(arriving, start=1):
             if line.strip() and record_from_json(_without_end(line), encoding).key is None:
@@ -284,11 +284,7 @@ def _append_beside(busy: BusyDirectory, lines: IO[bytes], outcome: _Outcome) -> 
     _check_partition(busy, args)
     writer = BusyWriter(busy, args.topic, codec=Codec.named(args.compression))
     is_pipe = _is_standard_input(args.file)
-    return _append_all(busy, writer, writer.flush if is_pipe else _nothing, lines, outcome)
-
-
-def _nothing() -> None:
-    """Do nothing while lines are waited for."""
+    return _append_all(busy, writer, writer.flush if is_pipe else lambda: None, lines, outcome)
 
 
 def _append_once(logs: Logs | BusyDirectory, lines: IO[bytes], args: Namespace) -> int:

@@ -165,10 +165,9 @@ def _recovered(chosen: ChosenPartitions, args: Namespace, fs: FileSystem) -> _Fo
     refused: list[str] = []
     code = 0
 
-    def cleaned_in(path: str) -> Mapping[tuple[str, int], int]:
-        return read_offsets(SYSTEM_FILES, os.path.join(path, CLEANER_OFFSET_FILE))
-
-    cleaned = chosen.beside(cleaned_in)
+    cleaned = chosen.beside(
+        lambda path: read_offsets(SYSTEM_FILES, os.path.join(path, CLEANER_OFFSET_FILE))
+    )
     with open_places(args, fs, chosen.places) as (manager, notes):
         for place in chosen.places:
             key = place.key
@@ -219,9 +218,10 @@ def _print_total(chosen: ChosenPartitions, found: _Found, args: Namespace) -> No
     )
     removed = sum(loss.is_segment for log in logs for loss in log.losses)
     would = "would be " if args.dry_run else ""
+    also = f", {refused:,} more not recovered" if refused else ""
     print_total(
         args,
-        f"{counted(len(logs), 'partition')}, {damaged:,} damaged{_also(refused)};"
+        f"{counted(len(logs), 'partition')}, {damaged:,} damaged{also};"
         f" {format_bytes(checked_bytes)} checked, {format_bytes(lost_bytes)} with"
         f" {counted(lost_records, 'readable record')} {would}cut,"
         f" {counted(removed, 'segment')} {would}removed",
@@ -234,10 +234,6 @@ def _print_total(chosen: ChosenPartitions, found: _Found, args: Namespace) -> No
         lostRecords=lost_records,
         removedSegments=removed,
     )
-
-
-def _also(refused: int) -> str:
-    return f", {refused:,} more not recovered" if refused else ""
 
 
 def _print_beside(chosen: ChosenPartitions, args: Namespace) -> int:
