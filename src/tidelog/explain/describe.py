@@ -172,10 +172,9 @@ def _holder(log: ReadOnlyLog, ids: TransactionalIds | None) -> OpenTransaction |
 def _segments(
     fs: FileSystem, log: ReadOnlyLog, contents: Mapping[int, SegmentContents]
 ) -> list[SegmentFacts]:
-    ends = [segment.base_offset for segment in log.segments[1:]] + [log.log_end_offset]
     disk, _ = log.disk_and_archive or (0, 0)
     facts = []
-    for segment, end_offset in zip(log.segments, ends, strict=False):  # a log may have no segment
+    for segment, end_offset in log.bounded_segments:
         name = log.directory, segment.base_offset, segment.suffix
         facts.append(
             SegmentFacts(

@@ -222,6 +222,12 @@ class ReadOnlyLog(Drawn):
         return self._segments
 
     @property
+    def bounded_segments(self) -> list[tuple[ReadOnlySegment, int]]:
+        """The segments, each with the base offset of the next one, or the log end offset."""
+        ends = [*(segment.base_offset for segment in self.segments[1:]), self.log_end_offset]
+        return list(zip(self.segments, ends, strict=False))  # a log may have no segment
+
+    @property
     def topic_id(self) -> UUID | None:
         """The topic's id in ``partition.metadata``; None where there is no such file.
 
@@ -735,9 +741,7 @@ class ReadOnlyLog(Drawn):
         """Yield the places at which each segment of the range may be cut."""
         from tidelog.readonly.splits import cut_points
 
-        for index, segment in enumerate(self.segments):
-            is_last = index + 1 == len(self.segments)
-            next_base = self.log_end_offset if is_last else self.segments[index + 1].base_offset
+        for segment, next_base in self.bounded_segments:
             if segment.base_offset < end and next_base > start:
                 size_bytes = segment.size_bytes
                 yield cut_points(

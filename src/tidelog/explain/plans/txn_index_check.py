@@ -30,12 +30,7 @@ def unmatched_txn_indexes(log: ReadOnlyLog, recovery_point: int) -> list[str]:
     data_dir = os.path.dirname(log.directory)
     if log.fs.exists(os.path.join(data_dir, CLEAN_SHUTDOWN_FILE)) or has_writer(data_dir):
         return []
-    ends = [*(segment.base_offset for segment in log.segments[1:]), log.log_end_offset]
-    recovered = [
-        (segment, end)
-        for segment, end in zip(log.segments, ends, strict=False)  # a log may have no segment
-        if end > recovery_point
-    ]
+    recovered = [(segment, end) for segment, end in log.bounded_segments if end > recovery_point]
     if not recovered:
         return []
     aborted = log.transactions(ReadUpTo.LOG_END).aborted
