@@ -76,12 +76,21 @@ def log_metrics(key: TopicPartition, log: Log, *, is_future: bool = False) -> It
     """Yield the gauges of one log."""
     tags = (*tags_of(key), ("is-future", "true")) if is_future else tags_of(key)
     limit = 0 if log.config.is_archived else log.config.retention_bytes
+    segments, size_bytes = len(log.segments), log.size_bytes
+    yield from bounds_metrics(tags, segments, log.log_start_offset, log.log_end_offset, size_bytes)
+    share = in_percent(size_bytes, limit)
+    yield Metric("kafka.log", "Log", "RetentionSizeInPercent", tags, share)
+
+
+def bounds_metrics(
+    tags: Tags, segments: int, start: int, end: int, size_bytes: int
+) -> Iterator[Metric]:
+    """Yield the gauges of a log that its files show, too: offsets ``[start, end)`` and sizes."""
     for name, value in (
-        ("NumLogSegments", len(log.segments)),
-        ("LogStartOffset", log.log_start_offset),
-        ("LogEndOffset", log.log_end_offset),
-        ("Size", log.size_bytes),
-        ("RetentionSizeInPercent", in_percent(log.size_bytes, limit)),
+        ("NumLogSegments", segments),
+        ("LogStartOffset", start),
+        ("LogEndOffset", end),
+        ("Size", size_bytes),
     ):
         yield Metric("kafka.log", "Log", name, tags, value)
 

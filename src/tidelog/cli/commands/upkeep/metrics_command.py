@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.partition_choice import Place
-    from tidelog.explain.describe import LogFacts
+    from tidelog.explain.listed_partition import ListedPartition
     from tidelog.manager.metrics.metric import Metric
 
 
@@ -68,9 +68,9 @@ def _metrics_of_files(args: Namespace) -> tuple[list[Metric], bool]:
     """
     from tidelog.cli.partition_choice import choose_partitions
     from tidelog.env.system_files import SYSTEM_FILES
-    from tidelog.explain.describe import describe_log
-    from tidelog.manager.metrics.collect import stream_metrics
-    from tidelog.manager.metrics.metric import Metric
+    from tidelog.explain.listed_partition import list_partition
+    from tidelog.manager.metrics.collect import bounds_metrics, stream_metrics
+    from tidelog.manager.metrics.metric import tags_of
 
     chosen = choose_partitions(
         *(SYSTEM_FILES, args.directories), may_be_empty=True, allow_partial=args.allow_partial
@@ -79,20 +79,14 @@ def _metrics_of_files(args: Namespace) -> tuple[list[Metric], bool]:
     metrics = [metric for path in paths for metric in stream_metrics(fs, path)]
     has_loss = chosen.report_missing("metrics")
 
-    def describe(place: Place) -> LogFacts:
+    def listed(place: Place) -> ListedPartition:
         with chosen.open(place) as log:
-            return describe_log(log)
+            return list_partition(log)
 
-    for place, facts in chosen.look("metrics", describe):
-        if facts.damage is not None:
+    for place, one in chosen.look("metrics", listed):
+        if one.damage is not None:
             has_loss = True
-            print_message("metrics", facts.damage)
-        tags = (("topic", place.topic), ("partition", str(place.partition)))
-        for name, value in (
-            ("NumLogSegments", len(facts.segments)),
-            ("LogStartOffset", facts.log_start_offset),
-            ("LogEndOffset", facts.log_end_offset),
-            ("Size", facts.size_bytes),
-        ):
-            metrics.append(Metric("kafka.log", "Log", name, tags, value))
+            print_message("metrics", one.damage)
+        bounds = one.log_start_offset, one.log_end_offset
+        metrics += bounds_metrics(tags_of(place.key), one.segments, *bounds, one.size_bytes)
     return metrics, has_loss
