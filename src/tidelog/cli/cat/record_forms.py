@@ -13,13 +13,13 @@ from tidelog.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tidelog.arrow.decode import ArrowDecoder
-    from tidelog.arrow.file_bytes import FileBytes
     from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.json.json_record import Encoding
     from tidelog.records.record import Record
 
     Write = Callable[[Record], bytes]
+    Printer = Callable[[RecordColumns], Iterator[bytes | memoryview]]
+    """Yields records as bytes; a piece is valid until the next is requested."""
 
 FORMS: Final = ("json", "text", "raw", "csv", "arrow", "parquet")
 BINARY_FORMS: Final = frozenset({"arrow", "parquet"})
@@ -39,13 +39,6 @@ def check_terminal(form: str, path: str | None) -> None:
     """Raise InvalidArgument if output in this form would go to a terminal that cannot show it."""
     if form in BINARY_FORMS and path is None and sys.stdout.isatty():
         raise InvalidArgument(f"--format {form} is not for a terminal: name a file with --output")
-
-
-class Printer(Protocol):
-    """Writes records of one topic partition."""
-
-    def pieces(self, columns: RecordColumns) -> Iterator[bytes | memoryview]:
-        """Yield the records as bytes; a piece is valid until the next is requested."""
 
 
 class Form(Protocol):
@@ -95,13 +88,13 @@ class _LinesForm:
         if form == "json":
             from tidelog.records.json.json_lines import JsonLines
 
-            return JsonLines(topic, partition, self._encoding)
+            return JsonLines(topic, partition, self._encoding).pieces
         fields = _Fields(topic, partition, self._encoding)
         if form == "csv":
-            return _Plain(fields.csv_line)
+            return _one_by_one(fields.csv_line)
         if form == "raw":
-            return _Plain(fields.value)
-        return _Plain(fields.formatted("%v" if form == "text" else form))
+            return _one_by_one(fields.value)
+        return _one_by_one(fields.formatted("%v" if form == "text" else form))
 
     def end(self) -> bytes:
         return b""
@@ -123,29 +116,17 @@ class _TableForm:
     def printer(self, topic: str, partition: int) -> Printer:
         from tidelog.arrow.decode import ArrowDecoder
 
-        return _Table(ArrowDecoder(self._schema, topic, partition), self._file)
+        decoder = ArrowDecoder(self._schema, topic, partition)
+        return lambda columns: map(self._file.rows, decoder.tables(columns))
 
 
-class _Table:
-    """Writes the records of one partition as rows of all columns."""
+def _one_by_one(write: Write) -> Printer:
+    """Return what writes records one by one."""
 
-    def __init__(self, decoder: ArrowDecoder, file: FileBytes) -> None:
-        self._decoder = decoder
-        self._file = file
+    def pieces(columns: RecordColumns) -> Iterator[bytes]:
+        yield b"".join(map(write, columns.records()))
 
-    def pieces(self, columns: RecordColumns) -> Iterator[bytes]:
-        for batch in self._decoder.tables(columns):
-            yield self._file.rows(batch)
-
-
-class _Plain:
-    """Writes records one by one."""
-
-    def __init__(self, write: Write) -> None:
-        self._write = write
-
-    def pieces(self, columns: RecordColumns) -> Iterator[bytes]:
-        yield b"".join(map(self._write, columns.records()))
+    return pieces
 
 
 class _Fields:

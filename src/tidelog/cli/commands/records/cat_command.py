@@ -286,7 +286,7 @@ def _print(
         expect(log.size_bytes)
     begin = max(first, log.log_start_offset)
     is_empty = True
-    for piece in chain.from_iterable(map(printer.pieces, selection.records(log, begin, stop))):
+    for piece in chain.from_iterable(map(printer, selection.records(log, begin, stop))):
         is_empty = False
         write(piece)
     if is_empty:
