@@ -153,33 +153,37 @@ def start_logs(
     else:
         scheduler = clock.scheduler()
         machine = Machine(files, clock, scheduler, rng, clock.advance, new_bell=clock.bell)
+    is_real = clock is None and files is SYSTEM_FILES
+    manager = logs = None
+    # All is in one block: an interrupt between two would leave the directories locked.
     try:
         manager = LogService(config, machine, overrides=overrides, on_halt=on_halt)
-    except DirectoryLocked as error:
-        error.lets_join = files is SYSTEM_FILES and is_listened_in(os.path.dirname(error.path))
-        raise
-    try:
         if threads is not None:
             threads.start()
         if on_locked is not None:
             on_locked(manager)
         manager.startup(should_stop)
         logs = Logs(manager, threads)
-    except BaseException:
+        if make_door is not None or is_real:
+            logs.door = (make_door or OpenDoor)(manager)
+        return logs  # noqa: TRY300 - an interrupt here closes them, too
+    except BaseException as error:
+        if manager is None and isinstance(error, DirectoryLocked):
+            error.lets_join = files is SYSTEM_FILES and is_listened_in(os.path.dirname(error.path))
+        _undo(manager, threads, logs)
+        raise
+
+
+def _undo(manager: LogService | None, threads: ThreadScheduler | None, logs: Logs | None) -> None:
+    """Close what was opened of a service's logs."""
+    if logs is not None:
+        logs.close()
+    elif manager is not None:
         try:
             if threads is not None:
                 threads.shutdown()
         finally:
             manager.abandon()
-        raise
-    is_real = clock is None and files is SYSTEM_FILES
-    try:
-        if make_door is not None or is_real:
-            logs.door = (make_door or OpenDoor)(manager)
-    except BaseException:
-        logs.close()
-        raise
-    return logs
 
 
 def open_briefly(
@@ -199,11 +203,14 @@ def open_briefly(
     check_no_files(SYSTEM_FILES, paths)
     settings = BrokerConfig(log_dirs=paths, log_defaults=LogConfig.parse(config))
     machine = brief_machine(SYSTEM_FILES, SYSTEM_CLOCK)
-    manager = LogManager(settings, machine, overrides=overrides, watcher=watcher)
+    manager = None
     try:
+        # Outside of this block an interrupt after the call would leave the directory locked.
+        manager = LogManager(settings, machine, overrides=overrides, watcher=watcher)
         return Logs(manager)
     except BaseException:
-        manager.abandon()
+        if manager is not None:
+            manager.abandon()
         raise
 
 
