@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.conftest import Enumerated
 
 PARTITIONS = 20
-KILLS = scaled(50)
+KILLS = scaled(100)
 WRITER = """
 import os, sys, tidelog
 from random import Random

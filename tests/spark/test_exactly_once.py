@@ -328,7 +328,7 @@ def test_a_stream_goes_on_after_a_commit_that_failed(
 
 
 @pytest.mark.parametrize(
-    "count", [4, pytest.param(scaled(40), marks=[pytest.mark.slow, pytest.mark.timeout(4000)])]
+    "count", [4, pytest.param(scaled(100), marks=[pytest.mark.slow, pytest.mark.timeout(4000)])]
 )
 def test_a_stream_whose_processes_are_killed_at_random_copies_all_rows_once(
     copying: Copying, count: int, enumerated: Enumerated
