@@ -67,6 +67,7 @@ async def copy_by_hand(logs: tidelog.AsyncLogs) -> None:
     """Do as ``copy`` with the calls of ``Logs``, each on a thread that cancellation leaves."""
     async with logs.reader("in", group="g") as reader:
         txn = await asyncio.to_thread(logs.logs.transaction)
+        txn.is_left_to_owner = True  # a task that is cancelled drops it, without a warning
         async for record in reader.read():
             await asyncio.to_thread(txn.append, "out", record.value)
         await reader.commit(txn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from contextlib import contextmanager
@@ -29,11 +30,13 @@ class Lines:
     def counted(self) -> Iterator[None]:
         """Count during the block; a loop on one line counts as often as it goes around."""
         before = sys.gettrace()
+        gc.disable()  # what other tests have left would be ended here
         sys.settrace(self._called)
         try:
             yield
         finally:
             sys.settrace(before)
+            gc.enable()
 
     def _called(self, frame: FrameType, _event: str, _arg: Any) -> Any:
         path = frame.f_code.co_filename
