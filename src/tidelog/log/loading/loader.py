@@ -227,6 +227,9 @@ class LogLoader:
                 first = min(segment.base_offset for segment in opened)
                 end = max(segment.read_next_offset() for segment in opened)
                 self._delete_replaced(first, end)
+                # Without its ``.swap`` name a segment replaces nothing: one that came back then
+                # would hold its records again.
+                self._fs.sync_directory(self._context.directory)
             for segment in opened:
                 segment.close()
         for name, found in _segment_files(self._fs.list(self._context.directory)):
@@ -250,13 +253,21 @@ class LogLoader:
         found = _segment_files(sorted(names))
         cleaned = (each.offset for _, each in found if each.state == CLEANED_SUFFIX)
         incomplete_from = min(cleaned, default=None)
-        complete = []
+        complete, has_incomplete = [], False
         for name, each in found:
-            if each.state == SWAP_SUFFIX and (
-                incomplete_from is None or each.offset < incomplete_from
-            ):
+            if each.state != SWAP_SUFFIX:
+                continue
+            if incomplete_from is None or each.offset < incomplete_from:
                 complete.append(each)
-            elif each.state:
+            else:
+                has_incomplete = True
+                self._delete("leftover-deleted path=%s", name, logging.INFO)
+        if has_incomplete:
+            # They count as complete once the ``.cleaned`` files are gone: if one of them came back,
+            # its records would be in the log twice.
+            self._fs.sync_directory(self._context.directory)
+        for name, each in found:
+            if each.state and each.state != SWAP_SUFFIX:
                 self._delete("leftover-deleted path=%s", name, logging.INFO)
         empty = {each.offset for each in complete if self._is_empty(each)}
         for name, each in found:
