@@ -33,6 +33,8 @@ class CleanerCheckpoints:
     def __init__(self, fs: FileSystem) -> None:
         self._fs: Final = fs
         self._lock: Final = Lock()
+        self._doubted: set[str] = set()
+        """Data directories whose last write failed: the file may be in place, but not durable."""
         self.lowerings = 0
         """How many lines were lowered: what was read before is too high for a log."""
 
@@ -41,12 +43,27 @@ class CleanerCheckpoints:
 
         A log without a line counts as never cleaned, which costs work but no records.
         """
-        path = f"{data_directory}/{FILE_NAME}"
         try:
-            return read_checkpoint(self._fs, path)
-        except (KafkaStorageError, InvalidArgument, OSError) as error:
-            _log.warning("cleaner-checkpoint-unreadable path=%s reason=%s", path, error)
-            return {}
+            return self._parsed(data_directory)
+        except OSError as error:
+            return _nothing(data_directory, error)
+
+    def _read_to_change(self, data_directory: str) -> OffsetCheckpoint:
+        """Return the lines as they are durable; OSError if they cannot be read for now.
+
+        A line that was taken for none would come back, and a log that was truncated, or made again,
+        count as clean up to it: tombstones would be dropped, and what they delete would stay.
+        """
+        if data_directory in self._doubted:
+            self._fs.sync_directory(data_directory)
+            self._doubted.discard(data_directory)
+        return self._parsed(data_directory)
+
+    def _parsed(self, data_directory: str) -> OffsetCheckpoint:
+        try:
+            return read_checkpoint(self._fs, f"{data_directory}/{FILE_NAME}")
+        except (KafkaStorageError, InvalidArgument) as error:
+            return _nothing(data_directory, error)
 
     def lower(
         self,
@@ -60,14 +77,14 @@ class CleanerCheckpoints:
 
         Source: Kafka LogCleanerManager.maybeTruncateCheckpoint.
         """
-        line = self.read(data_directory).get(key)
+        line = self._read_to_change(data_directory).get(key)
         if line is not None and line > offset:
             self.change(data_directory, lambda lines: lines.update({key: offset}), known=known)
             self.lowerings += 1
 
     def drop(self, data_directory: str, keys: Iterable[tuple[str, int]]) -> None:
         """Remove the lines of partitions that are deleted."""
-        gone = self.read(data_directory).keys() & set(keys)
+        gone = self._read_to_change(data_directory).keys() & set(keys)
         if gone:
             self.change(data_directory, lambda lines: [lines.pop(key, None) for key in gone])
 
@@ -86,10 +103,10 @@ class CleanerCheckpoints:
         target cannot be written, the log counts as never cleaned. ``known``, of the source, as for
         ``change``. Source: Kafka LogCleanerManager.alterCheckpointDir.
         """
-        offset = self.read(source_directory).get(key)
-        if offset is None:
-            return
         with failing(source_directory):
+            offset = self._read_to_change(source_directory).get(key)
+            if offset is None:
+                return
             self.change(source_directory, lambda lines: lines.pop(key, None), known=known)
         with failing(target_directory):
             self.change(target_directory, lambda lines: lines.update({key: offset}))
@@ -107,9 +124,17 @@ class CleanerCheckpoints:
         leaves the file unchanged.
         """
         with self._lock:
-            old = self.read(data_directory)
+            old = self._read_to_change(data_directory)
             new = {key: old[key] for key in old if known is None or key in known}
             change(new)
             path = f"{data_directory}/{FILE_NAME}"
             if new != old or not self._fs.exists(path):
+                self._doubted.add(data_directory)
                 write_checkpoint(self._fs, path, new)
+                self._doubted.discard(data_directory)
+
+
+def _nothing(data_directory: str, error: Exception) -> OffsetCheckpoint:
+    path = f"{data_directory}/{FILE_NAME}"
+    _log.warning("cleaner-checkpoint-unreadable path=%s reason=%s", path, error)
+    return {}

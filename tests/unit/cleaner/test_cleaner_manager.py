@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from tests.machinery.cleaning import CleanerHome
 from tidelog.cleaner.cleaner_manager import LogCleanerManager
 from tidelog.cleaner.states import IDLE, CleaningState, Phase
 from tidelog.codec.checkpoint_file import read_checkpoint, write_checkpoint
-from tidelog.errors import CleaningAborted, InvalidArgument
+from tidelog.errors import CleaningAborted, InvalidArgument, KafkaStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -396,6 +397,44 @@ def test_truncation_lowers_the_line(place: Place) -> None:
     place.manager.maybe_truncate_checkpoint(ONE, place.logs[ONE], 2)
 
     assert (kept, place.lines()[ONE]) == (3, 2)
+
+
+def test_a_line_that_cannot_be_read_for_now_is_not_taken_for_none(place: Place) -> None:
+    """A log is not truncated, deleted or moved while its line stays: it would count as clean."""
+    no_descriptor = OSError(errno.EMFILE, "no descriptor is left")
+    manager, log = place.manager, place.logs[ONE]
+
+    def truncate() -> None:
+        manager.maybe_truncate_checkpoint(ONE, log, 2)
+
+    def drop() -> None:
+        manager.drop_checkpoint("/data", ONE)
+
+    def move() -> None:
+        manager.move_checkpoint(ONE, "/data", "/other")
+
+    for act in (truncate, drop, move):
+        place.home.fs.fail("open", PATH, no_descriptor)
+        with pytest.raises((OSError, KafkaStorageError)):
+            act()
+
+    assert place.lines()[ONE] == 3
+    truncate()
+    assert place.lines()[ONE] == 2
+
+
+def test_a_line_is_lowered_durably_at_the_second_try(place: Place) -> None:
+    """The first one may have replaced the file, and not made that durable."""
+    place.home.fs.sync_directory("/data")
+    place.home.fs.fail("sync_directory", "/data", OSError(errno.EMFILE, "no descriptor is left"))
+    with pytest.raises(KafkaStorageError):
+        place.manager.maybe_truncate_checkpoint(ONE, place.logs[ONE], 2)
+    place.manager.maybe_truncate_checkpoint(ONE, place.logs[ONE], 2)
+
+    place.home.fs.power_cut("none")
+
+    assert place.lines()[ONE] == 2
+    place.logs.clear()
 
 
 def test_await_cleaned_waits_for_the_checkpoint(place: Place) -> None:
