@@ -70,6 +70,7 @@ class DirectoryCheckpoints:
         """Whether the catalogue places a partition in this data directory."""
         self._lock = RLock()
         self._is_closed = False
+        self._doubted: set[str] = set()
         read = _read_tolerantly if is_tolerant else read_offsets
         self._lines: dict[str, OffsetCheckpoint] = {
             name: read(fs, self._path(name)) for name in CHECKPOINT_FILES
@@ -88,6 +89,11 @@ class DirectoryCheckpoints:
         """Let ``exclusively`` do nothing from now on: another process may hold the directory."""
         with self._lock:
             self._is_closed = True
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether a file may hold other lines than are known, as its last write failed."""
+        return bool(self._doubted)
 
     def recovery_point(self, key: tuple[str, int]) -> int:
         """Offset below which the log of ``key`` was flushed; 0 where no line says."""
@@ -138,7 +144,7 @@ class DirectoryCheckpoints:
         """
         with self._lock:
             for name in files:
-                if not self._lines[name].keys().isdisjoint(keys):
+                if name in self._doubted or not self._lines[name].keys().isdisjoint(keys):
                     self._merge(name, keys, {})
 
     def _merge(
@@ -151,9 +157,17 @@ class DirectoryCheckpoints:
             }
             kept = {key: offset for key, offset in others.items() if self._may_lie_here(key)}
             merged = dict(sorted({**kept, **lines}.items()))
-            if merged != self._lines[name] or not self._fs.exists(self._path(name)):
+            if (
+                merged != self._lines[name]
+                or name in self._doubted
+                or not self._fs.exists(self._path(name))
+            ):
+                # An error or interrupt may come when the file is in place and ``_lines`` is not yet
+                # the same: offsets that go back must still replace it.
+                self._doubted.add(name)
                 write_checkpoint(self._fs, self._path(name), merged)
                 self._lines[name] = merged
+                self._doubted.discard(name)
 
     def _may_lie_here(self, key: tuple[str, int]) -> bool:
         """Return whether a line is still needed.

@@ -58,7 +58,8 @@ class OffsetCheckpointing:
 
         def write() -> None:
             if (
-                lines.recovery_point(key) > log.recovery_point
+                lines.is_in_doubt
+                or lines.recovery_point(key) > log.recovery_point
                 or lines.log_start_offset(key) > log.local_log_start_offset
                 or lines.high_watermark(key) > log.high_watermark
             ):

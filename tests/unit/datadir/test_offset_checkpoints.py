@@ -179,3 +179,35 @@ def test_forgetting_what_has_no_line_writes_nothing() -> None:
     checkpoints(home).forget([("new", 0)])
 
     assert before == len(home.fs.operations)
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "no descriptor"), KeyboardInterrupt()])
+def test_offsets_that_go_back_after_a_failed_write_are_written(error: Any) -> None:
+    """A write may fail when its file is in place: what it says does not outlive a truncation."""
+    home = home_with("t 0 5", "t-0")
+    known = checkpoints(home)
+    ahead: Any = Offsets(recovery_point=9, local_log_start_offset=0, high_watermark=9)
+    home.fs.fail("sync_directory", home.path, error)
+    with pytest.raises(type(error)):
+        known.write_recovery_points({("t", 0): ahead})
+    found = lines(home, RECOVERY), known.is_in_doubt
+
+    truncated: Any = Offsets(recovery_point=5, local_log_start_offset=0, high_watermark=5)
+    known.write_recovery_points({("t", 0): truncated})
+
+    assert found == (["t 0 9"], True)
+    assert (lines(home, RECOVERY), known.is_in_doubt) == (["t 0 5"], False)
+
+
+def test_a_line_of_a_failed_write_is_forgotten_with_its_partition() -> None:
+    """Else a new partition of that name would count as flushed that far."""
+    home = home_with("", "t-0")
+    known = checkpoints(home)
+    ahead: Any = Offsets(recovery_point=9, local_log_start_offset=0, high_watermark=9)
+    home.fs.fail("sync_directory", home.path, OSError(errno.EMFILE, "no descriptor"))
+    with pytest.raises(OSError, match="no descriptor"):
+        known.write_recovery_points({("t", 0): ahead})
+
+    known.forget([("t", 0)])
+
+    assert lines(home, RECOVERY) == []
