@@ -25,7 +25,7 @@ from tidelog.readonly.group_positions import Position, position_records, removal
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from tidelog.broker.client_request import Answer, Request
     from tidelog.broker.data.appends import Appends
@@ -288,20 +288,29 @@ class CommittedOffsets:
         if minutes < 0:
             return
         oldest_ms = self._manager.machine.clock.now_ms() - minutes * MINUTE_MS
-        known = self._coordinator.positions()
         emptied_ms = self._coordinator.emptied_ms
-        for group_id in sorted(known.keys() | emptied_ms.keys()):
+        undecided: dict[str, frozenset[TopicPartition]] = {}
+        for group_id in sorted(self._coordinator.positions().keys() | emptied_ms.keys()):
             if emptied_ms.get(group_id, 0) <= oldest_ms and not self._is_read(group_id):
                 with suppress(Refusal):  # it cannot be used at present: see ``Shards``
                     self._coordinator.shards.check(group_id)
-                    self._expire(group_id, known.get(group_id, {}), oldest_ms)
+                    undecided[group_id] = self._undecided(group_id)
+        # After what is undecided: of a transaction that ends in between, on another thread, the
+        # positions before it would expire, and those that it has set would be deleted.
+        known = self._coordinator.positions()
+        for group_id, kept in undecided.items():
+            self._expire(group_id, known.get(group_id, {}), kept, oldest_ms)
 
     def _expire(
-        self, group_id: str, positions: Mapping[TopicPartition, Position], oldest_ms: int
+        self,
+        group_id: str,
+        positions: Mapping[TopicPartition, Position],
+        kept: Collection[TopicPartition],
+        oldest_ms: int,
     ) -> None:
         old = {key for key, one in positions.items() if one.commit_time_ms <= oldest_ms}
         if old:
-            old -= self._undecided(group_id)
+            old.difference_update(kept)
             _note_failure(group_id, self.take_back(group_id, old))
             _log.info("positions-expired group=%s partitions=%d", group_id, len(old))
         if len(old) == len(positions):

@@ -420,3 +420,36 @@ def test_a_position_that_a_transaction_sets_again_does_not_expire() -> None:
         assert await position(home) == -1
 
     with_broker(test, offsets_retention_minutes=5)
+
+
+def test_a_position_of_a_transaction_that_ends_meanwhile_does_not_expire(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another thread may end it at any moment: its position is as old as its commit."""
+
+    async def test(home: BrokerHome) -> None:
+        await commit(home, 1)
+        home.clock.advance(2 * KEPT_MS)
+        producer = await begun(home)
+        await commit_within(home, producer, 9)
+        marker = build_marker(
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            coordinator_epoch=0,
+            is_commit=True,
+            timestamp=home.clock.now_ms(),
+        )
+        plain = home.broker._coordinator.positions
+
+        def then_end() -> Any:
+            found = plain()
+            monkeypatch.undo()
+            offsets = home.logs.partition("__consumer_offsets", 0)
+            offsets.append(marker, AppendOrigin.COORDINATOR, transaction_version=0)
+            return found
+
+        monkeypatch.setattr(home.broker._coordinator, "positions", then_end)
+        home.broker._expire()
+        assert await position(home) == 9
+
+    with_broker(test, offsets_retention_minutes=5)
