@@ -461,6 +461,33 @@ def test_a_marker_that_a_later_producer_has_made_needless_is_left_out() -> None:
     with_broker(test)
 
 
+def test_markers_are_tried_again_after_any_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else readers would wait for a decided transaction until the next start."""
+
+    async def test(home: BrokerHome) -> None:
+        producer = await begun(home)
+        await add(home, producer)
+        await write(home, producer, b"a", 0)
+        coordinator = home.broker._transactions
+        later = []
+
+        def fail(*_: object, **_how: object) -> None:
+            raise MemoryError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(coordinator, "_schedule", lambda *step: later.append(step))
+            patch.setattr(coordinator, "_begin_marker", fail)
+            with suppress(MemoryError):
+                await end(home, producer)
+        assert await described(home) == "PrepareCommit"
+        ((work, decided),) = later
+        await work(decided)
+        assert await described(home) == "CompleteCommit"
+        assert (await home.fetch("t", isolation=1))["lastStableOffset"] == 2
+
+    with_broker(test)
+
+
 def test_a_decision_that_may_not_be_durable_is_written_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -374,9 +374,20 @@ class TransactionCoordinator:
         await self._write_markers(decided)
 
     async def _write_markers(self, decided: Transaction) -> None:
-        """Write the markers that are missing, durably; what fails for now is tried again."""
+        """Write the markers that are missing, durably; what fails is tried again."""
         if self.transactions.get(decided.transactional_id) is not decided:
             return
+        try:
+            is_ended = await self._try_to_end(decided)
+        except BaseException:
+            # Nothing else ends it before the next start: its readers would wait until then.
+            self._schedule(self._write_markers, decided)
+            raise
+        if not is_ended:
+            self._schedule(self._write_markers, decided)
+
+    async def _try_to_end(self, decided: Transaction) -> bool:
+        """Write the missing markers and then the end; return whether all is written."""
         is_commit = decided.state is State.PREPARE_COMMIT
         written, left = await self._append_markers(decided, is_commit=is_commit)
         # An end that a power cut keeps, and not its markers, would leave them unwritten for good.
@@ -388,9 +399,9 @@ class TransactionCoordinator:
                 _log.warning("end-put-off topic=%s reason=%s", TRANSACTIONS_TOPIC, error)
             else:
                 self._put_off.pop(decided.transactional_id, None)
-                return
+                return True
         decided.partitions = left
-        self._schedule(self._write_markers, decided)
+        return False
 
     async def _append_markers(
         self, decided: Transaction, *, is_commit: bool
