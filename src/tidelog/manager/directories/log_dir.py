@@ -127,6 +127,8 @@ class LogDir:
         """Take the cluster and node of another directory, durably; False if they are its own."""
         meta = replace(self.meta, cluster_id=other.cluster_id, node_id=other.node_id)
         if meta == self.meta:
+            # A process that was killed may have written it, and not made its name durable.
+            self._fs.sync_directory(self.path)
             return False
         write_meta_properties(self._fs, self._file(META_PROPERTIES_FILE), meta)
         self.meta = meta

@@ -101,6 +101,20 @@ def test_a_join_that_was_cut_off_loses_nothing_and_can_be_repeated(
     enumerated("crashes", crashes, at_least=4)
 
 
+def test_a_repeated_join_is_durable() -> None:
+    """Also where a call that was killed has written all, and a power cut follows."""
+    home = made()
+    home.fs.fail("sync_directory", "/b", KeyboardInterrupt())
+    with suppress(KeyboardInterrupt):
+        join(home, *PATHS)
+    home.fs.kill()
+
+    join(home, *PATHS)
+    home.fs.power_cut("none")
+
+    assert values(home, *PATHS) == ALL
+
+
 def refusal(home: DataHome, *paths: str) -> str:
     """Return why directories are not joined; nothing was changed."""
     before = [home.fs.read(f"{path}/meta.properties") for path in PATHS]
