@@ -50,6 +50,8 @@ def take_in(
         try:
             if topic_id is not None:
                 log.assign_topic_id(topic_id)
+            with log.watch("lowering its recovery point"):
+                log_dir.checkpoints.lower_recovery_point(key, log)
             # Before it is served: after that the checkpoint of what readers saw is written again.
             if warn_of_lost_end(log_dir.checkpoints, key, log):
                 registry.lost.add(key)
