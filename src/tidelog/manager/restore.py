@@ -40,6 +40,7 @@ from tidelog.errors import CorruptArchive, InvalidArgument
 from tidelog.log.leader_epoch import epoch_after_loss
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, pack_partition_metadata
 from tidelog.manager.directories.log_dir import check_nothing_at, make_directories, put_in_place
+from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.readonly.read_files import storage_errors
 from tidelog.segment.filenames import log_file
 
@@ -113,6 +114,7 @@ def restore(
     with storage_errors(target):
         check_nothing_at(fs, target)
         beside = _begun(fs, target + BESIDE, store.name, rng)
+        _remove_others(fs, beside, topics)
         write = Restoration(fs, store, rng, on_bytes).partition
         tasks = [
             partial(write, one, topic.topic_id, os.path.join(beside, one.directory))
@@ -140,6 +142,19 @@ def _begun(fs: FileSystem, path: str, uri: str, rng: Random) -> str:
     return path
 
 
+def _remove_others(fs: FileSystem, path: str, topics: Iterable[RestoredTopic]) -> None:
+    """Delete partitions that are not restored now: an earlier call may have got to a part of them.
+
+    It was asked for other topics, or the archive has lost one since. Adopted with the directory,
+    that part would pass for the whole log.
+    """
+    wanted = {one.directory for topic in topics for one in topic.partitions.values()}
+    for name in fs.list(path):
+        beside = os.path.join(path, name)
+        if name not in wanted and fs.stat(beside).is_directory:
+            remove_directory(fs, beside)
+
+
 @dataclass(frozen=True, slots=True)
 class Restoration:
     """Writes the files of logs; see ``restore``."""
@@ -160,7 +175,11 @@ class Restoration:
         fs = self.fs
         make_directories(fs, directory)
         entries = {log_file(directory, entry.base_offset): entry for entry in one.state.entries}
-        for name, place in (files_of(one) | self._epochs(one)).items():
+        files = files_of(one) | self._epochs(one)
+        # Of an earlier call, for segments that the archive has removed, or truncated, since.
+        for name in set(fs.list(directory)) - files.keys():
+            fs.delete(os.path.join(directory, name))
+        for name, place in files.items():
             path = os.path.join(directory, name)
             if isinstance(place, bytes):
                 data = pack_partition_metadata(topic_id)

@@ -13,6 +13,7 @@ from tests.machinery.object_model import ObjectModel
 
 import tidelog
 from tidelog.archive import open_archives
+from tidelog.archive.deltas import Delta, Truncate
 from tidelog.archive.open_archives import archive_at
 from tidelog.cli.main import main
 from tidelog.embedded.logs import Logs
@@ -193,6 +194,51 @@ def test_what_is_there_is_left_alone(store: ObjectModel) -> None:
     fs.delete(f"{TARGET}{BESIDE}/mine")
     fs.delete_directory(TARGET + BESIDE)
     assert len(restored(fs, store)) == 2
+
+
+def restored_in_part(store: ObjectModel, target: Path, segments: int) -> RestoredTopic:
+    """Restore that many segments, then fail; return the topic that was to be restored."""
+    left = iter(range(segments - 1))
+    with pytest.raises(StopIteration):
+        restored(SYSTEM_FILES, store, str(target), on_bytes=lambda _: next(left))
+    (topic,) = topics_of()
+    return topic
+
+
+@pytest.mark.usefixtures("data")
+def test_a_part_of_another_restore_does_not_pass_for_a_log(
+    store: ObjectModel, tmp_path: Path
+) -> None:
+    """A call that fails has written some segments; the next one is asked for another partition."""
+    back, scheduler = tmp_path / "back", ManualScheduler(ManualClock())
+    topic = restored_in_part(store, back, segments=2)
+
+    other = topic._replace(partitions={1: topic.partitions[1]})
+    restore(store, [other], str(back), fs=SYSTEM_FILES, rng=Random(2), scheduler=scheduler)
+
+    with tidelog.open(back) as logs:
+        assert list(logs.topic("t").partitions) == [1]
+
+
+@pytest.mark.usefixtures("data")
+def test_segments_that_the_archive_has_lost_since_are_not_restored(
+    store: ObjectModel, tmp_path: Path
+) -> None:
+    """A call that fails has written them; the next one finds the archive truncated."""
+    back, scheduler = tmp_path / "back", ManualScheduler(ManualClock())
+    count = len(topics_of()[0].partitions[0].state.entries)
+    topic = restored_in_part(store, back, segments=count)
+
+    state = topic.partitions[0].state.copy()
+    nonce = "0" * 32
+    cut = Truncate(state.entries[1].base_offset)
+    state.apply(Delta(state.version + 1, nonce, state.claim_epoch, (cut,)))
+    now = topic._replace(partitions={0: topic.partitions[0]._replace(state=state)})
+    restore(store, [now], str(back), fs=SYSTEM_FILES, rng=Random(2), scheduler=scheduler)
+
+    with tidelog.open(back) as logs:
+        assert logs.offsets("t", 0).log_end_offset == state.end
+        assert logs.count_records("t", 0).records == state.end
 
 
 @pytest.mark.usefixtures("data")
