@@ -27,6 +27,7 @@ from tidelog.errors import CorruptArchive, InvalidArgument, UnknownTopicOrPartit
 from tidelog.log.retention.retention_rules import expired
 from tidelog.manager.directories.log_dir import LogDir
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
+from tidelog.manager.lifecycle.lost_offsets import warn_of_lost_end
 from tidelog.manager.log_archiver import archived_facts
 from tidelog.manager.restore import AT_ONCE, Restoration
 from tidelog.readonly.read_files import storage_errors
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from tidelog.archive.archived_partitions import ArchivedPartition, ArchivedPartitions
+    from tidelog.codec.checkpoint_file import OffsetCheckpoint
     from tidelog.datadir.catalogue import Topic
     from tidelog.env.files import FileSystem
     from tidelog.env.machine import Machine
@@ -88,7 +90,8 @@ def restore_lost(
 
     Of a log that continues this archive those segments are fetched that its local limits keep on
     the disk, the newest at least: the others it reads in the archive, as before. Each log is there
-    as a whole or not at all.
+    as a whole or not at all, and readers see it up to its end. A warning says how far they had seen
+    one that ends before.
 
     Args:
         archive: where they are restored from.
@@ -224,21 +227,30 @@ class _Restoring:
         return lost.one._replace(state=replace(state, entries=kept or state.entries[-1:]))
 
     def _write_lines(self, lost: _Lost) -> None:
-        """Write down, before it is there, where a log is flushed, and from where on it is read.
+        """Write down where a log is flushed, and from where to where it is read; say what is lost.
 
-        The line of its high watermark stays: the next opening says by it what is lost.
+        Before it is there: a line above its end would make it a damaged log for readers.
         """
         state = lost.one.state
+        directory = os.path.join(self._log_dir.path, log_directory_name(*lost.key))
         begins_inside = bool(state.entries) and state.start > state.entries[0].base_offset
         with self._lock:
             self._change_line(RECOVERY_POINT_FILE, lost.key, lambda _: state.end)
-            self._change_line(HIGH_WATERMARK_FILE, lost.key, lambda seen: seen or state.end)
             if begins_inside:
                 self._change_line(
                     LOG_START_OFFSET_FILE, lost.key, lambda start: max(start, state.start)
                 )
+            # First: once the line is lowered, nothing on the disk has the offset that is named.
+            seen = self._lines(HIGH_WATERMARK_FILE).get(lost.key, 0)
+            warn_of_lost_end(directory, end=state.end, seen=seen)
+            self._change_line(HIGH_WATERMARK_FILE, lost.key, lambda _: state.end)
 
     def _change_line(self, name: str, key: TopicPartition, change: Callable[[int], int]) -> None:
-        fs, path = self._machine.fs, os.path.join(self._log_dir.path, name)
-        lines = read_offsets(fs, path)
+        fs, path, lines = self._machine.fs, self._path(name), self._lines(name)
         write_checkpoint(fs, path, {**lines, key: change(lines.get(key, 0))})
+
+    def _lines(self, name: str) -> OffsetCheckpoint:
+        return read_offsets(self._machine.fs, self._path(name))
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._log_dir.path, name)

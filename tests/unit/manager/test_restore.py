@@ -16,6 +16,7 @@ from tidelog.archive import open_archives
 from tidelog.archive.deltas import Delta, Truncate
 from tidelog.archive.open_archives import archive_at
 from tidelog.cli.main import main
+from tidelog.datadir.offset_checkpoints import read_offsets
 from tidelog.embedded.logs import Logs
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
@@ -29,6 +30,7 @@ from tidelog.manager.archiving import ArchiveTerms, archive_log
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.restore import BESIDE, RestoredPartition, RestoredTopic, restore
 from tidelog.manager.restore_lost import LostPartitions, restore_lost
+from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.segment.filenames import TopicPartition
 from tidelog.service import archive_upkeep
 from tidelog.testing.crash_files import CrashFileSystem
@@ -331,6 +333,14 @@ def values(manager: LogManager, number: int = 0) -> list[tuple[int, bytes | None
     return [(one.offset, one.value) for one in Logs(manager).read("t", number)]
 
 
+def visible(home: ManagerHome) -> list[int]:
+    """Return the offsets that a reader beside the directory is shown."""
+    logs = open_directory_read_only("/data", fs=home.fs)
+    with logs.open("t", 0) as log:
+        assert log.damage is None
+        return [one.offset for one in log.records(end_offset=log.high_watermark)]
+
+
 @pytest.mark.parametrize("local_ms", ["0", "600", "-1"])
 def test_a_lost_partition_comes_back_to_its_directory(
     store: ObjectModel, monkeypatch: pytest.MonkeyPatch, local_ms: str
@@ -364,6 +374,27 @@ def test_a_lost_partition_comes_back_to_its_directory(
         assert archive_at(URI).all()["t-0"].state.version > version + 1
         assert [offset for offset, _ in values(manager)] == list(range(len(found) + 20))
     assert home.fs.list("/data/t-1")
+
+
+def test_readers_see_a_restored_log_before_it_is_opened_for_writing(
+    store: ObjectModel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No checkpoint claims what is lost: the restore says that, and an opening not again."""
+    home = lost_home(store, monkeypatch)
+    lines = read_offsets(home.fs, "/data/replication-offset-checkpoint")
+    lose(home, "t-0")
+
+    (done,) = put_back(home, ["t"], 0)
+
+    end = done.log_end_offset
+    assert end < lines["t", 0]
+    seen = f"log_end_offset={end} high_watermark={lines['t', 0]}"
+    assert caplog.messages == [f"log-end-lost directory=/data/t-0 {seen}"]
+    now = read_offsets(home.fs, "/data/replication-offset-checkpoint")
+    assert now == lines | {("t", 0): end}
+    assert visible(home) == [*range(end)]
+    with home.open(tidelog_archive_uri=URI):
+        assert len(caplog.messages) == 1
 
 
 def test_what_is_there_or_not_archived_is_not_restored(
@@ -429,6 +460,7 @@ def test_a_lost_partition_comes_back_as_a_whole(
         if not is_back:
             put_back(home)
             assert not any(name.endswith("-delete") for name in home.fs.list("/data"))
+        assert len(visible(home)) > 20
         with home.open(tidelog_archive_uri=URI) as manager:
             assert len(values(manager)) > 20
             home.clock.advance(120_000)

@@ -19,18 +19,16 @@ if TYPE_CHECKING:
 
     from tidelog.datadir.offset_checkpoints import DirectoryCheckpoints
     from tidelog.env.files import FileSystem
-    from tidelog.log.log import Log
 
 _log = logging.getLogger(__name__)
 
 
-def warn_of_lost_end(checkpoints: DirectoryCheckpoints, key: tuple[str, int], log: Log) -> bool:
+def warn_of_lost_end(directory: str, *, end: int, seen: int) -> bool:
     """Return whether a log ends below what readers saw; log a warning if so."""
-    seen, end = checkpoints.high_watermark(key), log.log_end_offset
     if end >= seen:
         return False
     _log.warning(
-        "log-end-lost directory=%s log_end_offset=%d high_watermark=%d", log.directory, end, seen
+        "log-end-lost directory=%s log_end_offset=%d high_watermark=%d", directory, end, seen
     )
     return True
 

@@ -53,7 +53,8 @@ def take_in(
             with log.watch("lowering its recovery point"):
                 log_dir.checkpoints.lower_recovery_point(key, log)
             # Before it is served: after that the checkpoint of what readers saw is written again.
-            if warn_of_lost_end(log_dir.checkpoints, key, log):
+            seen = log_dir.checkpoints.high_watermark(key)
+            if warn_of_lost_end(log.directory, end=log.log_end_offset, seen=seen):
                 registry.lost.add(key)
                 log.begin_epoch_after_loss()
             elif key in registry.lost and log.latest_epoch is None:

@@ -11,11 +11,14 @@ from tests.machinery.object_model import ObjectModel
 
 import tidelog
 from tidelog.archive.open_archives import archive_at
+from tidelog.arrow import read_table
+from tidelog.env.machine import Machine
 from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import DataLoss
 from tidelog.manager.archiving import ArchiveTerms, archive_log
 from tidelog.manager.lifecycle.deletion_queue import remove_directory
 from tidelog.manager.restore import RestoredTopic, restore
+from tidelog.manager.restore_lost import LostPartitions, restore_lost
 from tidelog.segment.filenames import TopicPartition
 from tidelog.spark.options.source_options import ReadOptions
 from tidelog.spark.read.stream_plan import StreamPlan
@@ -68,6 +71,15 @@ class Restored:
         scheduler = ManualScheduler(ManualClock())
         how: dict[str, Any] = {"fs": SYSTEM_FILES, "rng": self.rng, "scheduler": scheduler}
         (done,) = restore(self.store, [topic], str(self.path), **how)
+        return done.log_end_offset
+
+    def put_back(self) -> int:
+        """Restore the log to its directory, which has lost it; return its end."""
+        remove_directory(SYSTEM_FILES, str(self.path / "t-0"))
+        clock = ManualClock()
+        machine = Machine(SYSTEM_FILES, clock, ManualScheduler(clock), self.rng, clock.advance)
+        wanted = LostPartitions(["t"], 0)
+        (done,) = restore_lost(archive_at(URI), str(self.path), wanted, machine)
         return done.log_end_offset
 
     def options(self, **options: str) -> ReadOptions:
@@ -124,6 +136,23 @@ def test_records_that_take_the_place_of_lost_ones_are_never_skipped(
     strict = topic.plan()
     last = strict.latest(following)
     assert topic.values(strict.tasks(following, last)) == named("more", range(2))
+
+
+def test_a_lost_log_is_read_as_soon_as_it_is_back(topic: Restored) -> None:
+    """By Arrow and by streams, before a process opens the directory for writing."""
+    read = all_read(topic)
+    end = topic.put_back()
+
+    assert read_table(topic.path, "t")["offset"].to_pylist() == [*range(end)]
+    with pytest.raises(DataLoss, match=rf"t-0 has no offsets \[{end}, 80\): the log was restored"):
+        topic.plan().latest(read)
+    plan = topic.plan(failOnDataLoss="false")
+    noted = plan.latest(read)
+    assert noted["t"] == {"0": end}
+    assert plan.tasks(read, noted) == []
+    topic.append("new", 40)
+    strict = topic.plan()
+    assert topic.values(strict.tasks(noted, strict.latest(noted))) == named("new", range(40))
 
 
 def test_as_many_new_records_as_were_lost_are_read_too(topic: Restored) -> None:
