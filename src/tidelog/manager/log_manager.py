@@ -383,6 +383,10 @@ class LogManager(OfOneProcess):
             raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}")
         return self._load_partition(key)
 
+    def is_missing(self, key: TopicPartition) -> bool:
+        """Return whether ``partition`` would create a log that the catalogue has; errors as it."""
+        return self._first_use.is_missing(key)
+
     def partitions(self, topic: str) -> Iterator[Partition]:
         """Yield all partitions of a topic, in order of their numbers."""
         for number in sorted(self.topic(topic).partitions):

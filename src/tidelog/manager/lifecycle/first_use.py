@@ -86,6 +86,16 @@ class FirstUseLoader:
             load = partial(self._opener.load, log_dir, key, path, used_watcher, is_retry=is_retry)
             return take_in(self._registry, key, log_dir, topic.topic_id, load)
 
+    def is_missing(self, key: TopicPartition) -> bool:
+        """Return whether the log of a partition is not there, so that ``load`` would create it.
+
+        Raises as ``load``.
+        """
+        with self._registry.change_lock:
+            if self._registry.partition(key) is not None:
+                return False
+            return not self._is_there(self._place(key, self._topics.get(key.topic)), key)
+
     def _place(self, key: TopicPartition, topic: Topic) -> LogDir:
         """Return the directory of a log; record in the catalogue if it is not the one named there.
 

@@ -32,10 +32,11 @@ from tidelog.log.producers.abort_plan import plan_abort
 from tidelog.readonly.transactional_id import DECIDED, TRANSACTIONS_TOPIC, stored_transactions
 from tidelog.records.isolation import Isolation
 from tidelog.records.validation.append_origin import AppendOrigin
+from tidelog.segment.filenames import TopicPartition
 from tidelog.service.requests.request_arguments import partitions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tidelog.env.files import FileSystem
     from tidelog.log.log import Log
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from tidelog.manager.log_manager import LogManager
     from tidelog.manager.partition import Partition
     from tidelog.readonly.transactional_id import Transaction
-    from tidelog.segment.filenames import TopicPartition
     from tidelog.service.requests.home import Home
 
 _log = logging.getLogger(__name__)
@@ -101,7 +101,8 @@ def abort_transaction(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any
 
     Returns the plan that was carried out. Raises InvalidArgument if that transaction is not open
     any more, or is one that a coordinator has to end: see ``coordinated``; KafkaStorageError while
-    that is not known; and as ``Partition.append``, CommitPending among others.
+    that is not known, as without a log of the coordinator; and as ``Partition.append``,
+    CommitPending among others.
     """
     key, partition = _partition(home.manager, arguments)
     _check_uncoordinated(home.manager, arguments["producer_id"], key)
@@ -140,16 +141,37 @@ def _check_uncoordinated(manager: LogManager, producer_id: int, key: TopicPartit
 def _in_logs(manager: LogManager, producer_id: int, key: TopicPartition) -> Transaction | None:
     """As ``LogManager.coordinated`` where no broker runs: the next one takes up what is stored."""
     topic = manager.topics().get(TRANSACTIONS_TOPIC)
+    missing = []
     for number in () if topic is None else sorted(topic.partitions):
+        home = TopicPartition(TRANSACTIONS_TOPIC, number)
         try:
-            log = manager.partition(TRANSACTIONS_TOPIC, number).log
+            # Asked before the log: to load it would begin it again, empty.
+            if manager.is_missing(home):
+                missing.append(home)
+                continue
+            log = manager.partition(*home).log
         except UnknownTopicOrPartition:  # in a directory that is not open here
             continue
         with log.watch("reading transactions"):
             for found in stored_transactions(log.records(), log.directory).values():
                 if found.producer_id == producer_id and found.is_to_end_in(key):
                     return found
+    check_none_missing(missing)
     return None
+
+
+def check_none_missing(missing: Sequence[TopicPartition]) -> None:
+    """Raise KafkaStorageError if logs of coordinators are missing: they may know the transaction.
+
+    A service that starts begins them again, empty, and logs a warning; from then on an abort is not
+    refused.
+    """
+    if missing:
+        raise KafkaStorageError(
+            f"the directories of {', '.join(map(str, missing))} are missing, and may have the"
+            " transaction: its client could commit it later; nothing was written. Put them back; if"
+            " they are lost, start tidelog serve, which begins them empty, and repeat this"
+        )
 
 
 def coordinated(known: Transaction, key: TopicPartition) -> InvalidArgument:

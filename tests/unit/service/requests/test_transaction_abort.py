@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.machinery.manager_home import ManagerHome
 
-from tidelog.errors import CannotUndo, InvalidArgument
+from tidelog.embedded.doors import open_to_change
+from tidelog.errors import CannotUndo, InvalidArgument, KafkaStorageError
+from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
 from tidelog.records.builder import build_batch
 from tidelog.records.isolation import Isolation
 from tidelog.segment.filenames import TopicPartition
@@ -140,6 +142,24 @@ def test_another_transaction_than_the_planned_one_is_refused(
         act(home, manager, "abort-transaction", {**TXN, "first_offset": 0})
 
     assert manager.partition(*KEY).log.log_end_offset == 4
+
+
+def test_a_missing_log_of_the_coordinator_is_not_begun_again(
+    home: ManagerHome, manager: LogService
+) -> None:
+    """The abort is refused: the transaction may be decided there."""
+    manager.create_topic(TRANSACTIONS_TOPIC)
+    manager.shutdown()
+    path = "/a/__transaction_state-0"
+    for name in home.fs.list(path):
+        home.fs.delete(f"{path}/{name}")
+    home.fs.delete_directory(path)
+    with open_to_change("/a", fs=home.fs) as opened:
+        with pytest.raises(KafkaStorageError, match=f"{TRANSACTIONS_TOPIC}-0 are missing"):
+            carry_out(Home(opened, home.machine(), "/a"), "abort-transaction", TXN)
+        assert opened.partition(*KEY).log.log_end_offset == 4
+
+    assert not home.fs.exists(path)
 
 
 def test_an_undone_abort_leaves_the_log_as_it_was(home: ManagerHome, manager: LogService) -> None:

@@ -21,8 +21,14 @@ from tidelog.explain.printable_text import counted, format_time
 from tidelog.explain.transactional_ids import coordinated_in
 from tidelog.log.producers.abort_plan import plan_abort
 from tidelog.readonly.snapshot_log import answer_at_once
+from tidelog.readonly.transactional_id import TRANSACTIONS_TOPIC
 from tidelog.segment.filenames import TopicPartition, parse_topic_partition
-from tidelog.service.requests.transaction_abort import check_undo, coordinated, read_record
+from tidelog.service.requests.transaction_abort import (
+    check_none_missing,
+    check_undo,
+    coordinated,
+    read_record,
+)
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -79,13 +85,15 @@ def _partition(args: Namespace) -> TopicPartition:
 
 
 def _check_uncoordinated(chosen: ChosenPartitions, producer_id: int, key: TopicPartition) -> None:
-    """Raise InvalidArgument, also for a plan, as ``abort_transaction`` does.
+    """Raise InvalidArgument or KafkaStorageError, also for a plan, as ``abort_transaction`` does.
 
     That one sees only the directory of the partition, this one all that are given.
     """
     known = coordinated_in(chosen.directory, producer_id, key)
     if known is not None:
         raise coordinated(known, key)
+    missing = (gone.key for gone in chosen.directory.missing)
+    check_none_missing([gone for gone in missing if gone.topic == TRANSACTIONS_TOPIC])
 
 
 def _plan(log: SnapshotLog, producer_id: int) -> AbortPlan:

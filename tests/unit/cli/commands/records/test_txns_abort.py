@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -77,6 +78,22 @@ def test_a_transaction_of_a_coordinator_is_left_to_it(hanging: Cli) -> None:
     assert hanging.log_file().read_bytes() == before
     store(hanging, 9, "pay", State.COMPLETE_ABORT)
     assert hanging.on(*ABORT, "--execute").code == 0
+
+
+def test_nothing_is_aborted_without_a_log_of_the_coordinator(hanging: Cli) -> None:
+    """Nobody knows what was decided; the log is not begun again until a service starts."""
+    store(hanging, 9, "pay", State.ONGOING)
+    before = hanging.log_file().read_bytes()
+    shutil.rmtree(hanging.data / "__transaction_state-0")
+
+    for words in (ABORT, (*ABORT, "--execute")):
+        outcome = hanging.on(*words)
+        assert (outcome.code, outcome.out) == (3, "")
+        assert "__transaction_state-0 are missing" in outcome.err
+    assert hanging.log_file().read_bytes() == before
+    assert not (hanging.data / "__transaction_state-0").exists()
+    with tidelog.open(hanging.data):
+        assert hanging.on(*ABORT, "--execute").code == 0
 
 
 def test_an_abort_is_undone(hanging: Cli) -> None:
