@@ -24,7 +24,7 @@ def offset_target(text: str) -> str | int:
 
 def reset_target(text: str) -> str | int:
     """Return a name that ``groups reset --to`` takes, or a time in ms."""
-    return text if text in {"earliest", "latest"} else time_ms(text)
+    return text if text in {"earliest", "latest", "current"} else time_ms(text)
 
 
 def time_ms(text: str) -> int:

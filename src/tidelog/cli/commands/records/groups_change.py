@@ -10,7 +10,7 @@ from tidelog.codec.shown_rows import as_json
 from tidelog.embedded.group_commits import commit_positions, delete_group, directory_of_group
 from tidelog.env.paths import absolute_path
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import InvalidArgument
+from tidelog.errors import InvalidArgument, UnknownTopicOrPartition
 from tidelog.explain.groups import ChangedPosition, group_positions
 from tidelog.explain.printable_text import format_time, printable
 from tidelog.readonly.absent_partitions import BY_NOTHING
@@ -19,6 +19,7 @@ from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Mapping
 
     from tidelog.explain.groups import GroupPosition
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
@@ -29,25 +30,50 @@ def reset(args: Namespace, names: list[str]) -> int:
     """Set the positions of a group, or print what they would be set to."""
     group, *topics = names
     directory = _opened(args)
-    before = _positions(directory, [group])
-    keys = _partitions_of(directory, topics) if topics else [one.key for one in before]
-    if not keys:
-        raise InvalidArgument(
-            f"{directory.name} has no positions of group {group}: name the topics to set some in"
-        )
-    known = {one.key: one.offset for one in before}
+    known = {one.key: one.offset for one in _positions(directory, [group])}
     rows = []
-    for key in keys:
+    for key in _keys_to_reset(directory, group, topics, known, args):
         with directory.open(*key) as log:
-            rows.append(ChangedPosition(group, *key, known.get(key), _target(log, args)))
+            before = known.get(key)
+            rows.append(ChangedPosition(group, *key, before, _target(log, args, before)))
     if args.execute:
+        # One that stays where it is keeps its leader epoch, from which a client sees a loss.
         offsets = {
             TopicPartition(one.topic, one.partition): one.new_offset
             for one in rows
-            if one.new_offset is not None
+            if one.new_offset is not None and not (args.to == "current" and _stays(one))
         }
-        commit_positions(_home(args, group), group, offsets)
+        if offsets:
+            commit_positions(_home(args, group), group, offsets)
     return _print(args, rows)
+
+
+def _keys_to_reset(
+    directory: ReadOnlyDirectory,
+    group: str,
+    topics: list[str],
+    known: Mapping[TopicPartition, int | None],
+    args: Namespace,
+) -> list[TopicPartition]:
+    number: int | None = args.partition
+    keys = _partitions_of(directory, topics, number) if topics else [*known]
+    found = [
+        key
+        for key in keys
+        if number in {None, key.partition} and (args.to != "current" or key in known)
+    ]
+    if not found:
+        of = f" in {', '.join(topics)}" if topics else ""
+        where = "" if number is None else f" in a partition {number}"
+        more = "" if args.to == "current" else ": name the topics to set some in"
+        raise InvalidArgument(
+            f"{directory.name} has no positions of group {group}{of or where}{more}"
+        )
+    return found
+
+
+def _stays(one: ChangedPosition) -> bool:
+    return one.offset == one.new_offset
 
 
 def delete(args: Namespace, names: list[str]) -> int:
@@ -73,17 +99,23 @@ def _positions(directory: ReadOnlyDirectory, groups: list[str]) -> list[GroupPos
     return group_positions(directory, groups, only_committed=True)
 
 
-def _partitions_of(directory: ReadOnlyDirectory, topics: list[str]) -> list[TopicPartition]:
-    directory.check_present(dict.fromkeys(topics))
-    return [
-        TopicPartition(topic, number)
-        for topic in dict.fromkeys(topics)
-        for number in sorted(directory.topic(topic).partitions)
-    ]
+def _partitions_of(
+    directory: ReadOnlyDirectory, topics: list[str], number: int | None
+) -> list[TopicPartition]:
+    directory.check_present(dict.fromkeys(topics, None if number is None else [number]))
+    found = []
+    for topic in dict.fromkeys(topics):
+        there = sorted(directory.topic(topic).partitions)
+        if number is not None and number not in there:
+            raise UnknownTopicOrPartition(f"{directory.name} has no partition {topic}-{number}")
+        found += [TopicPartition(topic, one) for one in there if number in {None, one}]
+    return found
 
 
-def _target(log: ReadOnlyLog, args: Namespace) -> int:
+def _target(log: ReadOnlyLog, args: Namespace, before: int | None) -> int:
     start, end = log.log_start_offset, log.log_end_offset
+    if args.to == "current" and before is not None:
+        return min(max(before, start), end)
     if args.to_offset is not None:
         offset: int = args.to_offset
         if not start <= offset <= end:

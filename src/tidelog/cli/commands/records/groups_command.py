@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import not_negative, reset_target
-from tidelog.cli.options import DIRECTORIES, JSON, Command, argument, time_option
+from tidelog.cli.options import DIRECTORIES, JSON, Command, argument, partition_option, time_option
 from tidelog.cli.terminal import print_counts, print_message, table
 from tidelog.codec.shown_rows import as_json
 from tidelog.errors import InvalidArgument
@@ -29,7 +29,8 @@ COMMAND: Final = Command(
         argument("groups", metavar="GROUP", nargs="*", help="only these groups (default: all)"),
         time_option(
             "--to",
-            "reset: set the positions to here: earliest, latest, or the first offset of a TIME",
+            "reset: set the positions to here: earliest, latest, current (moves only what is beyond"
+            " the end of its log, or below its start, there), or the first offset of a TIME",
             metavar="WHERE",
             read=reset_target,
         ),
@@ -39,6 +40,7 @@ COMMAND: Final = Command(
             metavar="OFFSET",
             help="reset: set the positions to this offset",
         ),
+        partition_option("reset: only this partition of each topic (default: all)"),
         argument(
             "--execute",
             action="store_true",
@@ -48,6 +50,7 @@ COMMAND: Final = Command(
     ),
     epilog="groups reset GROUP [TOPIC...] --to WHERE: print the positions that a group would\n"
     "get in the partitions where it has some, or in all of these topics; --execute sets them.\n"
+    "After a log was restored or lost its end: groups reset GROUP --to current.\n"
     "groups delete GROUP...: print the positions that these groups have; --execute deletes\n"
     "them and the groups. A group that has members, or a reader, is neither set nor deleted.",
 )
@@ -62,12 +65,19 @@ def run(args: Namespace) -> int:
     is_reset = args.to is not None or args.to_offset is not None
     if args.to is not None and args.to_offset is not None:
         raise InvalidArgument("--to and --to-offset both say where: give one of them")
+    chooses = is_reset or args.partition is not None
     if names and (word == "delete" or (word == "reset" and is_reset)):
         from tidelog.cli.commands.records import groups_change
 
-        return (groups_change.reset if is_reset else groups_change.delete)(args, names)
-    if is_reset or args.execute:
-        raise InvalidArgument("--to, --to-offset and --execute belong to groups reset and delete")
+        if word == "reset":
+            return groups_change.reset(args, names)
+        if chooses:
+            raise InvalidArgument("groups delete deletes all positions: leave out --to and -p")
+        return groups_change.delete(args, names)
+    if chooses or args.execute:
+        raise InvalidArgument(
+            "--to, --to-offset, -p and --execute belong to groups reset and delete"
+        )
     return _list(args)
 
 

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import tidelog
 from tidelog.codec.messages.keyed_message import write_value
-from tidelog.readonly.group_positions import GROUP_NUMBER, OFFSETS_TOPIC, group_key
+from tidelog.readonly.group_positions import (
+    GROUP_NUMBER,
+    OFFSETS_TOPIC,
+    Position,
+    group_key,
+    position_records,
+)
+from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
     Cli = Any
@@ -218,6 +225,60 @@ def test_what_cannot_be_set_is_wrong_usage(topic: Cli) -> None:
         (["delete", "g", "h"], "no positions of group h"),
         (["g", "--execute"], "belong to groups reset and delete"),
         (["g", "--to", "latest"], "belong to groups reset and delete"),
+        (["g", "-p", "0"], "belong to groups reset and delete"),
+        (["delete", "g", "-p", "0"], "groups delete deletes all positions"),
+        (["delete", "g", "--to", "latest"], "groups delete deletes all positions"),
+        (["reset", "g", "-p", "1", "--to", "latest"], "no positions of group g in a partition 1"),
+        (["reset", "g", "t", "-p", "1", "--to", "latest"], "t-1"),
+        (["reset", "h", "t", "--to", "current"], "no positions of group h in t"),
     ):
         outcome = topic.on("groups", *words)
         assert (outcome.code, reason in outcome.err) == (2, True), (words, outcome)
+
+
+def test_one_partition_is_set_alone(cli: Cli) -> None:
+    """Those of the others stay."""
+    fill(cli, 3)
+    place(cli, {0: 2, 1: 2, 2: 2})
+
+    rows = cli.on("groups", "reset", "g", "t", "-p", "1", "--to-offset", "1", "--json").rows
+    cli.on("groups", "reset", "g", "-p", "2", "--to", "earliest", "--execute")
+
+    assert [(row["partition"], row["newOffset"]) for row in rows] == [(1, 1)]
+    assert positions(cli) == {("g", "t", 0): 2, ("g", "t", 1): 2, ("g", "t", 2): 0}
+
+
+def test_only_positions_outside_their_log_are_moved_to_current(cli: Cli) -> None:
+    """After a restore: to the end or the start; the others stay, with their leader epochs."""
+    fill(cli, 4)
+    with tidelog.open(cli.data) as logs:
+        logs.delete_records("t", 1, 2)
+    place(cli, {0: 1, 1: 1, 2: 9612})
+
+    planned = cli.on("groups", "reset", "g", "t", "--to", "current", "--json").rows
+    outcome = cli.on("groups", "reset", "g", "--to", "current", "--execute")
+
+    assert outcome.code == 0
+    assert [(row["offset"], row["newOffset"]) for row in planned] == [(1, 1), (1, 2), (9612, 3)]
+    rows = cli.on("groups", "--json").rows
+    assert [(row["offset"], row["leaderEpoch"]) for row in rows] == [(1, 0), (2, -1), (3, -1)]
+
+
+def fill(cli: Cli, partitions: int) -> None:
+    """Create topic t, with three records in each partition."""
+    cli.on("create", "t", "-p", partitions)
+    for number in range(partitions):
+        words = "append", "t", "-p", number, "--format", "text"
+        assert cli.on(*words, stdin="a\nb\nc\n").code == 0
+
+
+def place(cli: Cli, offsets: dict[int, int]) -> None:
+    """Set positions of group g in topic t, wherever they are."""
+    found = {
+        TopicPartition("t", number): Position(offset, 0, "", 1000, None)
+        for number, offset in offsets.items()
+    }
+    with tidelog.open(cli.data) as logs:
+        logs.create_topic(OFFSETS_TOPIC)
+        home = logs.manager.partition(OFFSETS_TOPIC, 0)
+        home.append_records(position_records("g", found))
