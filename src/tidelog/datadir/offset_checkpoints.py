@@ -173,7 +173,7 @@ class DirectoryCheckpoints:
                 or not self._fs.exists(self._path(name))
             ):
                 # An error or interrupt may come when the file is in place and ``_lines`` is not yet
-                # the same: offsets that go back must still replace it.
+                # the same: what was true before must then still replace it.
                 self._doubted.add(name)
                 write_checkpoint(self._fs, self._path(name), merged)
                 self._lines[name] = merged
