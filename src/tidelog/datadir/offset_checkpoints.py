@@ -121,15 +121,11 @@ class DirectoryCheckpoints:
         lines = {key: log.recovery_point for key, log in logs.items()}
         self._merge(RECOVERY_POINT_FILE, logs, lines)
 
-    def lower_recovery_point(self, key: tuple[str, int], log: Log) -> None:
-        """Write down the recovery point of a log that ends below its line; durable on return.
-
-        The log must not grow before: a recovery would begin at the line, and take what lies below
-        it for flushed.
-        """
+    def lower_recovery_point(self, key: tuple[str, int], offset: int) -> None:
+        """Lower the line of a log to ``offset`` if it is above; durable on return."""
         with self._lock:
-            if self.recovery_point(key) > log.log_end_offset:
-                self.write_recovery_points({key: log})
+            if self.recovery_point(key) > offset:
+                self._merge(RECOVERY_POINT_FILE, [key], {key: offset})
 
     def write_log_starts(self, logs: Mapping[tuple[str, int], Log]) -> None:
         """Write down where those of ``logs`` start that start within a segment."""

@@ -69,6 +69,7 @@ class LogTruncation:
         """Empty a log and continue at ``offset``; nothing if it is not open."""
 
         def truncate(log: Log) -> bool:
+            self._lower_line(key, log, offset)
             log.truncate_fully_and_start_at(offset)
             return True
 
@@ -83,6 +84,7 @@ class LogTruncation:
         """Truncate a log to ``offset``; return it if that dropped a record."""
 
         def truncate(log: Log) -> bool:
+            self._lower_line(key, log, max(offset, 0))
             return log.truncate_to(offset)
 
         return self._truncate(key, truncate, lambda log: self._cleaning_paused(key, log, offset))
@@ -116,6 +118,14 @@ class LogTruncation:
                         log.begin_epoch_after_loss()
                     return log
         return None
+
+    def _lower_line(self, key: TopicPartition, log: Log, offset: int) -> None:
+        """Lower the line of its recovery point before a log is truncated.
+
+        Kafka writes it after: where that fails, the log grows into a line that is above its end.
+        """
+        with log.watch("lowering its recovery point"):
+            self._log_dirs.of(log).checkpoints.lower_recovery_point(key, offset)
 
     def _cleaning_paused(
         self, key: TopicPartition, log: Log, offset: int

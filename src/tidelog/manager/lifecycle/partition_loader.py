@@ -50,8 +50,11 @@ def take_in(
         try:
             if topic_id is not None:
                 log.assign_topic_id(topic_id)
-            with log.watch("lowering its recovery point"):
-                log_dir.checkpoints.lower_recovery_point(key, log)
+            if log_dir.checkpoints.recovery_point(key) > log.log_end_offset:
+                # A recovery would begin at the line once the log has grown past it, and take what
+                # lies below for flushed.
+                with log.watch("lowering its recovery point"):
+                    log_dir.checkpoints.lower_recovery_point(key, log.recovery_point)
             # Before it is served: after that the checkpoint of what readers saw is written again.
             seen = log_dir.checkpoints.high_watermark(key)
             if warn_of_lost_end(log.directory, end=log.log_end_offset, seen=seen):

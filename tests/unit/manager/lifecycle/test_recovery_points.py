@@ -12,7 +12,7 @@ from tidelog.errors import KafkaStorageError
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 
 
-def stopped_in_a_truncation(seed: int) -> ManagerHome:
+def with_a_line_above(seed: int) -> ManagerHome:
     """Leave a log of 5 records that its line takes for flushed up to 20."""
     home = ManagerHome(seed=seed)
     manager = home.open()
@@ -20,9 +20,7 @@ def stopped_in_a_truncation(seed: int) -> ManagerHome:
     fill(manager, "t", 0, 20)
     manager.partition("t", 0).log.flush()
     manager._checkpointing.checkpoint_recovery_points()
-    home.fs.fail("rename", RECOVERY_POINTS, OSError(errno.EIO, "it failed"))
-    with pytest.raises(KafkaStorageError):
-        manager.truncation.truncate_to({("t", 0): 5})
+    manager.partition("t", 0).log.truncate_to(5)
     home.restart()
     home.fs.power_cut("all")
     assert home.lines(RECOVERY_POINTS) == ["t 0 20"]
@@ -33,7 +31,7 @@ def stopped_in_a_truncation(seed: int) -> ManagerHome:
 def test_a_log_does_not_grow_into_a_line_that_is_above_it(loading: Loading) -> None:
     """A recovery after the next crash would begin there, and believe what was never flushed."""
     for seed in range(20):
-        home = stopped_in_a_truncation(seed)
+        home = with_a_line_above(seed)
         manager = home.open_as(loading)
         fill(manager, "t", 0, 2)
         manager.partition("t", 0).log.roll()
@@ -47,3 +45,23 @@ def test_a_log_does_not_grow_into_a_line_that_is_above_it(loading: Loading) -> N
         # begun. There is no damage.
         written = [b"value %d" % n for part in (range(5), range(2), range(20)) for n in part]
         assert found == [(offset, written[offset]) for offset, _ in found]
+
+
+def test_a_truncation_lowers_the_line_first() -> None:
+    """On a full disk the log stays as it is: else it could grow into the line meanwhile."""
+    home = ManagerHome()
+    with home.open() as manager:
+        manager.create_topic("t")
+        fill(manager, "t", 0, 20)
+        manager.partition("t", 0).log.flush()
+        manager._checkpointing.checkpoint_recovery_points()
+        home.fs.fail("open", f"{RECOVERY_POINTS}.tmp", OSError(errno.ENOSPC, "no space is left"))
+        with pytest.raises(KafkaStorageError):
+            manager.truncation.truncate_to({("t", 0): 5})
+        kept = manager.partition("t", 0).log.log_end_offset
+
+        manager.truncation.truncate_to({("t", 0): 5})
+        ends = manager.partition("t", 0).log.log_end_offset, home.lines(RECOVERY_POINTS)
+
+    assert kept == 20
+    assert ends == (5, ["t 0 5"])
