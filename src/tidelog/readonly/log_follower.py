@@ -72,7 +72,7 @@ class LogFollower:
         self._end_of = end_of
         self._told_end = 0
         """What ``end_of`` returned last."""
-        self._seen: tuple[int, ...] | None = None
+        self._seen: tuple[object, ...] | None = None
         self._topic_id: UUID | None = None
         self._epochs: Epochs = ()
         """Of the log as it was read last."""
@@ -162,8 +162,8 @@ class LogFollower:
             return log.visible_end(self._up_to, committed=self._committed)
         return min(self._told_end, log.log_end_offset)
 
-    def _state(self) -> tuple[int, ...] | None:
-        """Return what changes whenever there may be more: sizes, and the age of the watermarks.
+    def _state(self) -> tuple[object, ...] | None:
+        """Return what changes whenever there may be more: the newest segment, and the watermarks.
 
         None while a writer replaces or deletes the newest segment.
         """
@@ -175,15 +175,17 @@ class LogFollower:
                 return None
             raise KafkaStorageError(f"{self.path} was deleted while it was followed") from None
         above = os.path.dirname(self.path)
+        # All that is known of the files: a preallocated segment keeps its size, and of two files of
+        # watermarks that follow each other within a tick of the clock only the inodes differ.
         try:
-            size = self._fs.stat(log_file(self.path, bases[-1])).size_bytes if bases else 0
+            newest = self._fs.stat(log_file(self.path, bases[-1])) if bases else None
         except FileNotFoundError:
             return None
         try:
-            written_ms = self._fs.stat(os.path.join(above, HIGH_WATERMARK_FILE)).mtime_ms
+            watermarks = self._fs.stat(os.path.join(above, HIGH_WATERMARK_FILE))
         except FileNotFoundError:
-            written_ms = 0
-        return len(bases), size, written_ms
+            watermarks = None
+        return len(bases), newest, watermarks
 
 
 def followed(

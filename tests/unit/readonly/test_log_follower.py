@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.machinery.stored_log import BATCHES, LOG_STARTS, VALUES, WATERMARKS, home_with, name_of
 
+from tidelog.codec.checkpoint_file import replace_file
 from tidelog.errors import DataLoss, KafkaStorageError, OffsetOutOfRange
 from tidelog.readonly.log_follower import LogFollower
 from tidelog.readonly.read_only_log import ReadOnlyLog, ReadUpTo
@@ -52,6 +54,31 @@ def test_records_are_given_when_the_high_watermark_reaches_them() -> None:
     assert (
         values(LogFollower(PATH, fs=home.fs, up_to=ReadUpTo.LOG_END, next_offset=4)) == VALUES[4:]
     )
+
+
+def test_a_watermark_that_rises_again_within_a_tick_of_the_clock_is_seen() -> None:
+    """File systems note times to some milliseconds: the file has the time that it had before."""
+    home = home_with(BATCHES)
+    watermarks = f"/data/{WATERMARKS}"
+    replace_file(home.fs, watermarks, b"0\n1\nt 0 2\n")
+    follower = LogFollower(PATH, fs=home.fs)
+    first = values(follower)
+    replace_file(home.fs, watermarks, b"0\n1\nt 0 5\n")
+
+    assert (first, values(follower)) == (VALUES[:2], VALUES[2:5])
+
+
+def test_appends_to_a_preallocated_segment_are_seen() -> None:
+    """Its size stays as it is, and the watermark is written some seconds later."""
+    home = home_with(BATCHES[:2])
+    home.write(name_of(0), b"".join(BATCHES[:2]) + bytes(1000))
+    follower = LogFollower(PATH, fs=home.fs, up_to=ReadUpTo.LOG_END)
+    first, rest = values(follower), b"".join(BATCHES[2:4])
+    home.clock.advance(10)
+    with closing(home.fs.open(f"/data/{name_of(0)}", "r+")) as file:
+        file.pwrite(rest, sum(map(len, BATCHES[:2])))
+
+    assert (first, values(follower)) == (VALUES[:2], VALUES[2:4])
 
 
 def test_records_that_are_deleted_before_they_are_read_are_an_error() -> None:
