@@ -139,12 +139,13 @@ class TableStream:
 
     def _pieces(self, part: LogRange) -> Iterator[Piece]:
         """Yield the pieces of a range, without the batches in which nothing is late enough."""
-        log, start, end = part
+        log, start, end = part[:3]
         since_ms = self.times.since_ms
         size = READ_BYTES if self.threads > 1 else PIECE_BYTES
         pieces = log.decodable_pieces(start, end, committed=self.committed, piece_bytes=size)
         with log:
             for piece in self._with_remedy(pieces):
+                part.check_same()
                 if self.times.is_all:
                     yield piece
                     continue

@@ -15,7 +15,8 @@ from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.moments import time_ms
 from tidelog.env.paths import absolute_places
 from tidelog.env.system_files import SYSTEM_FILES
-from tidelog.errors import InvalidArgument, UnknownTopicOrPartition
+from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
+from tidelog.log.topic_id import topic_id_or_none
 from tidelog.readonly.absent_partitions import BY_ARGUMENT
 from tidelog.readonly.chosen_records import RecordFilter
 from tidelog.readonly.read_only_directory import open_directory_read_only
@@ -26,6 +27,7 @@ from tidelog.records.isolation import Isolation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import TypedDict
+    from uuid import UUID
 
     from tidelog.env.files import FileSystem
     from tidelog.env.moments import Moment
@@ -84,11 +86,27 @@ EVERY_TIME: Final = Times()
 
 
 class LogRange(NamedTuple):
-    """Offsets ``[start_offset, end_offset)`` of one log, which is closed until it is read."""
+    """Offsets ``[start_offset, end_offset)`` of one log, which is closed until it is read.
+
+    ``topic_id`` is that of the topic as planned; None: it is not known.
+    """
 
     log: ReadOnlyLog
     start_offset: int
     end_offset: int
+    topic_id: UUID | None = None
+
+    def check_same(self) -> None:
+        """Raise KafkaStorageError if the directory is by now that of another topic.
+
+        What was read before this is of the topic that was planned.
+        """
+        if self.topic_id is None:
+            return
+        log = self.log
+        if topic_id_or_none(log.fs, log.directory) not in {None, self.topic_id}:
+            text = "was deleted and created again while its topic was read"
+            raise KafkaStorageError(f"{log.directory} {text}")
 
 
 def warn_of_unread(unread: str) -> None:
@@ -237,6 +255,8 @@ class TopicRead:
     def _range(
         self, directory: ReadOnlyDirectory, number: int, start: int | None, end: int | None
     ) -> LogRange:
+        # Before the files: a topic that is created again in between is then another one.
+        topic_id = directory.part_of(self.topic, number).id_or_none(self.topic, number)
         with directory.open(self.topic, number, on_damage=self.on_damage) as log:
             visible = log.visible_end(self.up_to, committed=self.committed)
             first = log.log_start_offset if start is None else start
@@ -260,7 +280,7 @@ class TopicRead:
                 first = self._filter().start_of_last(
                     log.directory, first, last, self.last, fs=self.fs
                 )
-            return LogRange(log, first, max(first, last))
+            return LogRange(log, first, max(first, last), topic_id)
 
     def _filter(self) -> RecordFilter:
         since_ms, until_ms = (None, None) if self.times.is_all else self.times
@@ -331,7 +351,7 @@ def narrowed(ranges: Iterable[LogRange], start: int, end: int) -> Iterator[LogRa
     One that lies there as a whole is kept even if it is empty: to read it reports damage.
     """
     for whole in ranges:
-        log, first, last = whole
-        part = LogRange(log, max(first, start), min(last, end))
+        first, last = max(whole.start_offset, start), min(whole.end_offset, end)
+        part = whole._replace(start_offset=first, end_offset=last)
         if part == whole or part.start_offset < part.end_offset:
             yield part

@@ -18,6 +18,7 @@ from tidelog.env.system_files import SYSTEM_FILES
 from tidelog.errors import (
     CorruptMessage,
     InvalidArgument,
+    KafkaStorageError,
     OffsetOutOfRange,
     PartitionsElsewhere,
     UnknownTopicOrPartition,
@@ -47,6 +48,22 @@ def two_partitions(tmp_path: Path) -> Path:
                 ],
             )
     return tmp_path
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_topic_that_is_created_again_does_not_pass_for_the_old_one(
+    two_partitions: Path, threads: int
+) -> None:
+    """The logs of partitions that come later are opened later, by the same names."""
+    found = read(two_partitions, "t", threads=threads)
+    with tidelog.open(two_partitions) as logs:
+        logs.delete_topic("t")
+        logs.create_topic("t", 2)
+        for number in range(2):
+            logs.append_all("t", [{"value": b"%d" % n, "partition": number} for n in range(200)])
+
+    with pytest.raises(KafkaStorageError, match="t-0 was deleted and created again while"):
+        found.read_all()
 
 
 def values(table: pa.Table | pa.RecordBatchReader) -> list[int]:
