@@ -114,6 +114,16 @@ class CoarseIndex:
         at = bisect_left(self.entries, offset, key=lambda one: one.offset)
         return self.entries[at].position if at < len(self.entries) else None
 
+    def offset_behind(self, offset: int, size_bytes: int) -> int:
+        """Return an offset up to which about ``size_bytes`` lie, or more, from ``offset`` on.
+
+        At most the end of the segment.
+        """
+        # The entry before it may lie so far in front of it.
+        end = self.lookup(offset).position + COARSE_BYTES + size_bytes
+        at = bisect_left(self.entries, end, key=lambda one: one.position)
+        return self.entries[at].offset if at < len(self.entries) else self._entry.end_offset
+
     def before(self, timestamp: int) -> TimestampOffset:
         """Return the last entry before which all batches are older; (-1, base offset) if none is.
 

@@ -74,7 +74,9 @@ def archived_batches(
     parts: list[bytes] = []
     left = max_bytes
     with open_read_only(log.directory, fs=fs) as whole:
-        for piece in whole.pieces(start_offset, end, committed=is_committed):
+        # The whole rest would be fetched for each of the many fetches of a client.
+        end, pieces = whole.near_pieces(start_offset, end, max_bytes, committed=is_committed)
+        for piece in pieces:
             batches = piece.batches_in_data
             for position, size in zip(
                 batches.position.tolist(), batches.size.tolist(), strict=True

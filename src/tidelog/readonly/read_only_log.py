@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs
 from tidelog.codec.one_line import Drawn, one_line
 from tidelog.codec.shown_rows import HighWatermark, LastStable, LogEnd, LogStart
 from tidelog.env.moments import time_ms
 from tidelog.errors import (
+    CorruptIndex,
     CorruptMessage,
     InvalidArgument,
     KafkaStorageError,
@@ -30,13 +31,14 @@ from tidelog.readonly.held_files import SnapshotOutdated
 from tidelog.readonly.log_end import find_end
 from tidelog.readonly.missing.damaged_range import DamagedRange, ignore_damage
 from tidelog.readonly.missing.holes import find_holes
-from tidelog.readonly.partition_files import PartitionFiles
+from tidelog.readonly.partition_files import PartitionFiles, overlapping
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.replayed_transactions import (
     LogTransactions,
     ReplayedTransactions,
     Snapshot,
     begun,
+    indexed_aborted,
     newest_snapshot,
     replay_transactions,
 )
@@ -66,6 +68,10 @@ if TYPE_CHECKING:
     from tidelog.records.decoding.record_columns import RecordColumns
     from tidelog.records.file_records import Piece
     from tidelog.records.record import Record
+
+
+LEAST_PIECE_BYTES: Final = 1 << 20
+"""What is read at once for a reader that wants little."""
 
 
 class ReadUpTo(StrEnum):
@@ -444,6 +450,37 @@ class ReadOnlyLog(Drawn):
             return
         shown = self._shown_pieces(start, end, check_crc=check_crc, piece_bytes=piece_bytes)
         for piece, is_shown in shown:
+            yield piece._replace(batches=piece.batches.select(is_shown))
+
+    def near_pieces(
+        self, start_offset: int, end_offset: int, size_bytes: int, *, committed: bool = False
+    ) -> tuple[int, Iterator[Piece]]:
+        """Return the pieces of about ``size_bytes`` from an offset on, and the end of their range.
+
+        As ``pieces``, for readers that come again for more, of an owner's log in its archive: no
+        more is fetched, and which transactions were aborted is looked up in the owner's indexes.
+        ``end_offset`` lies at or below the last stable offset.
+        """
+        end = end_offset
+        for segment in overlapping(self.segments, start_offset, end_offset)[:1]:
+            end = min(end, segment.bounds.end)
+            if segment.coarse is not None:
+                end = min(end, segment.coarse.offset_behind(start_offset, size_bytes))
+        piece_bytes = min(max(size_bytes, LEAST_PIECE_BYTES), PIECE_BYTES)
+        pieces = self.pieces(start_offset, end, piece_bytes=piece_bytes)
+        return end, self._without_aborted(pieces, start_offset, end) if committed else pieces
+
+    def _without_aborted(self, pieces: Iterator[Piece], start: int, end: int) -> Iterator[Piece]:
+        from tidelog.log.reading.committed import AbortedFilter
+
+        try:
+            aborted = self._files.ask(lambda snapshot: indexed_aborted(snapshot, start, end))
+        except CorruptIndex:
+            yield from self.pieces(start, end, committed=True)
+            return
+        shown_by = AbortedFilter(aborted)
+        for piece in pieces:
+            is_shown = shown_by.is_shown(piece.batches)
             yield piece._replace(batches=piece.batches.select(is_shown))
 
     def decodable_pieces(

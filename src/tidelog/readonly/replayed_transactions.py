@@ -6,6 +6,7 @@ snapshot is passed over. Kafka replays likewise when it loads a log, and deletes
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -19,10 +20,16 @@ from tidelog.errors import (
 from tidelog.kernels import rows
 from tidelog.log.producers.producer_snapshot import read_snapshot
 from tidelog.log.producers.reader_transactions import Transactions
+from tidelog.log.reading.committed import AbortedTransaction
+from tidelog.readonly.held_files import SnapshotOutdated
+from tidelog.readonly.partition_files import overlapping
+from tidelog.records.batch import INT64_MAX
 from tidelog.segment.filenames import (
     producer_snapshot_file,
     snapshot_offsets,
+    transaction_index_file,
 )
+from tidelog.segment.txn_index import TransactionIndex, collect_aborted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.log.producers.producer_snapshot import ProducerSnapshotEntry
     from tidelog.log.producers.reader_transactions import DecidedTransaction
+    from tidelog.readonly.log_snapshot import LogSnapshot
     from tidelog.records.file_records import Piece
 
 
@@ -91,6 +99,30 @@ def begun(
             break
         found.append(OpenTransaction(producer_id, epoch, first, timestamp))
     return tuple(found)
+
+
+def indexed_aborted(
+    snapshot: LogSnapshot, start_offset: int, end_offset: int
+) -> list[AbortedTransaction]:
+    """Return the aborted transactions with records in ``[start, end)``, as the indexes have them.
+
+    No batch is read. A marker in ``[start, end)``, or after it, belongs to each. Raises
+    SnapshotOutdated, and CorruptIndex for an index that cannot be read.
+    """
+    try:
+        # Of one listing: an index that is neither on the disk nor in its archive at that time is
+        # none, and one that has moved since is not taken for none.
+        names = frozenset(snapshot.fs.list(snapshot.directory))
+        indexes = [
+            TransactionIndex(snapshot.fs, path, segment.base_offset, exists=True)
+            for segment in overlapping(snapshot.segments, start_offset, INT64_MAX)
+            for path in [transaction_index_file(segment.directory, segment.base_offset)]
+            if os.path.basename(path) in names
+        ]
+        found = collect_aborted(indexes, start_offset, end_offset)
+    except FileNotFoundError:
+        raise SnapshotOutdated(f"an index of {snapshot.directory} was deleted") from None
+    return [AbortedTransaction(one.producer_id, one.first_offset) for one in found]
 
 
 class Snapshot(NamedTuple):
