@@ -114,15 +114,15 @@ class CoarseIndex:
         at = bisect_left(self.entries, offset, key=lambda one: one.offset)
         return self.entries[at].position if at < len(self.entries) else None
 
-    def offset_behind(self, offset: int, size_bytes: int) -> int:
+    def offset_behind(self, offset: int, size_bytes: int) -> int | None:
         """Return an offset up to which about ``size_bytes`` lie, or more, from ``offset`` on.
 
-        At most the end of the segment.
+        None where no entry says one.
         """
         # The entry before it may lie so far in front of it.
         end = self.lookup(offset).position + COARSE_BYTES + size_bytes
         at = bisect_left(self.entries, end, key=lambda one: one.position)
-        return self.entries[at].offset if at < len(self.entries) else self._entry.end_offset
+        return self.entries[at].offset if at < len(self.entries) else None
 
     def before(self, timestamp: int) -> TimestampOffset:
         """Return the last entry before which all batches are older; (-1, base offset) if none is.

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from tidelog.errors import OffsetOutOfRange
 from tidelog.log.reading.record_count import total_count
 from tidelog.readonly.read_only_log import open_read_only
-from tidelog.records.batch import INT32_MAX
+from tidelog.records.batch import INT32_MAX, INT64_MAX
 from tidelog.records.builder import gap_batch
+from tidelog.records.decoding.decoded import decoded
 from tidelog.records.isolation import Isolation
 
 if TYPE_CHECKING:
@@ -45,9 +46,7 @@ def _columns_of_both(
     while True:
         local = log.local_log_start_offset
         if log.log_start_offset <= at < local:
-            is_committed = isolation is Isolation.READ_COMMITTED
-            with open_read_only(log.directory, fs=fs) as whole:
-                yield from whole.columns(at, local, committed=is_committed)
+            yield from _archived_columns(log, at, local, isolation, fs)
             at = local
         try:
             for columns in log.columns(at, isolation=isolation):
@@ -58,6 +57,23 @@ def _columns_of_both(
                 raise
             continue  # meanwhile retention has deleted it on the disk
         return
+
+
+def _archived_columns(
+    log: Log, start: int, end: int, isolation: Isolation, fs: FileSystem
+) -> Iterator[RecordColumns]:
+    """Yield the records of offsets that the archive has.
+
+    Segment by segment: to know what was aborted in all of them, all would be fetched before the
+    first record is given.
+    """
+    is_committed = isolation is Isolation.READ_COMMITTED
+    with open_read_only(log.directory, fs=fs) as whole:
+        while start < end:
+            until, pieces = whole.near_pieces(start, end, INT64_MAX, committed=is_committed)
+            for piece in pieces:
+                yield from decoded(piece, start, until, -INT64_MAX)
+            start = until
 
 
 def archived_batches(

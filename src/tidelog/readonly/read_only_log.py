@@ -463,9 +463,11 @@ class ReadOnlyLog(Drawn):
         """
         end = end_offset
         for segment in overlapping(self.segments, start_offset, end_offset)[:1]:
+            # The next segment's beginning: what lies between them is passed with this one.
             end = min(end, segment.bounds.end)
             if segment.coarse is not None:
-                end = min(end, segment.coarse.offset_behind(start_offset, size_bytes))
+                near = segment.coarse.offset_behind(start_offset, size_bytes)
+                end = end if near is None else min(end, near)
         piece_bytes = min(max(size_bytes, LEAST_PIECE_BYTES), PIECE_BYTES)
         pieces = self.pieces(start_offset, end, piece_bytes=piece_bytes)
         return end, self._without_aborted(pieces, start_offset, end) if committed else pieces

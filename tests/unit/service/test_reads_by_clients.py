@@ -123,3 +123,25 @@ def test_a_fetch_receives_about_what_it_gives(
     large = {name for name, size in received if size > 1000}
     assert len(large) == 1
     assert sum(size for _, size in received) < 8000
+
+
+def test_the_first_committed_record_comes_before_all_is_received(
+    store: Timed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An owner who reads a long log from its beginning does not wait for the end of its archive."""
+    home = ManagerHome()
+    with home.open(tidelog_archive_uri=URI) as manager:
+        manager.create_topic("t", config=ARCHIVED)
+        transactions(manager)
+        archive_and_delete(home, manager)
+        received = received_from(store, monkeypatch)
+        found = iter(Logs(manager).read("t", 0, isolation=COMMITTED))
+        next(found)
+        first = {name for name, size in received if size > 500}
+        rest = list(found)
+        all_objects = {name for name, size in received if size > 500}
+
+    assert rest
+    assert len(first) == 1
+    assert len(all_objects) > 10
+    assert sum(size for _, size in received) < 1.2 * sum(map(len, store.objects.values()))
