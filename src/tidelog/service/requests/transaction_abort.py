@@ -133,9 +133,11 @@ def abort_transaction(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any
 
 def _check_uncoordinated(manager: LogManager, producer_id: int, key: TopicPartition) -> None:
     """Raise InvalidArgument for a transaction that a coordinator here has to end."""
-    known = (manager.coordinated or partial(_in_logs, manager))(producer_id, key)
+    broker = manager.coordinated
+    known = (broker or partial(_in_logs, manager))(producer_id, key)
     if known is not None:
-        raise coordinated(known, key)
+        now_ms = manager.machine.clock.now_ms()
+        raise coordinated(known, key, now_ms, is_broker=broker is not None)
 
 
 def _in_logs(manager: LogManager, producer_id: int, key: TopicPartition) -> Transaction | None:
@@ -174,26 +176,55 @@ def check_none_missing(missing: Sequence[TopicPartition]) -> None:
         )
 
 
-def coordinated(known: Transaction, key: TopicPartition) -> InvalidArgument:
+def coordinated(
+    known: Transaction, key: TopicPartition, now_ms: int, *, is_broker: bool | None
+) -> InvalidArgument:
     """Return the error about a transaction that a coordinator has to end in a partition.
 
     A marker that it does not know of would lose records: it answers the client's commit with
     success, also after a restart, and writes a commit marker that ends nothing, since the
     transaction is aborted there already. To change its record as well would end the transaction in
     one partition only, or all of them at once, which ``tidelog serve`` does by itself.
+
+    ``is_broker``: whether a broker runs here; None: a process does of which that is not known.
     """
-    if known.state in DECIDED:
-        end = f"has decided about it ({known.state.shown}), and writes the marker once it runs"
+    if is_broker is False:
+        end = f"No broker runs here; {_by_a_start(known, now_ms)}"
     else:
-        until = utc_text(known.started_ms + known.timeout_ms)
-        end = "ends it as its client says, or aborts it once its time is over"
-        end += f" ({until} UTC)" * (until is not None)
-        end += "; a client that begins with that id aborts it at once"
+        end = f"Its coordinator, the broker of this directory (tidelog serve), {_by_broker(known)}"
+    if is_broker is None:
+        end += (
+            ". If the process that has the directory is not tidelog serve but a program, or tidelog"
+            f" run, no broker runs; stop it, and {_by_a_start(known, now_ms)}"
+        )
     return InvalidArgument(
         f"the transaction of producer {known.producer_id} in {key} is that of transactional id"
-        f" {known.transactional_id!r}; nothing was written. Its coordinator, the broker of this"
-        f" directory (tidelog serve), {end}"
+        f" {known.transactional_id!r}; nothing was written. {end}"
     )
+
+
+def _by_broker(known: Transaction) -> str:
+    """Return, in words, what a broker that runs does about a transaction."""
+    if known.state in DECIDED:
+        return f"has decided about it ({known.state.shown}), and writes the marker once it can"
+    until = utc_text(known.started_ms + known.timeout_ms)
+    end = "ends it as its client says, or aborts it once its time is over"
+    end += f" ({until} UTC)" * (until is not None)
+    return f"{end}; a client that begins with that id aborts it at once"
+
+
+def _by_a_start(known: Transaction, now_ms: int) -> str:
+    """Return, in words, what the start of a broker does about a transaction."""
+    start = "start tidelog serve: it"
+    if known.state in DECIDED:
+        return f"{start} writes the marker of what was decided ({known.state.shown}) at once"
+    until_ms = known.started_ms + known.timeout_ms
+    until = utc_text(until_ms)
+    shown = "" if until is None else f"{until} UTC"
+    if until_ms <= now_ms:
+        return f"{start} aborts it at once, as its time is over{shown and f' ({shown})'}"
+    when = f"at {shown}" if shown else "once its time is over"
+    return f"{start} aborts it {when}, or at once when a client begins with that transactional id"
 
 
 def plan_of(key: TopicPartition, log: Log, producer_id: int) -> AbortPlan:

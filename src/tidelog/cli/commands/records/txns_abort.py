@@ -13,6 +13,7 @@ from tidelog.cli.serving.service_requests import perform
 from tidelog.cli.terminal import print_line
 from tidelog.codec.shown_rows import as_json
 from tidelog.config.log_config import LogConfig
+from tidelog.datadir.lock_file import has_writer
 from tidelog.embedded.doors import open_to_change
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.env.system_files import SYSTEM_FILES
@@ -91,7 +92,10 @@ def _check_uncoordinated(chosen: ChosenPartitions, producer_id: int, key: TopicP
     """
     known = coordinated_in(chosen.directory, producer_id, key)
     if known is not None:
-        raise coordinated(known, key)
+        paths = chosen.directory.paths
+        # Its files do not show whether a process that has the directory is a broker.
+        is_broker = None if any(has_writer(path) for path in paths) else False
+        raise coordinated(known, key, SYSTEM_CLOCK.now_ms(), is_broker=is_broker)
     missing = (gone.key for gone in chosen.directory.missing)
     check_none_missing([gone for gone in missing if gone.topic == TRANSACTIONS_TOPIC])
 

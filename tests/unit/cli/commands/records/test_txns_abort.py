@@ -67,14 +67,20 @@ def test_a_transaction_of_a_coordinator_is_left_to_it(hanging: Cli) -> None:
     """Neither planned nor aborted, with or without a service; one that has ended does not count."""
     store(hanging, 9, "pay", State.ONGOING)
     before = hanging.log_file().read_bytes()
-    outcomes = [hanging.on(*ABORT), hanging.on(*ABORT, "--execute")]
+    alone = [hanging.on(*ABORT), hanging.on(*ABORT, "--execute")]
     with tidelog.open(hanging.data):
-        outcomes += [hanging.on(*ABORT), hanging.on(*ABORT, "--execute")]
+        beside = [hanging.on(*ABORT), hanging.on(*ABORT, "--execute")]
 
-    for outcome in outcomes:
+    for outcome in (*alone, *beside):
         assert outcome.code == 2
         assert "transactional id 'pay'" in outcome.err
-        assert "(tidelog serve)" in outcome.err
+        end = "start tidelog serve: it aborts it at once, as its time is over (2023-11-14 22:14:20"
+        assert end in outcome.err
+    for outcome in alone:
+        assert "No broker runs here" in outcome.err
+    for outcome in beside:
+        assert "the broker of this directory (tidelog serve), ends it" in outcome.err
+        assert "If the process that has the directory is not tidelog serve" in outcome.err
     assert hanging.log_file().read_bytes() == before
     store(hanging, 9, "pay", State.COMPLETE_ABORT)
     assert hanging.on(*ABORT, "--execute").code == 0
