@@ -135,8 +135,11 @@ class KafkaBroker(OfOneProcess):
 
     @property
     def requests(self) -> Counter[str]:
-        """How many requests of each kind have come, such as ``Produce``."""
-        return Counter(self._faults.seen)
+        """How many requests of each kind have come, such as ``Produce``.
+
+        To ask it for a kind that is not known raises InvalidArgument.
+        """
+        return RequestCounts(self._faults.seen)
 
     def fail(self, request: str, code: int | str, *, times: int = 1) -> None:
         """Answer the next requests of a kind with an error, without carrying them out.
@@ -164,6 +167,14 @@ class KafkaBroker(OfOneProcess):
         self._faults.add(
             request, times, lambda answers, *asked: _dropped(carried_out, answers, *asked)
         )
+
+
+class RequestCounts(Counter[str]):
+    """Numbers of requests by their kind; 0 only for one that is offered and has not come."""
+
+    def __missing__(self, request: str) -> int:
+        offered_api(request)
+        return 0
 
 
 class _ClockTimers:
