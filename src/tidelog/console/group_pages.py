@@ -18,12 +18,17 @@ _COLUMNS = ("lag", "name", "partitions", "committed")
 
 
 class GroupRow(NamedTuple):
-    """A group; ``lag`` is the sum of those that are known, and ``unknown`` counts the others."""
+    """A group; ``lag`` sums up those that are known, and ``unknown`` counts the others.
+
+    ``beyond`` counts positions beyond the end of their log, whose lags are negative; they are not
+    part of the sum, which would hide how far the group is behind in other partitions.
+    """
 
     name: str
     partitions: int
     lag: int
     unknown: int
+    beyond: int
     commit_time_ms: int
     ago: str
     line: Sparkline | None = None
@@ -53,7 +58,7 @@ def groups_page(desk: Desk, asked: Asked) -> Answer:
 
 
 def group_page(desk: Desk, asked: Asked) -> Answer:
-    """Show the positions of one group, the largest lag first.
+    """Show the positions of one group, those that are furthest from the high watermark first.
 
     Raises UnknownTopicOrPartition for a group that has none.
     """
@@ -61,7 +66,7 @@ def group_page(desk: Desk, asked: Asked) -> Answer:
     rows = [one for one in desk.groups.positions if one.group == name]
     if not rows:
         raise UnknownTopicOrPartition(f"no group {name} has positions in {desk.directory.name}")
-    rows.sort(key=lambda one: (-(one.lag or 0), one.key))
+    rows.sort(key=lambda one: (-abs(one.lag or 0), one.key))
     page = paged(rows, asked, "group")
     return Answer(
         "group.html", {"name": name, "page": page, "command": desk.command("groups", name)}
@@ -72,4 +77,7 @@ def _row(desk: Desk, name: str, own: list[GroupPosition]) -> GroupRow:
     lags = [one.lag for one in own if one.lag is not None]
     last = max(one.commit_time_ms for one in own)
     ago = "" if last < 0 else duration(desk.clock.now_ms() - last)
-    return GroupRow(name, len(own), sum(lags), len(own) - len(lags), last, ago)
+    beyond = [lag for lag in lags if lag < 0]
+    return GroupRow(
+        name, len(own), sum(lags) - sum(beyond), len(own) - len(lags), len(beyond), last, ago
+    )

@@ -47,7 +47,7 @@ class GroupSurvey:
             lags: dict[TopicPartition, int] = {}
             for one in positions:
                 if one.lag is not None:
-                    lags[one.key] = max(lags.get(one.key, 0), one.lag)
+                    lags[one.key] = max(lags.get(one.key, one.lag), one.lag)
             self.positions, self.lags, self.failure = positions, lags, None
         self.ended_ms = self._clock.now_ms()
         self.took_ms = (self._clock.monotonic_ns() - started) // NS_PER_MS

@@ -14,7 +14,6 @@ from tidelog.codec.shown_rows import (
     Stored,
     TimeOrMinus1,
     TopicName,
-    shown,
 )
 from tidelog.errors import UnknownTopicOrPartition
 from tidelog.readonly.group_positions import (
@@ -22,6 +21,7 @@ from tidelog.readonly.group_positions import (
     Assigned,
     Committed,
     Position,
+    lag_of,
     read_assigned,
     read_committed_position,
 )
@@ -57,6 +57,11 @@ class GroupPosition(NamedTuple):
     high_watermark: Annotated[
         int | None, "High watermark of the partition; null: it is not in the directory."
     ]
+    lag: Annotated[
+        int | None,
+        "Offsets from the position to the high watermark, negative for a position beyond the end"
+        " of the log, as after a loss; null: not known.",
+    ]
     leader_epoch: Annotated[
         OrMinus1, Stored.INT32, "Leader epoch of the last record that it has read; -1: not known."
     ]
@@ -69,14 +74,6 @@ class GroupPosition(NamedTuple):
     def key(self) -> TopicPartition:
         """The partition."""
         return TopicPartition(self.topic, self.partition)
-
-    @property
-    @shown(after="high_watermark")
-    def lag(self) -> int | None:
-        """Offsets from the position to the high watermark; null: not known."""
-        if self.high_watermark is None or self.offset is None:
-            return None
-        return max(self.high_watermark - self.offset, 0)
 
 
 class ChangedPosition(NamedTuple):
@@ -109,20 +106,33 @@ def group_positions(
     for _, key in found:
         read.setdefault(key.topic, set()).add(key.partition)
     directory.check_present(read)
-    ends: dict[TopicPartition, int | None] = {}
+    ends: dict[TopicPartition, _Ends | None] = {}
     for _, key in found:
         if key not in ends:
-            ends[key] = _high_watermark(directory, key)
+            ends[key] = _ends(directory, key)
     return [
-        GroupPosition(
-            *(group, *key, None if position is _NOWHERE else position.offset),
-            ends[key] if _is_of(directory, key, position) else None,
-            position.leader_epoch,
-            position.commit_time_ms,
-            position.metadata,
-        )
+        _shown(group, key, position, ends[key] if _is_of(directory, key, position) else None)
         for (group, key), position in sorted(found.items(), key=lambda item: item[0])
     ]
+
+
+class _Ends(NamedTuple):
+    high_watermark: int
+    log_end_offset: int
+
+
+def _shown(
+    group: str, key: TopicPartition, position: Position, ends: _Ends | None
+) -> GroupPosition:
+    offset = None if position is _NOWHERE else position.offset
+    return GroupPosition(
+        *(group, *key, offset),
+        None if ends is None else ends.high_watermark,
+        None if ends is None or offset is None else lag_of(offset, *ends),
+        position.leader_epoch,
+        position.commit_time_ms,
+        position.metadata,
+    )
 
 
 def _positions(
@@ -153,10 +163,10 @@ def _read(record: Record) -> Committed | Assigned | None:
     return read_committed_position(record) or read_assigned(record)
 
 
-def _high_watermark(directory: ReadOnlyDirectory, key: TopicPartition) -> int | None:
+def _ends(directory: ReadOnlyDirectory, key: TopicPartition) -> _Ends | None:
     try:
         with directory.open(*key) as log:
-            return log.high_watermark
+            return _Ends(log.high_watermark, log.log_end_offset)
     except UnknownTopicOrPartition:
         return None
 

@@ -68,6 +68,16 @@ class Assigned(NamedTuple):
     keys: frozenset[TopicPartition]
 
 
+def lag_of(offset: int, high_watermark: int, log_end_offset: int) -> int:
+    """Return how far a position is behind the high watermark; negative beyond the end of the log.
+
+    Kafka's tool shows a negative lag there, too. A position between the two is none: the high
+    watermark in the files of a log that is being written is some seconds old.
+    """
+    lag = high_watermark - offset
+    return lag if offset > log_end_offset else max(lag, 0)
+
+
 def partition_of_group(group: str, partitions: int) -> int:
     """Return the partition of the topic, of this number of partitions, that holds a group.
 

@@ -13,6 +13,7 @@ from tidelog.console.watch import Watch
 from tidelog.env.scheduler import InlineScheduler
 from tidelog.errors import InvalidArgument
 from tidelog.explain.listed_partition import list_partition
+from tidelog.readonly.group_positions import OFFSETS_TOPIC, Position, position_records
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.segment.filenames import TopicPartition
 from tidelog.testing.manual_time import ManualClock
@@ -166,6 +167,27 @@ def test_groups_have_their_largest_lag_in_a_partition(home: DataHome) -> None:
     assert groups.failure is None
     assert {one.group: one.lag for one in groups.positions} == {"slow": 4, "fast": 0}
     assert groups.lags == {T0: 4}
+
+
+def test_a_position_beyond_the_end_is_seen_unless_another_group_is_behind(home: DataHome) -> None:
+    """Its lag is negative, and not the largest one."""
+    set_positions(home, "far", {T0: 9, T1: 9})
+    set_positions(home, "slow", {T0: 0})
+    groups = GroupSurvey(home.fs, [home.path], home.clock)
+
+    groups.run()
+
+    assert groups.failure is None
+    assert groups.lags == {T0: 1, T1: -9}
+
+
+def set_positions(home: DataHome, group: str, offsets: dict[TopicPartition, int]) -> None:
+    """Set positions of a group, wherever they are."""
+    found = {key: Position(offset, -1, "", 1000, None) for key, offset in offsets.items()}
+    with home.open() as logs:
+        logs.create_topic(OFFSETS_TOPIC, exist_ok=True)
+        home_of_it = logs.partition(OFFSETS_TOPIC, 0)
+        home_of_it.append_records(position_records(group, found))
 
 
 def watch_of(home: DataHome) -> tuple[Watch, PartitionSurvey, InlineScheduler]:

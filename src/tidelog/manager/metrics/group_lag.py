@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.errors import KafkaStorageError
 from tidelog.manager.consumer_groups import Groups, is_of_live_topic
 from tidelog.manager.metrics.metric import Metric
+from tidelog.readonly.group_positions import lag_of
 from tidelog.segment.filenames import TopicPartition
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 class GroupLag:
     """The lags of all groups, as ``tidelog groups`` has them. Any thread may use it.
 
-    A lag is the number of offsets from the committed position to the high watermark. Only logs
-    that are open count, and none is loaded for it.
+    A lag is the number of offsets from the committed position to the high watermark, see
+    ``lag_of``. Only logs that are open count, and none is loaded for it.
     """
 
     def __init__(self, registry: LogRegistry, topics: Topics) -> None:
@@ -42,7 +43,7 @@ class GroupLag:
         """
         positions = self._groups.positions(where_readable=True)
         topics, logs = self._topics.all(), self._registry.logs()
-        ends = {key: log.high_watermark for key, log in logs.items()}
+        ends = {key: (log.high_watermark, log.log_end_offset) for key, log in logs.items()}
         for group, found in sorted(positions.items()):
             for key, position in sorted(found.items()):
                 if key in ends and is_of_live_topic(key, position, topics):
@@ -51,7 +52,7 @@ class GroupLag:
                         ("topic", key.topic),
                         ("partition", str(key.partition)),
                     )
-                    lag = max(ends[key] - position.offset, 0)
+                    lag = lag_of(position.offset, *ends[key])
                     yield Metric("kafka", "consumergroup", "lag", tags, lag)
 
     def _partition(self, topic: str, number: int) -> Partition:

@@ -61,11 +61,11 @@ def test_a_lag_is_counted_to_the_high_watermark(logs: tidelog.Logs) -> None:
     assert lags(logs) == {line(r"a\"b", 0): 1, line("g", 1): 1}
 
 
-def test_a_position_after_the_end_is_no_lag(logs: tidelog.Logs) -> None:
-    """As after a loss of records."""
+def test_a_position_beyond_the_end_is_a_negative_lag(logs: tidelog.Logs) -> None:
+    """As after a loss of records: zero would say that the group has read everything."""
     commit(logs, "g", 0, 99)
 
-    assert lags(logs) == {line("g", 0): 0}
+    assert lags(logs) == {line("g", 0): -94}
 
 
 def test_positions_of_deleted_topics_have_none(logs: tidelog.Logs) -> None:

@@ -102,10 +102,24 @@ def _list(args: Namespace) -> int:
         print_counts(args, groups=len({one.group for one in found}), positions=len(found))
     elif found:
         print(table([_COLUMNS, *map(_row, found)], names=2), end="")
+        _report_beyond(found)
     else:
         text = f"no group has committed a position in {directory.name}"
         print_message("groups", text + _recent(directory))
     return 0
+
+
+def _report_beyond(found: list[GroupPosition]) -> None:
+    count = sum(one.lag is not None and one.lag < 0 for one in found)
+    if count:
+        what = "position is" if count == 1 else "positions are"
+        logs = "its log, which was" if count == 1 else "their logs, which were"
+        has = "has" if count == 1 else "have"
+        print_message(
+            "groups",
+            f"{count} {what} beyond the end of {logs} restored or {has} lost records: see tidelog"
+            " groups reset GROUP --to current",
+        )
 
 
 def _recent(directory: ReadOnlyDirectory) -> str:

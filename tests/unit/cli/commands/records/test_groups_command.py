@@ -236,6 +236,22 @@ def test_what_cannot_be_set_is_wrong_usage(topic: Cli) -> None:
         assert (outcome.code, reason in outcome.err) == (2, True), (words, outcome)
 
 
+def test_a_position_beyond_the_end_has_a_negative_lag(cli: Cli) -> None:
+    """As Kafka's tool shows it, and what helps is named: zero would look like a healthy group."""
+    fill(cli, 1)
+    place(cli, {0: 9614})
+
+    (row,) = cli.on("groups", "--json").rows
+    outcome = cli.on("groups")
+
+    assert (row["highWatermark"], row["lag"]) == (3, -9611)
+    assert outcome.out.splitlines()[1].split()[3:5] == ["3", "-9,611"]
+    assert outcome.err == (
+        "tidelog groups: 1 position is beyond the end of its log, which was restored or has lost"
+        " records: see tidelog groups reset GROUP --to current\n"
+    )
+
+
 def test_one_partition_is_set_alone(cli: Cli) -> None:
     """Those of the others stay."""
     fill(cli, 3)
