@@ -94,7 +94,8 @@ class ReadyCommits:
                 claim = os.path.basename(files.path(State.CLAIMED))
                 self._unseen.setdefault(path, {})[claim] = files, manifest.mark
         text = "commit-made-for-waiter directory=%s txn=%s records=%d"
-        _log.info(text, path, done.txn, done.total)
+        # Of an operator's interest is the line of the commit itself, transaction-committed.
+        _log.debug(text, path, done.txn, done.total)
 
     def _refuse_malformed(self, files: ReadyFiles, state: State, error: KafkaStorageError) -> None:
         if not isinstance(error, CorruptFile):
