@@ -341,13 +341,12 @@ class NonEmptyGroup(KafkaError):
 
     code = ErrorCode.NON_EMPTY_GROUP
 
-    def __init__(self, group: str, clients: tuple[str, ...] = ()) -> None:
-        super().__init__(*((group, clients) if clients else (group,)))
-        self.group, self.clients = group, clients
+    def __init__(self, group: str, holders: tuple[str, ...] = ()) -> None:
+        super().__init__(*((group, holders) if holders else (group,)))
+        self.group, self.holders = group, holders
 
     def _text(self) -> str:
-        members = ", ".join(("members", *self.clients))
-        held = members if self.clients else "a reader in the process that holds the directory"
+        held = ", ".join(self.holders or ("members",))
         return f"group {self.group!r} has {held}: nothing was set; close what reads it first"
 
 

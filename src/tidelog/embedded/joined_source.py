@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
@@ -143,7 +144,8 @@ class JoinedSource:
             self._machine.sleep_ms(_RETRY_MS)
 
     def _ask_for(self, member: Member) -> None:
-        me = {"name": "tidelog", "metadata": write_metadata(member.topics, member.partitions)}
+        mine = write_metadata(member.topics, member.partitions, os.getpid())
+        me = {"name": "tidelog", "metadata": mine}
         self._door.ask(
             *("JoinGroup", 5),
             groupId=member.group,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Final, Protocol
+from weakref import WeakKeyDictionary
 
 from tidelog.env.forks import OfOneProcess
 from tidelog.errors import IllegalGeneration, InvalidArgument, KafkaError, NonEmptyGroup
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from tidelog.manager.partition import Partition
     from tidelog.staging.commit import Transaction
     from tidelog.staging.group_step import GroupPartition, GroupStep
+
+
+_THIS: Final = "the process that holds the directory"
 
 
 class Member(Protocol):
@@ -69,7 +72,7 @@ class Groups(OfOneProcess):
         self._known: dict[int, KnownPositions] = {}
         """By the number of the partition."""
         # Weakly: an interrupt may come before anybody has the reader, who could close it.
-        self._members: dict[str, WeakSet[Member]] = {}
+        self._members: dict[str, WeakKeyDictionary[Member, str]] = {}
         self._of_clients: dict[str, Callable[[], tuple[str, ...]]] = {}
         """The groups that have members among the clients of a broker, and what names these."""
 
@@ -211,8 +214,8 @@ class Groups(OfOneProcess):
 
     # Members
 
-    def join(self, member: Member) -> None:
-        """Add a reader, unless it has joined.
+    def join(self, member: Member, process: str = _THIS) -> None:
+        """Add a reader, unless it has joined; ``process`` says which one it is in.
 
         Raises InvalidArgument if another one of its group reads the same, or clients are in it.
         """
@@ -222,32 +225,37 @@ class Groups(OfOneProcess):
                     f"group {member.group!r} has members among the clients of this broker: stop"
                     " them, or choose another group"
                 )
-            others = self._members.setdefault(member.group, WeakSet())
+            others = self._members.setdefault(member.group, WeakKeyDictionary())
             if any(other is not member and _overlap(member, other) for other in others):
                 raise InvalidArgument(
                     f"group {member.group!r} has a reader of the same partitions: close it, or"
                     " give each reader partitions of its own"
                 )
-            others.add(member)
+            others[member] = process
 
     def leave(self, member: Member) -> None:
         """Remove a reader; nothing if it has left."""
         with self._lock:
-            self._members.get(member.group, WeakSet()).discard(member)
+            self._members.get(member.group, WeakKeyDictionary()).pop(member, None)
 
     def has_reader(self, group: str) -> bool:
-        """Whether a reader of this program has the group."""
+        """Whether a reader of this program, or of one that has joined it, has the group."""
+        return bool(self.processes_of(group))
+
+    def processes_of(self, group: str) -> list[str]:
+        """Return of each reader that has the group which process it is in."""
         with self._lock:
-            return bool(self._members.get(group))
+            return list(self._members.get(group, {}).values())
 
     def enter_clients(self, group: str, clients: Callable[[], tuple[str, ...]]) -> None:
         """Leave a group to clients, until ``leave_clients``; ``clients`` names them, on any thread.
 
-        Raises NonEmptyGroup if a reader of this program has it.
+        Raises NonEmptyGroup if a reader has it.
         """
         with self._lock:
-            if self._members.get(group):
-                raise NonEmptyGroup(group)
+            readers = self._members.get(group)
+            if readers:
+                raise NonEmptyGroup(group, _readers_in(readers.values()))
             self._of_clients[group] = clients
 
     def leave_clients(self, group: str) -> None:
@@ -257,9 +265,14 @@ class Groups(OfOneProcess):
 
     def _check_empty(self, group: str) -> None:
         with self._lock:
-            has_reader, clients = self._members.get(group), self._of_clients.get(group)
-        if has_reader or clients is not None:
-            raise NonEmptyGroup(group, () if clients is None else clients())
+            readers = _readers_in(self._members.get(group, {}).values())
+            clients = self._of_clients.get(group)
+        if readers or clients is not None:
+            raise NonEmptyGroup(group, readers if clients is None else ("members", *clients()))
+
+
+def _readers_in(processes: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({f"a reader in {one}" for one in processes}))
 
 
 def of_live_topics(

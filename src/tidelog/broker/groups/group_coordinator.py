@@ -18,7 +18,9 @@ from tidelog.broker.groups.group_records import (
     restore_group,
 )
 from tidelog.broker.groups.joined_readers import READER_PROTOCOL, enter_reader
+from tidelog.broker.seldom_lines import SeldomLines
 from tidelog.broker.shards import Shards
+from tidelog.env.clock import MS_PER_S, NS_PER_MS
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, NonEmptyGroup
@@ -65,6 +67,7 @@ class GroupCoordinator:
         self._appends = appends
         self._timers = timers
         self._config = config
+        self._lines: Final = SeldomLines()
         self.groups: dict[str, ClassicGroup] = {}
         self.emptied_ms: dict[str, int] = {}
         """When groups that clients have left had their last member."""
@@ -227,9 +230,12 @@ class GroupCoordinator:
             try:
                 self._positions.enter_clients(group_id, partial(self._clients_of, group_id))
             except NonEmptyGroup as error:
-                # A reader of this program has the group; the client asks again until it has left.
-                _log.info("join-put-off group=%s reason=%s", group_id, error)
-                raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from None
+                # The client asks again, many times a minute, until the reader has left.
+                reason = f"clients wait until it is closed: {', '.join(error.holders)}"
+                now_s = self._manager.machine.clock.monotonic_ns() / NS_PER_MS / MS_PER_S
+                if self._lines.is_due(group_id, reason, now_s):
+                    _log.info("join-put-off group=%s reason=%s", group_id, reason)
+                raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, reason) from None
         if group is None:
             group = self._new_group(group_id)
         size = len(group.members) + len(group.pending)

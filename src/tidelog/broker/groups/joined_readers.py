@@ -30,6 +30,8 @@ class JoinedReader:
     group: str
     topics: tuple[str, ...]
     partitions: frozenset[int] | None
+    process: str
+    """Which one it is in, as an operator would look for it."""
 
 
 def enter_reader(
@@ -44,16 +46,18 @@ def enter_reader(
         return
     reader = _read_metadata(group, metadata)
     try:
-        groups.join(reader)
+        groups.join(reader, reader.process)
     except InvalidArgument as error:
         raise Refusal(ErrorCode.NON_EMPTY_GROUP, str(error)) from error
     held[group] = partial(groups.leave, reader)
 
 
-def write_metadata(topics: tuple[str, ...], partitions: frozenset[int] | None) -> bytes:
+def write_metadata(
+    topics: tuple[str, ...], partitions: frozenset[int] | None, process: int
+) -> bytes:
     """Return what a reader sends of itself; ``partitions`` None: all of each topic."""
     chosen = None if partitions is None else sorted(partitions)
-    return json.dumps({"topics": topics, "partitions": chosen}).encode()
+    return json.dumps({"topics": topics, "partitions": chosen, "process": process}).encode()
 
 
 def _read_metadata(group: str, metadata: bytes) -> JoinedReader:
@@ -61,6 +65,10 @@ def _read_metadata(group: str, metadata: bytes) -> JoinedReader:
         found: Any = json.loads(metadata)
         topics, partitions = found["topics"], found["partitions"]
         chosen = None if partitions is None else frozenset(map(int, partitions))
-        return JoinedReader(group, tuple(map(str, topics)), chosen)
+        # Programs of earlier releases do not send it.
+        number = int(found["process"]) if "process" in found else None
+        process = "a process" if number is None else f"process {number}"
+        process += " that has joined the one that holds the directory"
+        return JoinedReader(group, tuple(map(str, topics)), chosen, process)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "this is not a reader's") from error

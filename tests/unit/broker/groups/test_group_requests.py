@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.machinery.broker_home import (
@@ -19,6 +19,7 @@ from tests.machinery.broker_home import (
     with_broker,
 )
 
+from tidelog.broker.groups.joined_readers import enter_reader, write_metadata
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import NonEmptyGroup
 from tidelog.mailbox.answer import Answer
@@ -27,6 +28,9 @@ from tidelog.records.validation.append_origin import AppendOrigin
 from tidelog.segment.filenames import TopicPartition
 from tidelog.staging.group_step import steps_of
 from tidelog.testing import CrashFileSystem, ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 KEPT_MS = 5 * 60_000
 
@@ -115,6 +119,51 @@ def test_a_reader_of_the_program_and_clients_exclude_each_other() -> None:
         await member_of(home)
         with pytest.raises(tidelog_error(), match="clients of this broker"):
             home.logs.reader("t", group="g")
+
+    with_broker(test)
+
+
+def test_clients_that_wait_for_a_reader_are_logged_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """They ask again all the time; the line says what they wait for."""
+    caplog.set_level("INFO", "tidelog.broker.groups")
+
+    async def test(home: BrokerHome) -> None:
+        with home.logs.reader("t", group="g"):
+            for _ in range(3):
+                assert code(await joined(home)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            home.clock.advance(61_000)
+            await joined(home)
+
+    with_broker(test)
+    text = "clients wait until it is closed: a reader in the process that holds the directory"
+    lines = [one.getMessage() for one in caplog.records if "join-put-off" in one.getMessage()]
+    assert lines == [f"join-put-off group=g reason={text}"] * 2
+
+
+@pytest.mark.parametrize(
+    ("metadata", "process"),
+    [
+        (write_metadata(("t",), None, 4711), "process 4711"),
+        (b'{"topics": ["t"], "partitions": null}', "a process"),
+    ],
+    ids=["named", "earlier"],
+)
+def test_the_process_of_a_reader_that_keeps_positions_from_being_set_is_named(
+    metadata: bytes, process: str
+) -> None:
+    """It has joined the one that holds the directory; one of earlier releases has no number."""
+
+    async def test(home: BrokerHome) -> None:
+        groups = home.logs.manager.staged_commits.groups
+        held: dict[str, Callable[[], None]] = {}
+        enter_reader(groups, "g", metadata, held)
+        named = f"a reader in {process} that has joined the one that holds the directory: nothing"
+        with pytest.raises(NonEmptyGroup, match=named):
+            groups.check(steps_of("g", [TopicPartition("t", 0)], None))
+        held["g"]()
+        groups.check(steps_of("g", [TopicPartition("t", 0)], None))
 
     with_broker(test)
 
