@@ -1,4 +1,4 @@
-"""Snapshots: all closed segments of a topic as they are now, kept under a name and never changed.
+"""Snapshots: a topic as it is now, in closed segments, kept under a name and never changed.
 
 A snapshot is an archive of its own, below the prefix of others, and read as one. Each partition has
 a single version, so that it is there as a whole or not at all. Kafka has nothing of this kind.

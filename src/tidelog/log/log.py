@@ -501,6 +501,20 @@ class Log(ReadableLog):
             self._state.check_appendable()
             return flushing.roll_locked(self._state, expected_next_offset)
 
+    def maybe_roll_stable(self) -> bool:
+        """Roll if the active segment has records, and all are stable; return whether it did.
+
+        Not where the log takes no appends: its damage may lie in there.
+        """
+        state = self._state
+        with state.notices, state.lock, state.changing("rolling"):
+            offsets, size_bytes = state.offsets, state.local.segments.active.size_bytes
+            is_stable = offsets.last_stable_offset == offsets.log_end_offset
+            if not size_bytes or not is_stable or state.contradiction is not None:
+                return False
+            flushing.roll_locked(state)
+            return True
+
     def flush(self, *, force: bool = False) -> None:
         """Make all records durable; ``force``: also the files of an empty active segment."""
         flushing.flush(self._state, force=force)

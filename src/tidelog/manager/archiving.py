@@ -116,19 +116,47 @@ def archive_log(
 
 
 def snapshot_log(manager: LogManager, key: TopicPartition, store: Objects) -> LogInArchive:
-    """Put all that one log has closed into a snapshot, unless that has the partition already.
+    """Put one log into a snapshot, up to its end, unless that has the partition already.
 
-    While it is copied the log is neither cleaned nor retained. Raises CleaningAborted, and as
-    ``copy_to_snapshot``.
+    The active segment is closed before. It stays out if not all its records are stable, or the log
+    takes no appends; see ``why_left_out``. While it is copied the log is neither cleaned
+    nor retained.
+
+    Raises:
+        InvalidArgument: nothing but an active segment that stays out; the snapshot has no part of
+            the log then, so that its name can be used again.
+        KafkaStorageError: the active segment cannot be closed, as on a full disk.
+        CleaningAborted: the partition did not get free.
+        ArchiveOvertaken, StoreError, CorruptMessage: as ``copy_to_snapshot``.
     """
     partition, topic = manager.partition(*key), manager.topic(key.topic)
     fs, rng = manager.machine.fs, manager.machine.rng
     with manager.cleaning.exclusive(key):
         log = partition.log
-        state = copy_to_snapshot(
-            fs, store, OpenLog(log, topic, key.partition), rng, len(topic.partitions)
-        )
+        log.maybe_roll_stable()
+        opened = OpenLog(log, topic, key.partition)
+        reason = why_left_out(key, log, log.log_start_offset)
+        if reason is not None and not opened.closed_segments():
+            raise InvalidArgument(f"{reason}; that is all it has: end it, and run this again")
+        state = copy_to_snapshot(fs, store, opened, rng, len(topic.partitions))
         return _in_archive(key, log, state, state.entries, 0)
+
+
+def why_left_out(key: TopicPartition, log: Log, end: int) -> str | None:
+    """Return why a snapshot that ends at ``end`` lacks newer records; None: it lacks none.
+
+    What has been appended since does not count.
+    """
+    last, damage = log.log_end_offset - 1, log.contradiction
+    missing = f"{key}: offsets {end:,} to {last:,} are not in the snapshot"
+    if last < end:
+        return None
+    if damage is not None:
+        return f"{missing}: {damage.error(str(key))}"
+    stable = log.last_stable_offset
+    if stable < log.high_watermark:
+        return f"{missing}: a transaction is open from offset {stable:,} on (`tidelog txns`)"
+    return None
 
 
 def missing_in_snapshot(

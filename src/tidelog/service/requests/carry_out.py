@@ -206,6 +206,7 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
         archive_log,
         missing_in_snapshot,
         snapshot_log,
+        why_left_out,
         why_not_archived,
         why_not_in_snapshot,
     )
@@ -225,6 +226,10 @@ def _archive(home: Home, arguments: Mapping[str, Any]) -> dict[str, Any]:
         store = ObjectStore(snapshot_uri(arguments["to"], snapshot))
         keys = missing_in_snapshot(home.manager, keys, store)
         rows = _each(home, keys, lambda key: as_json(snapshot_log(home.manager, key, store)), notes)
+        for row in rows:
+            key = TopicPartition(row["topic"], row["partition"])
+            log = home.manager.partition(*key).log
+            notes += filter(None, (why_left_out(key, log, row["archiveEndOffset"]),))
         return {"logs": rows, "notes": notes}
     store = ObjectStore(arguments["to"])
     how = ArchiveTerms(*(arguments[name] for name in ArchiveTerms._fields))

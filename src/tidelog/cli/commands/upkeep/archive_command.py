@@ -59,8 +59,8 @@ COMMAND: Final = Command(
         argument(
             "--snapshot",
             metavar="NAME",
-            help="copy all closed segments to URI/snapshots/NAME instead, of compacted topics, too;"
-            " that is an archive of its own, which never changes",
+            help="copy whole topics to URI/snapshots/NAME instead, compacted ones, too; that is an"
+            " archive of its own, which never changes",
         ),
         NOW,
         SETTINGS,
