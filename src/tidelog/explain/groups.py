@@ -76,6 +76,19 @@ class GroupPosition(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
 
+class ShownMember(NamedTuple):
+    """A member of a group, or a group without members."""
+
+    group: Annotated[str, "Name of the group."]
+    state: Annotated[str, "State of the group, as Kafka names it: `Stable`, `Empty` and others."]
+    member_id: Annotated[str | None, "Id of the member; null: the group has none."]
+    group_instance_id: Annotated[str | None, "`group.instance.id` of a static member; else null."]
+    client_id: Annotated[str | None, "`client.id` of the member; `tidelog` for a reader in Python."]
+    client_host: Annotated[
+        str | None, "Address of the member, or the process that a reader in Python is in."
+    ]
+
+
 class ChangedPosition(NamedTuple):
     """A position of a group that is changed."""
 

@@ -242,6 +242,11 @@ class Groups(OfOneProcess):
         """Whether a reader of this program, or of one that has joined it, has the group."""
         return bool(self.processes_of(group))
 
+    def with_readers(self) -> set[str]:
+        """Return the groups that readers have."""
+        with self._lock:
+            return {group for group, readers in self._members.items() if readers}
+
     def processes_of(self, group: str) -> list[str]:
         """Return of each reader that has the group which process it is in."""
         with self._lock:

@@ -26,7 +26,7 @@ _CLASSIC: Final = "classic"
 
 
 class GroupAdmin:
-    """Answers tools. A group is what has members or positions."""
+    """Answers tools. A group is what has members, a reader in Python, or positions."""
 
     def __init__(
         self, coordinator: GroupCoordinator, groups: Groups, offsets: CommittedOffsets
@@ -44,7 +44,8 @@ class GroupAdmin:
             return {"groups": []}
         known = self._coordinator.groups
         found = []
-        for group_id in sorted(known.keys() | self._coordinator.positions().keys()):
+        read = self._groups.with_readers()
+        for group_id in sorted(known.keys() | self._coordinator.positions().keys() | read):
             group = known.get(group_id)
             state = self._state(group_id, group)
             if not states or state.lower() in states:
@@ -75,9 +76,13 @@ class GroupAdmin:
             return {"groupId": group_id, **refused(error)}
         group = self._coordinator.groups.get(group_id)
         if group is None:
-            is_known = group_id in known
+            members = [
+                _reader_as_member(number, process)
+                for number, process in enumerate(self._groups.processes_of(group_id), start=1)
+            ]
+            is_known = members or group_id in known
             state = self._state(group_id, None) if is_known else GroupState.DEAD
-            return {"groupId": group_id, "groupState": str(state)}
+            return {"groupId": group_id, "groupState": str(state), "members": members}
         is_stable = group.state is GroupState.STABLE
         return {
             "groupId": group_id,
@@ -100,7 +105,6 @@ class GroupAdmin:
     def _state(self, group_id: str, group: ClassicGroup | None) -> str:
         if group is not None:
             return str(group.state)
-        # A reader of this program has it, whose members no protocol describes.
         has_reader = self._groups.has_reader(group_id)
         return str(GroupState.STABLE if has_reader else GroupState.EMPTY)
 
@@ -133,3 +137,15 @@ class GroupAdmin:
         except KafkaError as error:
             return code_for_client(error)
         return ErrorCode.NONE
+
+
+def _reader_as_member(number: int, process: str) -> dict[str, Any]:
+    """Return a member that stands for a reader in Python; it has no protocol."""
+    return {
+        "memberId": f"reader-{number}",
+        "groupInstanceId": None,
+        "clientId": "tidelog",
+        "clientHost": process,
+        "memberMetadata": b"",
+        "memberAssignment": b"",
+    }

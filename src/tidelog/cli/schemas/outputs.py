@@ -42,7 +42,7 @@ from tidelog.codec.shown_rows import fields_of
 from tidelog.datadir.log_dir_description import LogDirDescription
 from tidelog.env.overlay_files import FileChange
 from tidelog.explain.describe import LogFacts
-from tidelog.explain.groups import ChangedPosition, GroupPosition
+from tidelog.explain.groups import ChangedPosition, GroupPosition, ShownMember
 from tidelog.explain.listed_partition import ListedPartition
 from tidelog.explain.pictures.log_picture import LogPicture
 from tidelog.explain.verify.checked import Checked
@@ -424,6 +424,11 @@ _OUTPUTS: Final = {
         row(GroupPosition),
         counts(groups="Groups that have positions.", positions="Lines before this one."),
         text="A line a position.",
+    ),
+    "groups members": _output(
+        row(ShownMember),
+        text="A line a member, or a group without members.",
+        usage="tidelog groups --members --json",
     ),
     "groups reset": _output(
         row(ChangedPosition, {"executed": boolean("Whether it was changed.")}),

@@ -42,6 +42,11 @@ COMMAND: Final = Command(
         ),
         partition_option("reset: only this partition of each topic (default: all)"),
         argument(
+            "--members",
+            action="store_true",
+            help="show who has the groups, as the process that holds the directory knows it",
+        ),
+        argument(
             "--execute",
             action="store_true",
             help="reset, delete: do it, instead of printing what would be done",
@@ -66,7 +71,8 @@ def run(args: Namespace) -> int:
     if args.to is not None and args.to_offset is not None:
         raise InvalidArgument("--to and --to-offset both say where: give one of them")
     chooses = is_reset or args.partition is not None
-    if names and (word == "delete" or (word == "reset" and is_reset)):
+    changes = word == "delete" or (word == "reset" and is_reset)
+    if names and changes and not args.members:
         from tidelog.cli.commands.records import groups_change
 
         if word == "reset":
@@ -78,6 +84,10 @@ def run(args: Namespace) -> int:
         raise InvalidArgument(
             "--to, --to-offset, -p and --execute belong to groups reset and delete"
         )
+    if args.members:
+        from tidelog.cli.commands.records.groups_members import print_members
+
+        return print_members(args)
     return _list(args)
 
 

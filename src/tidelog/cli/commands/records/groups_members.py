@@ -1,0 +1,83 @@
+"""``tidelog groups --members``: who has a group, as the process that holds the directory knows it.
+
+Kafka: ``kafka-consumer-groups --describe --members``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.cli.terminal import print_line, print_message, table
+from tidelog.codec.shown_rows import as_json
+from tidelog.datadir.lock_file import has_writer
+from tidelog.embedded.door_client import DoorClient, error_of
+from tidelog.env.paths import absolute_path
+from tidelog.errors import InvalidArgument
+from tidelog.explain.groups import ShownMember
+from tidelog.explain.printable_text import printable
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+_COLUMNS: Final = ("group", "state", "member", "client", "host")
+_UNKNOWN: Final = "Dead"
+
+
+def print_members(args: Namespace) -> int:
+    """Print a line for each member, and one for each group that has none."""
+    rows: dict[ShownMember, None] = {}
+    is_held = False
+    for one in args.directories:
+        path = absolute_path(one)
+        if has_writer(path):
+            is_held = True
+            # One process that holds several directories knows all their groups at each.
+            rows |= dict.fromkeys(_asked(path, args.groups))
+        else:
+            print_message("groups", f"no process holds {path}, so no group there has members")
+    missing = sorted({one.group for one in rows if one.state == _UNKNOWN})
+    if missing:
+        raise InvalidArgument(f"there is no group {', '.join(missing)}")
+    if args.json:
+        for row in rows:
+            print_line(json.dumps(as_json(row)))
+    elif rows:
+        print(table([_COLUMNS, *map(_line, rows)], names=len(_COLUMNS)), end="")
+    elif is_held:
+        print_message("groups", "no group has members or positions")
+    return 0
+
+
+def _asked(path: str, names: list[str]) -> Iterator[ShownMember]:
+    door = DoorClient(path)
+    try:
+        every = names or [one["groupId"] for one in door.ask("ListGroups", 2)["groups"]]
+        found = door.ask("DescribeGroups", 5, groups=every)["groups"]
+    finally:
+        door.close()
+    for group in found:
+        if group["errorCode"]:
+            raise error_of(group["errorCode"], None)
+        for member in group["members"] or [None]:
+            yield _shown(group, member)
+
+
+def _shown(group: dict[str, Any], member: dict[str, Any] | None) -> ShownMember:
+    place = group["groupId"], group["groupState"]
+    if member is None:
+        return ShownMember(*place, None, None, None, None)
+    instance = member["groupInstanceId"]
+    return ShownMember(
+        *place, member["memberId"], instance, member["clientId"], member["clientHost"]
+    )
+
+
+def _line(one: ShownMember) -> tuple[str, ...]:
+    member = (one.member_id, one.client_id, one.client_host)
+    return (
+        printable(one.group),
+        one.state,
+        *("-" if text is None else printable(text) for text in member),
+    )

@@ -1,0 +1,100 @@
+"""Who has a group, as ``tidelog groups --members`` and the admin calls of clients show it."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+
+import tidelog
+from tidelog.cli.main import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.conftest import Validated
+    from tests.machinery.brokers import Served
+
+    from tidelog import JoinedLogs
+
+HERE = "the process that holds the directory"
+JOINED = f"process {os.getpid()} that has joined the one that holds the directory"
+
+
+@pytest.fixture
+def broker(broker: Served, joined: JoinedLogs) -> Iterator[Served]:
+    """With groups that a client, a reader, a reader of a joined program, and nobody has."""
+    broker.logs.create_topic("t")
+    broker.logs.append("t", b"a")
+    where = {"bootstrap.servers": broker.bootstrap, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**where, "group.id": "client", "client.id": "me"})
+    consumer.subscribe(["t"])
+    assert consumer.poll(30) is not None
+    with broker.logs.reader("t", group="left") as reader:
+        reader.commit()
+    with broker.logs.reader("t", group="here"), joined.reader("t", group="joined"):
+        yield broker
+    consumer.close()
+
+
+def rows(data: Path, capsys: pytest.CaptureFixture[str], *groups: str) -> list[dict[str, Any]]:
+    """Return what the command prints."""
+    assert main(["groups", *groups, "--members", "--json", "-d", str(data)]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_members_and_readers_are_shown_with_where_they_are(
+    broker: Served, data: Path, capsys: pytest.CaptureFixture[str], validated: Validated
+) -> None:
+    """Also a reader that has committed nothing; without names all groups are shown."""
+    assert broker.bootstrap
+    found = rows(data, capsys, "client", "here", "joined", "left")
+
+    names = "group", "state", "clientId", "clientHost"
+    assert [tuple(row[name] for name in names) for row in found] == [
+        ("client", "Stable", "me", "/127.0.0.1"),
+        ("here", "Stable", "tidelog", HERE),
+        ("joined", "Stable", "tidelog", JOINED),
+        ("left", "Empty", None, None),
+    ]
+    assert rows(data, capsys) == found
+    validated("groups members", found)
+    assert main(["groups", "--members", "-d", str(data)]) == 0
+    assert "127.0.0.1" in capsys.readouterr().out
+    assert main(["groups", "nobody", "--members", "-d", str(data)]) != 0
+    assert "there is no group nobody" in capsys.readouterr().err
+
+
+def test_the_admin_calls_of_clients_show_readers(broker: Served) -> None:
+    """With the same state and place."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    found = admin.describe_consumer_groups(["here"])["here"].result(30)
+
+    assert [(one.client_id, one.host) for one in found.members] == [("tidelog", HERE)]
+    assert found.state.name == "STABLE"
+
+
+def test_a_directory_without_groups_is_reported(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On stderr, as without ``--members``."""
+    with tidelog.open(data):
+        assert main(["groups", "--members", "-d", str(data)]) == 0
+
+    assert capsys.readouterr() == ("", "tidelog groups: no group has members or positions\n")
+
+
+def test_without_a_process_no_group_has_members(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That is said, and no error."""
+    assert main(["groups", "--members", "-d", str(tmp_path)]) == 0
+
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "no process holds" in shown.err
