@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.archive.claim_file import ClaimFile, claim_file, read_claim
 from tidelog.codec.checkpoint_file import TEMPORARY_SUFFIX, read_checkpoint
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.config.log_config import LogConfig
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileSystem
     from tidelog.readonly.directory_files import DirectoryFiles
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
+    from tidelog.readonly.read_only_topic import MissingPartition
 
 _OTHER_TOPIC = (
     "find out which topic's records these are: if they are this one's, write its id into the file;"
@@ -49,9 +51,10 @@ _ELSEWHERE = (
     "if it lies there, too, this is what a move has left, and a process that opens both deletes it;"
     " else the next writer corrects the file"
 )
+_BEFORE = "Do it before a process opens the data directory, which would begin an empty log"
 _LOST = (
-    "bring the directory back from a copy or a replica before the log manager starts, which would"
-    " begin it again and empty"
+    "bring the directory back from a copy or a replica, or what an archive has with tidelog"
+    f" restore. {_BEFORE}"
 )
 
 
@@ -101,9 +104,29 @@ def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
         what = f"{gone.key} belongs here, but its directory is gone"
         if gone.high_watermark is None:
             what += "; no checkpoint says that it had records"
-        yield Located(gone.key, damage(catalogue_path, None, what, _LOST))
+        yield Located(
+            gone.key, damage(catalogue_path, None, what, _remedy_of_lost(directory, gone))
+        )
     lost = {gone.key for gone in directory.missing}
     yield from _check_lines(directory, {*directory.found, *lost})
+
+
+def _remedy_of_lost(directory: ReadOnlyDirectory, gone: MissingPartition) -> str:
+    """Return how to bring a partition back: from its archive, if it is known to have one."""
+    (files,) = directory.parts
+    topic_id = directory.topic(gone.topic).topic_id
+    claim = ClaimFile()
+    if topic_id is not None:
+        # One that cannot be read names no archive; the next writer of it says why.
+        with suppress(KafkaStorageError):
+            claim = read_claim(files.fs, claim_file(files.path, topic_id, gone.partition))
+    uris = sorted(claim.drawn) if claim.archive is None else [claim.archive.uri]
+    if not uris:
+        return _LOST
+    command = f"tidelog restore {uris[0]} {gone.topic} -p {gone.partition} --to {files.path}"
+    others = f" (or from {', '.join(uris[1:])})" if uris[1:] else ""
+    after = _BEFORE if claim.archive is None else "Until then the log is offline"
+    return f"bring back what its archive has: {command}{others}. {after}"
 
 
 def _check_places(directory: ReadOnlyDirectory, catalogue_path: str) -> Iterator[Located]:

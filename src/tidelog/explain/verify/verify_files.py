@@ -234,11 +234,16 @@ def check_promises(
     if watermark is not None and watermark > end_offset:
         path = os.path.join(data_dir, HIGH_WATERMARK_FILE)
         what = f"readers saw offsets up to {watermark}, but the log ends at {end_offset}"
-        yield damage(path, None, what, "find where the records went; opening lowers the line")
+        remedy = (
+            "find where the records went, as in a copy or an archive, before a process opens the"
+            f" directory to write: that sets the log's line in this file to {end_offset}"
+        )
+        yield damage(path, None, what, remedy)
     if point is not None and point > end_offset:
         path = os.path.join(data_dir, RECOVERY_POINT_FILE)
         what = f"offsets up to {point} were flushed, but the log ends at {end_offset}"
-        yield unusual(path, None, what, "none needed: opening lowers the line")
+        remedy = "none needed: opening the directory to write corrects the log's line in this file"
+        yield unusual(path, None, what, remedy)
     if start is not None and start > end_offset:
         path = os.path.join(data_dir, LOG_START_OFFSET_FILE)
         what = f"the log starts at {start} and ends at {end_offset}: opening would empty it"

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 from tests.machinery.directory_home import DataHome
 
+from tidelog.archive.claim_file import ClaimFile, KnownArchive, claim_file, write_claim
 from tidelog.codec.uuid_text import format_uuid
 from tidelog.errors import KafkaStorageError
 from tidelog.explain.verify.verify_directory import check_directory
@@ -99,6 +100,39 @@ def test_a_directory_that_is_gone_is_damage_if_the_catalogue_knows_it(home: Data
     remove(home, "t-1")
 
     assert found(home) == [("t-1", "damage", CATALOGUE)]
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        (ClaimFile(), "or what an archive has with tidelog restore. Do it before a process"),
+        (
+            ClaimFile(drawn={"s3://lake": ("x",)}),
+            "restore s3://lake t -p 1 --to /data. Do it before",
+        ),
+        (
+            ClaimFile(archive=KnownArchive("s3://own", 0, 5), drawn={"s3://lake": ("x",)}),
+            "restore s3://own t -p 1 --to /data. Until then the log is offline",
+        ),
+        (
+            ClaimFile(drawn={"s3://a": ("x",), "s3://b": ("x",)}),
+            "tidelog restore s3://a t -p 1 --to /data (or from s3://b). Do it before",
+        ),
+    ],
+)
+def test_a_directory_that_is_gone_comes_back_from_its_archive(
+    home: DataHome, claim: ClaimFile, said: str
+) -> None:
+    """The remedy names the command, whether a service archives the log or somebody by hand."""
+    with home.open() as directory:
+        topic_id = directory.topic("t").topic_id
+    assert topic_id is not None
+    write_claim(home.fs, claim_file("/data", topic_id, 1), claim)
+    remove(home, "t-1")
+
+    ((_, finding),) = check_directory(home.fs, home.path)
+
+    assert said in (finding.remedy or "")
 
 
 def test_a_partition_of_another_directory_is_not_missed(home: DataHome) -> None:
