@@ -68,8 +68,7 @@ def follow(
     Raises:
         InvalidArgument, UnknownTopicOrPartition, PartitionsElsewhere: as ``read``, at once.
         OffsetOutOfRange: records were deleted before they were read.
-        DataLoss: the log was restored, or has lost its end, and others have the offsets now that
-            were read.
+        DataLoss: the log was restored, or has lost its end, and no longer has what was read.
         CorruptMessage: damage, after all records before it.
         KafkaStorageError: the disk failed, or the topic was deleted meanwhile.
         InvalidTimestamp: a timestamp does not fit in microseconds.

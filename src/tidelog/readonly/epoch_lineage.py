@@ -15,10 +15,7 @@ from typing import Final
 Epochs = tuple[tuple[int, int], ...]
 """Leader epochs with the offset at which each begins; both rise."""
 
-OTHERS: Final = (
-    "the log was restored, or lost its end, since they were read, and others have them now"
-)
-"""The cause of a data loss, of offsets that were read and are those of other records now."""
+_CAUSE: Final = "the log was restored, or lost its end, since they were read"
 
 MOST: Final = 16
 """Epochs that are remembered of a position."""
@@ -63,3 +60,15 @@ def _last_shared(known: Epochs, now: Epochs) -> tuple[int, int] | None:
         if place is not None and (now[place][1] == start or not number or not place):
             return number, place
     return None
+
+
+def cause_of_parting(at: int, offset: int, log_end_offset: int) -> str:
+    """Return the cause of a data loss: of ``[at, offset)``, where ``parting`` found other records.
+
+    A log that has begun another epoch there need not have any record of it yet.
+    """
+    if log_end_offset <= at:
+        return f"{_CAUSE}, and ends at {log_end_offset} now"
+    if log_end_offset < offset:
+        return f"{_CAUSE}, and others have those below {log_end_offset} now"
+    return f"{_CAUSE}, and others have them now"

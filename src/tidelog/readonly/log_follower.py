@@ -13,7 +13,7 @@ from tidelog.datadir.offset_checkpoints import HIGH_WATERMARK_FILE
 from tidelog.env.waiting import IdleTime
 from tidelog.errors import DataLoss, KafkaStorageError, UnknownTopicOrPartition
 from tidelog.log.topic_id import topic_id_or_none
-from tidelog.readonly.epoch_lineage import OTHERS, lineage, parting
+from tidelog.readonly.epoch_lineage import cause_of_parting, lineage, parting
 from tidelog.readonly.read_files import reading
 from tidelog.readonly.read_only_log import ReadUpTo, open_read_only
 from tidelog.segment.filenames import log_file, log_offsets, parse_topic_partition
@@ -125,8 +125,8 @@ class LogFollower:
         Raises:
             OffsetOutOfRange: ``next_offset`` is below the log start or above the log end by now;
                 set it to continue.
-            DataLoss: the log was restored, or has lost its end, and others have the offsets below
-                ``next_offset`` now; set it to continue, as to the error's ``start_offset``.
+            DataLoss: the log was restored, or has lost its end, and no longer has what was read
+                below ``next_offset``; set it to continue, as to the error's ``start_offset``.
             CorruptMessage, KafkaStorageError: as ``ReadOnlyLog.columns``.
         """
         log = self.opened_if_changed()
@@ -154,7 +154,8 @@ class LogFollower:
         at = parting(lineage(self._epochs, start), start, now)
         if at is not None and self._refused in {None, start}:
             self._refused = start
-            raise DataLoss(log.topic, log.partition, at, start, OTHERS)
+            cause = cause_of_parting(at, start, log.log_end_offset)
+            raise DataLoss(log.topic, log.partition, at, start, cause)
         self._refused, self._epochs = None, now
 
     def _visible_end(self, log: ReadOnlyLog) -> int:

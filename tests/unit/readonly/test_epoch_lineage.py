@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.readonly.epoch_lineage import MOST, Epochs, lineage, parting
+from tidelog.readonly.epoch_lineage import MOST, Epochs, cause_of_parting, lineage, parting
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,20 @@ def test_the_newest_epochs_below_a_position_are_kept() -> None:
     assert lineage(epochs, 20) == ((0, 0), (1, 10))
     assert lineage(epochs, 0) == ()
     assert lineage(epochs, 301) == epochs[31 - MOST : 31]
+
+
+@pytest.mark.parametrize(
+    ("log_end_offset", "said"),
+    [
+        (30, "and ends at 30 now"),
+        (31, "and others have those below 31 now"),
+        (49, "and others have those below 49 now"),
+        (50, "and others have them now"),
+        (90, "and others have them now"),
+    ],
+)
+def test_the_cause_says_which_offsets_others_have(log_end_offset: int, said: str) -> None:
+    """None of those that were read, before anything is appended after a restore."""
+    cause = cause_of_parting(30, 50, log_end_offset)
+
+    assert cause == f"the log was restored, or lost its end, since they were read, {said}"

@@ -40,7 +40,7 @@ MOVED_BACK_HINT: Final = (
     "; failOnDataLoss=false continues at the end that it finds; to read what was appended below"
     " that since, begin a new checkpoint with startingOffsets"
 )
-OTHERS_HINT: Final = "; failOnDataLoss=false continues with those, at the first of these offsets"
+OTHERS_HINT: Final = "; failOnDataLoss=false continues at the first of these offsets"
 RECREATED: Final = "the topic was deleted and recreated"
 DELETED: Final = "its directory is gone: the topic was deleted, or the partition moved"
 NOT_SELECTED: Final = (

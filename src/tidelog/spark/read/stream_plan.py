@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.env.files import is_gone
 from tidelog.errors import InvalidArgument, KafkaStorageError, UnknownTopicOrPartition
-from tidelog.readonly.epoch_lineage import OTHERS, lineage, parting
+from tidelog.readonly.epoch_lineage import cause_of_parting, lineage, parting
 from tidelog.readonly.read_again import ATTEMPTS
 from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.spark.read.data_loss import (
@@ -373,7 +373,9 @@ class StreamPlan:
             elif not _is_same_topic(partition, begin, finish):
                 report(*partition, offset, None, RECREATED, hint=NEW_TOPIC_HINT)
             elif partition in parted:
-                report(*partition, parted[partition], offset, OTHERS, hint=OTHERS_HINT)
+                each = self._snapshots.get(partition)
+                end = until if each is None else each.log.log_end_offset
+                self._report_others(partition, parted[partition], offset, end)
             elif until < offset:
                 cause = f"the end of the log moved back from {offset} to {until}"
                 report(*partition, until, offset, cause, hint=MOVED_BACK_HINT)
@@ -419,8 +421,15 @@ class StreamPlan:
         end = parting(finish.epochs.get(partition, ()), until, now)
         if end is None:
             return until
-        self._policy.report(*partition, end, until, OTHERS, hint=OTHERS_HINT)
+        self._report_others(partition, end, until, log.log_end_offset)
         return end
+
+    def _report_others(
+        self, partition: TopicPartition, at: int, offset: int, log_end_offset: int
+    ) -> None:
+        """Report the offsets ``[at, offset)`` of a log, which are not what was read."""
+        cause = cause_of_parting(at, offset, log_end_offset)
+        self._policy.report(*partition, at, offset, cause, hint=OTHERS_HINT)
 
     def _open(
         self, directories: PartitionDirectories, partition: TopicPartition, topic_id: str | None
