@@ -388,3 +388,20 @@ def test_the_producers_of_sound_batches_are_known() -> None:
     entry = log.producers.last_entry(7)
     assert entry is not None
     assert (entry.last_data_offset, entry.last_sequence) == (5, 5)
+
+
+def test_a_snapshot_closes_no_segment_of_a_log_that_takes_no_appends() -> None:
+    """The damage would lie in a closed one, of which a snapshot says that it is whole."""
+    home = home_of()
+    flip(home, 4, 3)
+    damaged = home.open(clean=False)
+    sound = home_of().open(clean=False)
+
+    assert not damaged.maybe_roll_stable()
+    assert len(damaged.segments) == 1
+    sound.update_high_watermark(9)
+    assert not sound.maybe_roll_stable()
+    sound.update_high_watermark(10)
+    assert sound.maybe_roll_stable()
+    assert [one.base_offset for one in sound.segments] == [0, 10]
+    assert not sound.maybe_roll_stable()
