@@ -406,16 +406,15 @@ ENCODING: Final = encoding_option(
     " UTF-8 are in base64, and their row names the encoding); json: values that are JSON as"
     " JSON, the rest as utf8"
 )
-VISIBILITY: Final = (
-    argument(
-        "--up-to",
-        choices=("highWatermark", "logEnd"),
-        default="highWatermark",
-        dest="up_to",
-        help="where reading ends (default highWatermark)",
-    ),
-    isolation_option(Isolation.READ_UNCOMMITTED),
+LOG_END: Final = "logEnd"
+UP_TO: Final = argument(
+    "--up-to",
+    choices=("highWatermark", LOG_END),
+    default="highWatermark",
+    dest="up_to",
+    help="where reading ends (default highWatermark)",
 )
+VISIBILITY: Final = UP_TO, isolation_option(Isolation.READ_UNCOMMITTED)
 """Which records a reader sees."""
 
 

@@ -25,6 +25,7 @@ from tidelog.readonly.group_positions import (
     read_assigned,
     read_committed_position,
 )
+from tidelog.readonly.read_only_log import ReadUpTo
 from tidelog.records.known_records import known_records
 from tidelog.segment.filenames import TopicPartition
 
@@ -55,7 +56,9 @@ class GroupPosition(NamedTuple):
         " has committed nothing there.",
     ]
     high_watermark: Annotated[
-        int | None, "High watermark of the partition; null: it is not in the directory."
+        int | None,
+        "High watermark of the partition, or its log end with `tidelog groups --up-to logEnd`;"
+        " null: it is not in the directory.",
     ]
     lag: Annotated[
         int | None,
@@ -104,17 +107,18 @@ def group_positions(
     groups: Container[str] | None = None,
     *,
     only_committed: bool = False,
+    up_to: ReadUpTo = ReadUpTo.HIGH_WATERMARK,
 ) -> list[GroupPosition]:
     """Return the positions of groups, None: of all, by group, topic and partition.
 
     They are those that were committed and, without ``only_committed``, those of the other
-    partitions that members have.
+    partitions that members have. ``up_to``: where positions are read to, and lag is counted to.
 
     Raises CorruptMessage, KafkaStorageError; PartitionsElsewhere if a part of the positions, or a
     partition that they are about, is in another data directory.
     """
     directory.check_present({OFFSETS_TOPIC: None})
-    found = _positions(directory, groups, only_committed=only_committed)
+    found = _positions(directory, groups, up_to, only_committed=only_committed)
     read: dict[str, set[int]] = {}
     for _, key in found:
         read.setdefault(key.topic, set()).add(key.partition)
@@ -122,7 +126,7 @@ def group_positions(
     ends: dict[TopicPartition, _Ends | None] = {}
     for _, key in found:
         if key not in ends:
-            ends[key] = _ends(directory, key)
+            ends[key] = _ends(directory, key, up_to)
     return [
         _shown(group, key, position, ends[key] if _is_of(directory, key, position) else None)
         for (group, key), position in sorted(found.items(), key=lambda item: item[0])
@@ -130,7 +134,7 @@ def group_positions(
 
 
 class _Ends(NamedTuple):
-    high_watermark: int
+    visible: int
     log_end_offset: int
 
 
@@ -140,7 +144,7 @@ def _shown(
     offset = None if position is _NOWHERE else position.offset
     return GroupPosition(
         *(group, *key, offset),
-        None if ends is None else ends.high_watermark,
+        None if ends is None else ends.visible,
         None if ends is None or offset is None else lag_of(offset, *ends),
         position.leader_epoch,
         position.commit_time_ms,
@@ -149,13 +153,17 @@ def _shown(
 
 
 def _positions(
-    directory: ReadOnlyDirectory, groups: Container[str] | None, *, only_committed: bool
+    directory: ReadOnlyDirectory,
+    groups: Container[str] | None,
+    up_to: ReadUpTo,
+    *,
+    only_committed: bool,
 ) -> dict[tuple[str, TopicPartition], Position]:
     found: dict[tuple[str, TopicPartition], Position] = {}
     assigned: dict[str, Assigned] = {}
     for log in directory.logs(OFFSETS_TOPIC):
         records: Iterator[tuple[Record, Committed | Assigned]] = known_records(
-            log.settled_records(), _read, log.directory
+            log.settled_records(up_to=up_to), _read, log.directory
         )
         for _, one in records:
             if groups is not None and one.group not in groups:
@@ -176,10 +184,10 @@ def _read(record: Record) -> Committed | Assigned | None:
     return read_committed_position(record) or read_assigned(record)
 
 
-def _ends(directory: ReadOnlyDirectory, key: TopicPartition) -> _Ends | None:
+def _ends(directory: ReadOnlyDirectory, key: TopicPartition, up_to: ReadUpTo) -> _Ends | None:
     try:
         with directory.open(*key) as log:
-            return _Ends(log.high_watermark, log.log_end_offset)
+            return _Ends(log.end_offset(up_to), log.log_end_offset)
     except UnknownTopicOrPartition:
         return None
 

@@ -132,6 +132,7 @@ _TRANSACTIONS: Final = line(
         **PLACE,
         "highWatermark": _OFFSETS["highWatermark"],
         "lastStableOffset": _OFFSETS["lastStableOffset"],
+        "logEndOffset": _OFFSETS["logEndOffset"],
         "open": array(row(OpenTransaction), "Its open transactions, oldest first."),
         "aborted": nullable(
             array(row(DecidedTransaction), "Its aborted transactions; null with `--open`.")

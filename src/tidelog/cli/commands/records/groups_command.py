@@ -6,7 +6,16 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import not_negative, reset_target
-from tidelog.cli.options import DIRECTORIES, JSON, Command, argument, partition_option, time_option
+from tidelog.cli.options import (
+    DIRECTORIES,
+    JSON,
+    LOG_END,
+    UP_TO,
+    Command,
+    argument,
+    partition_option,
+    time_option,
+)
 from tidelog.cli.terminal import print_counts, print_message, table
 from tidelog.codec.shown_rows import as_json
 from tidelog.errors import InvalidArgument
@@ -17,9 +26,6 @@ if TYPE_CHECKING:
 
     from tidelog.explain.groups import GroupPosition
     from tidelog.readonly.read_only_directory import ReadOnlyDirectory
-
-_COLUMNS: Final = ("group", "partition", "offset", "high watermark", "lag", "committed")
-
 
 COMMAND: Final = Command(
     "groups",
@@ -51,9 +57,13 @@ COMMAND: Final = Command(
             action="store_true",
             help="reset, delete: do it, instead of printing what would be done",
         ),
+        UP_TO,
         JSON,
     ),
-    epilog="groups reset GROUP [TOPIC...] --to WHERE: print the positions that a group would\n"
+    epilog="High watermarks, also that up to which positions are read, are read from checkpoints:\n"
+    "a process that writes the logs renews these every 5 s. With --up-to logEnd the log end\n"
+    "takes their place, for positions and for the lag.\n"
+    "groups reset GROUP [TOPIC...] --to WHERE: print the positions that a group would\n"
     "get in the partitions where it has some, or in all of these topics; --execute sets them.\n"
     "After a log was restored or lost its end: groups reset GROUP --to current.\n"
     "groups delete GROUP...: print the positions that these groups have; --execute deletes\n"
@@ -75,6 +85,8 @@ def run(args: Namespace) -> int:
     if names and changes and not args.members:
         from tidelog.cli.commands.records import groups_change
 
+        if args.up_to == LOG_END:
+            raise InvalidArgument("--up-to is for the list of positions")
         if word == "reset":
             return groups_change.reset(args, names)
         if chooses:
@@ -96,10 +108,11 @@ def _list(args: Namespace) -> int:
     from tidelog.explain.groups import group_positions
     from tidelog.readonly.absent_partitions import BY_FLAG
     from tidelog.readonly.read_only_directory import open_directory_read_only
+    from tidelog.readonly.read_only_log import ReadUpTo
 
     accept = None if args.allow_partial else BY_FLAG
     directory = open_directory_read_only(*args.directories, fs=SYSTEM_FILES, accept=accept)
-    found = group_positions(directory, args.groups or None)
+    found = group_positions(directory, args.groups or None, up_to=ReadUpTo(args.up_to))
     missing = sorted(set(args.groups) - {one.group for one in found})
     if args.groups[1:] and args.groups[0] == "reset" and "reset" in missing:
         raise InvalidArgument("groups reset needs --to WHERE or --to-offset OFFSET")
@@ -111,7 +124,7 @@ def _list(args: Namespace) -> int:
             print(json.dumps(as_json(one)))
         print_counts(args, groups=len({one.group for one in found}), positions=len(found))
     elif found:
-        print(table([_COLUMNS, *map(_row, found)], names=2), end="")
+        print(table([_columns(args.up_to), *map(_row, found)], names=2), end="")
         _report_beyond(found)
     else:
         text = f"no group has committed a position in {directory.name}"
@@ -139,6 +152,11 @@ def _recent(directory: ReadOnlyDirectory) -> str:
     if not any(map(has_writer, directory.paths)):
         return ""
     return "; the process that writes it shows new positions after some seconds: try again"
+
+
+def _columns(up_to: str) -> tuple[str, ...]:
+    end = "log end" if up_to == LOG_END else "high watermark"
+    return ("group", "partition", "offset", end, "lag", "committed")
 
 
 def _row(one: GroupPosition) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.arguments import not_negative
-from tidelog.cli.options import JSON, LOGS, Command, argument, exclusive
+from tidelog.cli.options import JSON, LOG_END, LOGS, UP_TO, Command, argument, exclusive
 from tidelog.cli.terminal import print_counts, print_message, print_row
 from tidelog.codec.shown_rows import list_as_json
 from tidelog.errors import InvalidArgument
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from tidelog.cli.partition_choice import Place
-    from tidelog.readonly.read_only_log import Offsets
+    from tidelog.readonly.read_only_log import Offsets, ReadUpTo
     from tidelog.readonly.replayed_transactions import LogTransactions
 
 
@@ -46,9 +46,13 @@ COMMAND: Final = Command(
             dest="only_open",
             help="only open transactions; reads the log from the newest producer snapshot on",
         ),
+        UP_TO,
         JSON,
     ),
-    epilog="txns abort TOPIC-PARTITION --producer-id N: print the marker that would abort the\n"
+    epilog="Transactions are listed up to the log end. The high watermark, which limits the last\n"
+    "stable offset, is read from the checkpoint: a process that writes the log renews it every\n"
+    "5 s. With --up-to logEnd the log end takes its place.\n"
+    "txns abort TOPIC-PARTITION --producer-id N: print the marker that would abort the\n"
     "open transaction of a producer, and what readers see from then on; --execute writes it.\n"
     "txns abort TOPIC-PARTITION --undo: print whether that marker can be taken back, as long\n"
     "as nothing is appended after it; --execute does so.",
@@ -63,6 +67,8 @@ def run(args: Namespace) -> int:
     """
     is_abort = args.producer_id is not None or args.undo
     if args.topics[:1] == ["abort"] and is_abort:
+        if args.up_to == LOG_END:
+            raise InvalidArgument("--up-to is for the list of transactions")
         if args.partition is not None:
             raise InvalidArgument("txns abort takes TOPIC-PARTITION: leave -p out")
         from tidelog.cli.commands.records.txns_abort import run_abort
@@ -79,6 +85,7 @@ def _list(args: Namespace) -> int:
     from tidelog.explain.transactional_ids import TransactionalIds
     from tidelog.readonly.read_only_log import ReadUpTo
 
+    up_to = ReadUpTo(args.up_to)
     chosen = chosen_by(args)
     ids = TransactionalIds(chosen.directory)
     has_loss = chosen.report_missing(args.command)
@@ -86,13 +93,13 @@ def _list(args: Namespace) -> int:
     def look(place: Place) -> tuple[Offsets, LogTransactions]:
         with chosen.open(place) as log:
             found = log.transactions(ReadUpTo.LOG_END, aborted=not args.only_open)
-            return log.offsets(), ids.named(found)._replace(damage=found.damage or log.damage)
+            return log.offsets(up_to), ids.named(found)._replace(damage=found.damage or log.damage)
 
     listed = damaged = 0
     for place, (offsets, found) in chosen.look(args.command, look):
         listed += 1
         row = _as_json(place, offsets, found, only_open=args.only_open)
-        print_row(args, row, "\n".join(_lines(place, offsets, found)))
+        print_row(args, row, "\n".join(_lines(place, offsets, found, up_to)))
         if found.damage is not None:
             damaged += 1
             print_message(args.command, str(found.damage))
@@ -108,17 +115,20 @@ def _as_json(
         "partition": place.partition,
         "highWatermark": offsets.high_watermark,
         "lastStableOffset": offsets.last_stable_offset,
+        "logEndOffset": offsets.log_end_offset,
         "open": list_as_json(found.open),
         "aborted": None if only_open else list_as_json(found.aborted),
         "damage": None if found.damage is None else str(found.damage),
     }
 
 
-def _lines(place: Place, offsets: Offsets, found: LogTransactions) -> list[str]:
+def _lines(place: Place, offsets: Offsets, found: LogTransactions, up_to: ReadUpTo) -> list[str]:
     """Return a title and a line for each transaction."""
-    stable, watermark = offsets.last_stable_offset, offsets.high_watermark
-    title = f"{place.topic}-{place.partition}: last stable offset {stable:,}"
-    title += f", high watermark {watermark:,}"
+    title = f"{place.topic}-{place.partition}: last stable offset {offsets.last_stable_offset:,}"
+    if up_to == LOG_END:
+        title += f", log end {offsets.log_end_offset:,}"
+    else:
+        title += f", high watermark {offsets.high_watermark:,}"
     opened = [f"  open     {begun_by(*txn)}" for txn in found.open]
     aborted = [
         f"  aborted  {producer(txn.producer_id, txn.transactional_id)} from offset"

@@ -48,6 +48,24 @@ def test_positions_are_shown_with_the_lag(topic: Cli) -> None:
     assert len(lines) == 2
 
 
+def test_positions_are_shown_up_to_the_log_end(topic: Cli) -> None:
+    """Beside a writer those that it has not checkpointed yet are seen, too, and the lag."""
+    topic.append("a", "b", "c")
+    commit(topic, "g", "t", 1)
+    commit(topic, "g", "t", 1)
+    path = topic.data / "replication-offset-checkpoint"
+    path.write_text("0\n2\n__consumer_offsets 0 1\nt 0 2\n")
+
+    lines = topic.on("groups", "g").out.splitlines()
+    at_end = topic.on("groups", "g", "--up-to", "logEnd").out.splitlines()
+
+    assert lines[1].split()[:5] == ["g", "t-0", "1", "2", "1"]
+    assert at_end[0].split()[3:6] == ["log", "end", "lag"]
+    assert at_end[1].split()[:5] == ["g", "t-0", "2", "3", "1"]
+    refused = topic.on("groups", "delete", "g", "--up-to", "logEnd")
+    assert (refused.code, "--up-to is for" in refused.err) == (2, True)
+
+
 def test_partitions_of_members_are_shown_before_they_have_a_position(cli: Cli) -> None:
     """As by Kafka's tool, with ``-``; what a leader has sent malformed says nothing."""
     cli.on("create", "t", "-p", "3")

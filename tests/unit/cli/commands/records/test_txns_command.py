@@ -68,6 +68,21 @@ def test_open_transactions_are_listed_oldest_first(topic: Cli) -> None:
     assert rows[0]["lastStableOffset"] == 1
 
 
+def test_offsets_are_shown_up_to_the_log_end(topic: Cli) -> None:
+    """Beside a writer the high watermark is the one that was checkpointed last."""
+    topic.append("a", "b")
+    (topic.data / "replication-offset-checkpoint").write_text("0\n1\nt 0 1\n")
+    rows = [topic.on("txns", "--json", *words).rows[0] for words in ((), ("--up-to", "logEnd"))]
+
+    assert topic.on("txns").out == "t-0: last stable offset 1, high watermark 1\n"
+    out = topic.on("txns", "--up-to", "logEnd").out
+    assert out == "t-0: last stable offset 2, log end 2\n"
+    names = ("highWatermark", "lastStableOffset", "logEndOffset")
+    assert [[row[name] for name in names] for row in rows] == [[1, 1, 2], [1, 2, 2]]
+    refused = topic.on("txns", "abort", "t-0", "--producer-id", "9", "--up-to", "logEnd")
+    assert (refused.code, "--up-to is for" in refused.err) == (2, True)
+
+
 def test_what_began_below_the_log_start_is_named_without_its_time(topic: Cli) -> None:
     """Its first batch may be deleted; which producer it was the snapshot knows."""
     begin(topic, 9)
