@@ -29,7 +29,6 @@ from tidelog.segment.filenames import (
     snapshot_offsets,
     transaction_index_file,
 )
-from tidelog.segment.txn_index import TransactionIndex, collect_aborted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -109,6 +108,9 @@ def indexed_aborted(
     No batch is read. A marker in ``[start, end)``, or after it, belongs to each. Raises
     SnapshotOutdated, and CorruptIndex for an index that cannot be read.
     """
+    # With it comes NumPy, and those that look for the end of a log need neither.
+    from tidelog.segment.txn_index import TransactionIndex, collect_aborted
+
     try:
         # Of one listing: an index that is neither on the disk nor in its archive at that time is
         # none, and one that has moved since is not taken for none.
