@@ -9,9 +9,10 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 p
 	$$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' \
 	>/dev/null 2>&1 && echo $$p && break; done)
 
-# Tests go over both cores of a small machine; a file stays on one worker, so Spark starts once a file.
+# A worker more than a small machine has cores: one of them often waits, for Java above all. A file
+# stays on one worker, so Spark starts once a file.
 PYTEST := $(BIN)/python -m pytest
-WORKERS ?= 2
+WORKERS ?= 3
 # Some environments forbid it, and then each test that starts a program compiles the whole package.
 unexport PYTHONDONTWRITEBYTECODE
 # `make test` keeps its files in memory where there is room and programs may be run from it: most of
@@ -71,7 +72,6 @@ test: lint ## lint and the tests that need neither Kafka nor patience; what .ci/
 	@$(if $(MEMORY),TMPDIR=$(MEMORY) PYTEST_DEBUG_TEMPROOT=$(MEMORY)) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 		-o tmp_path_retention_count=1 -m "$(FAST)"
 
-test-all: WORKERS = 3
 test-all: lint peer $(VENV)/flights/.downloaded .venvs/pages/.installed .venvs/moto/.installed .venvs/azurite/.installed .venvs/kafkajs/.installed ## every test, also against Kafka; resumes where it was stopped; SCALE=10: a night
 	@$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --resume .test-all tests
 	@NUMBA_BOUNDSCHECK=1 $(PYTEST) -q tests/unit/kernels
