@@ -88,7 +88,7 @@ EVERY_TIME: Final = Times()
 class LogRange(NamedTuple):
     """Offsets ``[start_offset, end_offset)`` of one log, which is closed until it is read.
 
-    ``topic_id`` is that of the topic as planned; None: it is not known.
+    ``topic_id``: the id of the topic when the read was planned; None if that is unknown.
     """
 
     log: ReadOnlyLog
@@ -99,7 +99,7 @@ class LogRange(NamedTuple):
     def check_same(self) -> None:
         """Raise KafkaStorageError if the directory is by now that of another topic.
 
-        What was read before this is of the topic that was planned.
+        All that was read before this call comes from the topic that was planned.
         """
         if self.topic_id is None:
             return

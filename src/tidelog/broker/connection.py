@@ -185,7 +185,8 @@ class Connection(asyncio.BufferedProtocol):
                 if len(self._out) >= _MOST_PENDING:
                     self._pump()
         except TidelogError as error:
-            if self._room.lines.is_due(self._peer.host, str(error), self._last_used):
+            now_ms = self._last_used * MS_PER_S
+            if self._room.lines.is_due(self._peer.host, str(error), now_ms):
                 _log.warning("connection-closed host=%s reason=%s", self._peer.host, error)
             self._room.counts.closed += 1
             self.close()

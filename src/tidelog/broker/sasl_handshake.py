@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.broker.seldom_lines import SeldomLines
-from tidelog.env.clock import MS_PER_S, NS_PER_MS
+from tidelog.env.clock import NS_PER_MS
 from tidelog.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class SaslHandshake:
 
     def handle(self, request: Request) -> dict[str, Any]:
         """Answer that the listener does not authenticate."""
-        host, now_s = request.peer.host, self._clock.monotonic_ns() / NS_PER_MS / MS_PER_S
-        if self._lines.is_due(host, _REASON, now_s):
+        host, now_ms = request.peer.host, self._clock.monotonic_ns() // NS_PER_MS
+        if self._lines.is_due(host, _REASON, now_ms):
             _log.warning("client-refused host=%s reason=%s", host, _REASON)
         return {"errorCode": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": []}

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-_PAUSE_S: Final = 60
-_MOST_TOLD: Final = 1000
-"""Lines that are remembered: hosts, groups and reasons come from outside."""
+_PAUSE_MS: Final = 60_000
+_MOST_REMEMBERED: Final = 1000
+"""How many lines are remembered: hosts, groups and reasons come from outside."""
 
 
 class SeldomLines:
     """Lets the same line about a host, or a group, pass once a minute."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[str, str], float] = {}
+        self._written_ms: dict[tuple[str, str], float] = {}
 
-    def is_due(self, who: str, reason: str, now_s: float) -> bool:
-        """Return whether a line may be written at ``now_s``, of a clock that does not go back."""
+    def is_due(self, who: str, reason: str, now_ms: float) -> bool:
+        """Return whether a line may be written at ``now_ms``, of a clock that does not go back."""
         key = who, reason
-        if key in self._told and now_s < self._told[key] + _PAUSE_S:
+        if key in self._written_ms and now_ms < self._written_ms[key] + _PAUSE_MS:
             return False
-        if len(self._told) >= _MOST_TOLD:
-            self._told.clear()
-        self._told[key] = now_s
+        if len(self._written_ms) >= _MOST_REMEMBERED:
+            self._written_ms.clear()
+        self._written_ms[key] = now_ms
         return True

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs, write_leader_epochs
 from tidelog.errors import InvalidArgument
 from tidelog.log.directory_guard import PASSING
+from tidelog.records.batch import INT32_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_EPOCH_OFFSET: Final = -1
 
-_LAST_EPOCH: Final = 2**31 - 1
 _FEWEST_SKIPPED, _MOST_SKIPPED = 2**12, 2**20
 
 _epoch = attrgetter("epoch")
@@ -58,7 +58,7 @@ def epoch_after_loss(latest: int | None, rng: Random) -> int:
     the last that fits in a file.
     """
     known = UNDEFINED_EPOCH if latest is None else latest
-    return min(known + rng.randint(_FEWEST_SKIPPED, _MOST_SKIPPED), _LAST_EPOCH)
+    return min(known + rng.randint(_FEWEST_SKIPPED, _MOST_SKIPPED), INT32_MAX)
 
 
 def _can_follow(old: EpochEntry, new: EpochEntry) -> bool:

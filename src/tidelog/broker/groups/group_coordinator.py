@@ -20,7 +20,7 @@ from tidelog.broker.groups.group_records import (
 from tidelog.broker.groups.joined_readers import READER_PROTOCOL, enter_reader
 from tidelog.broker.seldom_lines import SeldomLines
 from tidelog.broker.shards import Shards
-from tidelog.env.clock import MS_PER_S, NS_PER_MS
+from tidelog.env.clock import NS_PER_MS
 from tidelog.env.event_loop import in_thread
 from tidelog.error_codes import ErrorCode
 from tidelog.errors import KafkaError, NonEmptyGroup
@@ -114,8 +114,8 @@ class GroupCoordinator:
     def positions(self) -> dict[str, dict[TopicPartition, Position]]:
         """Return the positions of the groups that can be used, by group; none before ``load``.
 
-        What is being read on a thread, or cannot be read, is not looked at: the event loop would
-        wait for all of it.
+        Partitions that a thread is still reading, or that cannot be read, are left out: the event
+        loop would wait until they have been read.
         """
         if not self.shards.loaded.is_set():
             return {}
@@ -232,8 +232,8 @@ class GroupCoordinator:
             except NonEmptyGroup as error:
                 # The client asks again, many times a minute, until the reader has left.
                 reason = f"clients wait until it is closed: {', '.join(error.holders)}"
-                now_s = self._manager.machine.clock.monotonic_ns() / NS_PER_MS / MS_PER_S
-                if self._lines.is_due(group_id, reason, now_s):
+                now_ms = self._manager.machine.clock.monotonic_ns() // NS_PER_MS
+                if self._lines.is_due(group_id, reason, now_ms):
                     _log.info("join-put-off group=%s reason=%s", group_id, reason)
                 raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, reason) from None
         if group is None:

@@ -160,9 +160,10 @@ def _append_all(
 
 
 class _Outcome:
-    """What an append has come to; printed at the end of a ``with`` around that of the logs.
+    """The result of an append; leaving its ``with`` prints it.
 
-    Not before they are closed, which may append what the writer still holds after an error.
+    That is to happen after the logs are closed: closing may append what the writer still holds
+    after an error.
     """
 
     def __init__(self, args: Namespace) -> None:
