@@ -94,11 +94,11 @@ class ChosenPartitions(NamedTuple):
         with line.task("reading", total, Unit("partition")) as task:
             for number, place in enumerate(self.places):
                 task.show(number, what=f"reading {place.key}")
-                answers = self._answer(command, place, question)
+                answers = self.ask(command, place, question)
                 line.erase()  # for what the caller prints
                 yield from ((place, answer) for answer in answers)
 
-    def _answer(self, command: str, place: Place, question: Callable[[Place], T]) -> list[T]:
+    def ask(self, command: str, place: Place, question: Callable[[Place], T]) -> list[T]:
         """Return the answer about one place; nothing if it was deleted, which is printed."""
         fs = self.directory.fs
         try:

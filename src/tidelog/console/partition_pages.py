@@ -21,7 +21,7 @@ from tidelog.explain.printable_text import begun_by
 from tidelog.explain.tables.partition_tables import BATCHES, EPOCHS, PRODUCERS, batch_rows
 from tidelog.explain.verify.findings import Severity
 from tidelog.explain.verify.verify_directory import check_directory
-from tidelog.explain.verify.verify_partition import verify_if_there
+from tidelog.explain.verify.verify_partition import verify_partition
 from tidelog.manager.compaction_plan import compaction_to_plan, plan_compaction
 from tidelog.readonly.read_only_log import ReadUpTo
 
@@ -279,16 +279,14 @@ def _compaction(desk: Desk, key: TopicPartition, *, is_whole: bool) -> dict[str,
     return as_json(facts)
 
 
-def _check(desk: Desk, key: TopicPartition) -> dict[str, Any] | None:
+def _check(desk: Desk, key: TopicPartition) -> dict[str, Any]:
     directory = desk.directory
-    result = verify_if_there(
+    result = verify_partition(
         desk.fs,
         directory.partition_path(*key),
         clock=desk.clock,
         is_compacted=desk.tables.topic(key.topic).is_compacted,
     )
-    if result is None:
-        return None
     is_small = desk.survey.total <= CHECK_PARTITIONS
     path = directory.part_of(*key).path
     around = [

@@ -13,7 +13,7 @@ from tidelog.explain.tables.system_table import (
 )
 from tidelog.explain.verify.findings import Finding
 from tidelog.explain.verify.verify_directory import Located, check_directory
-from tidelog.explain.verify.verify_partition import verify_if_there
+from tidelog.explain.verify.verify_partition import verify_partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +32,8 @@ def _of_directory(source: TableSource, keys: Keys) -> Iterator[Row]:
 def _of_partition(source: TableSource, key: TopicPartition) -> Iterator[Row]:
     path = source.directory.partition_path(*key)
     is_compacted = source.topic(key.topic).is_compacted
-    check = verify_if_there(source.fs, path, clock=source.clock, is_compacted=is_compacted)
-    for finding in [] if check is None else check.findings:
+    check = verify_partition(source.fs, path, clock=source.clock, is_compacted=is_compacted)
+    for finding in check.findings:
         yield _row(Located(key, finding))
 
 

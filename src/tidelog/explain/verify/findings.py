@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from tidelog.codec.shown_rows import Named
+from tidelog.errors import InvalidArgument, KafkaStorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+T = TypeVar("T")
 
 
 class Severity(StrEnum):
@@ -50,3 +56,14 @@ def damage(path: str, byte: int | None, what: str, remedy: str) -> Finding:
 def unusual(path: str, byte: int | None, what: str, remedy: str = "none needed") -> Finding:
     """Return a finding that is not damage."""
     return Finding(Severity.UNUSUAL, path, byte, what, remedy)
+
+
+def attempt(
+    read: Callable[[], T], path: str, remedy: str, byte: int | None = None
+) -> Generator[Finding, None, T | None]:
+    """Return what ``read`` finds in a file; if it cannot be read, yield that, and return None."""
+    try:
+        return read()
+    except (KafkaStorageError, InvalidArgument) as error:
+        yield damage(path, byte, str(error), remedy)
+        return None

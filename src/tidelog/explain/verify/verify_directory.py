@@ -26,7 +26,7 @@ from tidelog.datadir.metadata_files import (
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES, HIGH_WATERMARK_FILE
 from tidelog.errors import InvalidArgument, InvalidConfig, KafkaStorageError
 from tidelog.explain.verify.confirmed import confirmed
-from tidelog.explain.verify.findings import Finding, Severity, damage, unusual
+from tidelog.explain.verify.findings import Finding, Severity, attempt, damage, unusual
 from tidelog.log.topic_id import PARTITION_METADATA_FILE
 from tidelog.readonly.read_only_directory import open_directory_read_only
 from tidelog.segment.filenames import TopicPartition
@@ -84,7 +84,8 @@ def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
     if directory.catalogue_error is not None:
         remedy = "correct the file, or delete it: topics are then adopted from their directories"
         yield Located(None, damage(catalogue_path, 0, str(directory.catalogue_error), remedy))
-    yield from _check_identity(files)
+    for check in (_check_identity, _check_temporary, _check_journals):
+        yield from (Located(None, finding) for finding in check(files))
     for topic in directory.topics.values():
         try:
             LogConfig().with_overrides({**(topic.birth or {}), **topic.config})
@@ -92,8 +93,6 @@ def _check(directory: ReadOnlyDirectory) -> Iterator[Located]:
             what = f"topic {topic.name} cannot be loaded: {error}"
             remedy = "correct the setting with `tidelog alter`"
             yield Located(None, damage(catalogue_path, None, what, remedy))
-    yield from _check_temporary(files)
-    yield from _check_journals(files)
     for name, reason in directory.foreign(files).items():
         path = os.path.join(files.path, name)
         remedy = "move it elsewhere: tidelog leaves it alone, but Kafka may not start"
@@ -144,31 +143,24 @@ def _check_places(directory: ReadOnlyDirectory, catalogue_path: str) -> Iterator
         yield Located(key, damage(catalogue_path, None, what, remedy))
 
 
-def _check_identity(files: DirectoryFiles) -> Iterator[Located]:
+def _check_identity(files: DirectoryFiles) -> Iterator[Finding]:
     """Yield what keeps a writer from locking the directory or from knowing which one it is."""
     fs = files.fs
     path = os.path.join(files.path, META_PROPERTIES_FILE)
     remedy = "correct the file, or delete it: the next writer then makes a new one"
-    try:
-        meta = read_meta_properties(fs, path)
-        if meta is not None and meta.is_nameless:
-            what = f"{path} names neither a directory, a cluster nor a node"
-            yield Located(None, damage(path, 0, what, remedy))
-    except (KafkaStorageError, InvalidArgument) as error:
-        yield Located(None, damage(path, 0, str(error), remedy))
+    meta = yield from attempt(partial(read_meta_properties, fs, path), path, remedy, byte=0)
+    if meta is not None and meta.is_nameless:
+        yield damage(path, 0, f"{path} names neither a directory, a cluster nor a node", remedy)
     path = os.path.join(files.path, CLEAN_SHUTDOWN_FILE)
-    try:
-        read_clean_shutdown(fs, path)
-    except KafkaStorageError as error:
-        remedy = "remove it: the next writer then recovers all logs"
-        yield Located(None, damage(path, None, str(error), remedy))
+    remedy = "remove it: the next writer then recovers all logs"
+    yield from attempt(partial(read_clean_shutdown, fs, path), path, remedy)
     path = os.path.join(files.path, LOCK_FILE)
     if fs.is_link(path) or (fs.exists(path) and fs.stat(path).is_directory):
         what = "it is not a plain file, so that no writer can lock the directory"
-        yield Located(None, damage(path, None, what, "remove it"))
+        yield damage(path, None, what, "remove it")
 
 
-def _check_journals(files: DirectoryFiles) -> Iterator[Located]:
+def _check_journals(files: DirectoryFiles) -> Iterator[Finding]:
     """Yield each file about committed transactions that cannot be read."""
     remedy = "bring it back from a copy: a committed transaction may not be applied without it"
     names = list_journals(files.fs, files.path)
@@ -177,14 +169,10 @@ def _check_journals(files: DirectoryFiles) -> Iterator[Located]:
     }
     checks[FINISHED_FILE] = partial(read_finished, files.fs, files.path)
     for name, check in checks.items():
-        try:
-            check()
-        except (KafkaStorageError, InvalidArgument) as error:
-            path = os.path.join(files.path, name)
-            yield Located(None, damage(path, None, str(error), remedy))
+        yield from attempt(check, os.path.join(files.path, name), remedy)
 
 
-def _check_temporary(files: DirectoryFiles) -> Iterator[Located]:
+def _check_temporary(files: DirectoryFiles) -> Iterator[Finding]:
     """Yield what is in the way of the temporary files by which small files are replaced."""
     for name in (*CHECKPOINT_FILES, CATALOGUE_FILE, META_PROPERTIES_FILE, CLEAN_SHUTDOWN_FILE):
         path = os.path.join(files.path, name + TEMPORARY_SUFFIX)
@@ -193,7 +181,7 @@ def _check_temporary(files: DirectoryFiles) -> Iterator[Located]:
                 continue
         except KafkaStorageError as error:
             what = f"{name} cannot be replaced: {error}"
-            yield Located(None, damage(path, None, what, "move the entry elsewhere"))
+            yield damage(path, None, what, "move the entry elsewhere")
 
 
 def _topic_ids(directory: ReadOnlyDirectory) -> dict[TopicPartition, UUID]:

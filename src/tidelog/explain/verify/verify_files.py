@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_checkpoint, read_leader_epochs
+from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_checkpoint
 from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.datadir.offset_checkpoints import (
     CHECKPOINT_FILES,
@@ -16,7 +17,7 @@ from tidelog.datadir.offset_checkpoints import (
     RECOVERY_POINT_FILE,
 )
 from tidelog.errors import InvalidArgument, KafkaStorageError
-from tidelog.explain.verify.findings import Finding, damage, unusual
+from tidelog.explain.verify.findings import Finding, attempt, damage, unusual
 from tidelog.log.topic_id import PARTITION_METADATA_FILE, read_partition_metadata
 from tidelog.records.batch import INT32_MAX
 from tidelog.segment.filenames import (
@@ -33,7 +34,7 @@ from tidelog.segment.filenames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from tidelog.env.files import FileSystem
     from tidelog.segment.filenames import TopicPartition
@@ -86,17 +87,15 @@ class LogFiles(NamedTuple):
 
 def read_promises(
     fs: FileSystem, data_dir: str, key: TopicPartition
-) -> Iterator[Finding | Promises]:
-    """Yield what is wrong with the checkpoint files, then the lines about one log."""
-    said: dict[str, int | None] = dict.fromkeys(CHECKPOINT_FILES)
+) -> Generator[Finding, None, Promises]:
+    """Yield what is wrong with the checkpoint files; return the lines about one log."""
+    said: dict[str, int | None] = {}
     for name in CHECKPOINT_FILES:
         path = os.path.join(data_dir, name)
-        try:
-            said[name] = read_checkpoint(fs, path).get(key)
-        except (KafkaStorageError, InvalidArgument) as error:
-            remedy = "correct the file, or delete it: logs are then checked from their start"
-            yield damage(path, 0, str(error), remedy)
-    yield Promises(
+        remedy = "correct the file, or delete it: logs are then checked from their start"
+        lines = yield from attempt(partial(read_checkpoint, fs, path), path, remedy, byte=0)
+        said[name] = (lines or {}).get(key)
+    return Promises(
         said[HIGH_WATERMARK_FILE],
         said[RECOVERY_POINT_FILE],
         said[LOG_START_OFFSET_FILE],
@@ -105,8 +104,8 @@ def read_promises(
     )
 
 
-def list_files(fs: FileSystem, directory: str) -> Iterator[Finding | LogFiles]:
-    """Yield what is odd about the names in a partition directory, then the files by kind."""
+def list_files(fs: FileSystem, directory: str) -> Generator[Finding, None, LogFiles]:
+    """Yield what is odd about the names in a partition directory; return the files by kind."""
     names = tuple(sorted(fs.list(directory)))
     bases, snapshots, waiting = [], [], list[str]()
     for name in names:
@@ -133,7 +132,7 @@ def list_files(fs: FileSystem, directory: str) -> Iterator[Finding | LogFiles]:
         yield _waiting(directory, waiting)
     bases.sort()
     yield from _check_links(fs, directory, names, bases)
-    yield LogFiles(names, tuple(bases), tuple(sorted(snapshots)))
+    return LogFiles(names, tuple(bases), tuple(sorted(snapshots)))
 
 
 def _check_links(
@@ -213,17 +212,6 @@ def check_metadata(fs: FileSystem, directory: str) -> Iterator[Finding]:
         return
     if topic_id is None:
         yield unusual(path, None, "the partition has no topic id", "none needed: opening adds one")
-
-
-def read_epochs(fs: FileSystem, directory: str) -> Iterator[Finding | list[tuple[int, int]]]:
-    """Yield what keeps the leader epochs from being read, then the epochs."""
-    path = f"{directory}/{LEADER_EPOCH_FILE}"
-    epochs: list[tuple[int, int]] = []
-    try:
-        epochs = read_leader_epochs(fs, path)
-    except (KafkaStorageError, InvalidArgument) as error:
-        yield damage(path, 0, str(error), "delete the file and recover the log with --full")
-    yield epochs
 
 
 def check_promises(

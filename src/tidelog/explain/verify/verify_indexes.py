@@ -44,32 +44,64 @@ class IndexPlace(NamedTuple):
         return REBUILT if self.is_rebuilt else REBUILD
 
 
-class _Entries(NamedTuple):
-    entries: NDArray[Any]
-    zeros: int
+class _IndexCheck:
+    """What both checks share: the entries before the zeros of a file that was not trimmed.
+
+    ``_offsets`` are those of the entries.
+    """
+
+    def __init__(self, place: IndexPlace, dtype: np.dtype[Any]) -> None:
+        self._place = place
+        self._size = dtype.itemsize
+        whole = np.frombuffer(place.data, dtype, count=len(place.data) // dtype.itemsize)
+        used = np.flatnonzero(whole != np.zeros((), dtype))
+        self._entries = whole[: int(used[-1]) + 1 if len(used) else 0]
+        self._offsets: Ints = self._entries["relative_offset"].astype(np.int64) + place.base_offset
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._entries)
+
+    def _none(self) -> NDArray[np.bool_]:
+        """Return a mark for each entry, not set yet."""
+        return np.zeros(len(self), np.bool_)
+
+    def _form(self) -> Iterator[Finding]:
+        place, size = self._place, self._size
+        if place.unreadable:
+            yield damage(place.path, 0, place.unreadable, place.remedy)
+        zeros, odd = place.size_bytes // size - len(self), place.size_bytes % size
+        if odd:
+            at = place.size_bytes - odd
+            yield damage(place.path, at, f"{odd} bytes that are not a whole entry", place.remedy)
+        if zeros and not place.is_active and not place.is_rebuilt:
+            at = place.size_bytes - odd - zeros * size
+            yield unusual(place.path, at, f"{zeros:,} empty entries: the file was not trimmed")
+
+    def _at_entries(self, is_bad: NDArray[Any], what: str) -> Iterator[Finding]:
+        """Yield one finding for all entries with the same fault, at the first of them."""
+        count = int(is_bad.sum())
+        if count:
+            place, first = self._place, int(is_bad.argmax())
+            others = f", and {count - 1:,} others likewise" if count > 1 else ""
+            what = f"entry {first:,} {what}{others}"
+            yield damage(place.path, first * self._size, what, place.remedy)
+
+    def _beyond(self, is_beyond: NDArray[Any], one: str, many: str) -> Iterator[Finding]:
+        """Yield a finding for entries after the records' end, which a rebuilt index may have.
+
+        ``one`` is the text for one entry, ``many`` for several.
+        """
+        count = int(is_beyond.sum())
+        if count and self._place.is_rebuilt:
+            first = int(is_beyond.argmax())
+            what = f"{count:,} entries {many}" if count > 1 else f"entry {first:,} {one}"
+            yield unusual(self._place.path, first * self._size, what, REBUILT)
+        else:
+            yield from self._at_entries(is_beyond, one)
 
 
-def _read(place: IndexPlace, dtype: np.dtype[Any]) -> _Entries:
-    """Return the entries before the zeros of a file that was not trimmed."""
-    whole = np.frombuffer(place.data, dtype, count=len(place.data) // dtype.itemsize)
-    used = np.flatnonzero(whole != np.zeros((), dtype))
-    count = int(used[-1]) + 1 if len(used) else 0
-    return _Entries(whole[:count], place.size_bytes // dtype.itemsize - count)
-
-
-def _form(place: IndexPlace, entry_bytes: int, zeros: int) -> Iterator[Finding]:
-    if place.unreadable:
-        yield damage(place.path, 0, place.unreadable, place.remedy)
-    odd = place.size_bytes % entry_bytes
-    if odd:
-        at = place.size_bytes - odd
-        yield damage(place.path, at, f"{odd} bytes that are not a whole entry", place.remedy)
-    if zeros and not place.is_active and not place.is_rebuilt:
-        at = place.size_bytes - odd - zeros * entry_bytes
-        yield unusual(place.path, at, f"{zeros:,} empty entries: the file was not trimmed")
-
-
-class OffsetIndexCheck:
+class OffsetIndexCheck(_IndexCheck):
     """An entry (offset, position) is right if a batch starts there at or below that offset.
 
     Since Kafka 4.1 the offset is the last one of that batch, before it was the last one of the
@@ -77,13 +109,9 @@ class OffsetIndexCheck:
     """
 
     def __init__(self, place: IndexPlace) -> None:
-        self._place = place
-        self._read = _read(place, OFFSET_INDEX_ENTRY.dtype)
-        entries = self._read.entries
-        self._offsets: Ints = entries["relative_offset"].astype(np.int64) + place.base_offset
-        self._positions: Ints = entries["position"].astype(np.int64)
-        self._is_seen = np.zeros(len(entries), np.bool_)
-        self._is_low = np.zeros(len(entries), np.bool_)
+        super().__init__(place, OFFSET_INDEX_ENTRY.dtype)
+        self._positions: Ints = self._entries["position"].astype(np.int64)
+        self._is_seen, self._is_low = self._none(), self._none()
 
     def feed(self, batches: BatchColumns) -> None:
         """Take note of the next batches; positions are those in the .log file."""
@@ -95,14 +123,9 @@ class OffsetIndexCheck:
         self._is_seen |= is_here
         self._is_low |= is_here & (self._offsets < batches.base_offset[at])
 
-    def __len__(self) -> int:
-        """Return the number of entries."""
-        return len(self._offsets)
-
     def findings(self, end_position: int, next_offset: int) -> Iterator[Finding]:
         """Yield what is wrong, given where the segment's valid bytes and offsets end."""
-        place, size = self._place, OFFSET_INDEX_ENTRY.size
-        yield from _form(place, size, self._read.zeros)
+        yield from self._form()
         is_beyond = (self._positions >= end_position) | (self._offsets >= next_offset)
         steps = (np.diff(self._offsets) <= 0) | (np.diff(self._positions) <= 0)
         is_falling = np.concatenate(([False], steps))[: len(self._offsets)]
@@ -112,17 +135,12 @@ class OffsetIndexCheck:
             (is_lost & ~is_falling, "points at a byte where no batch starts"),
             (self._is_low, "names an offset below the batch it points at"),
         ):
-            yield from _at_entries(place, is_bad, size, what)
-        yield from _beyond(
-            place,
-            is_beyond,
-            size,
-            "points after the end of the records",
-            "point after the end of the records",
-        )
+            yield from self._at_entries(is_bad, what)
+        after = "after the end of the records"
+        yield from self._beyond(is_beyond, f"points {after}", f"point {after}")
 
 
-class TimeIndexCheck:
+class TimeIndexCheck(_IndexCheck):
     """An entry (timestamp, offset) is right if all later timestamps lie after that offset.
 
     Since Kafka 4.1 the offset is the last one of the batch with that timestamp, before it could be
@@ -130,13 +148,9 @@ class TimeIndexCheck:
     """
 
     def __init__(self, place: IndexPlace) -> None:
-        self._place = place
-        self._read = _read(place, TIME_INDEX_ENTRY.dtype)
-        entries = self._read.entries
-        self._timestamps: Ints = entries["timestamp_ms"].astype(np.int64)
-        self._offsets: Ints = entries["relative_offset"].astype(np.int64) + place.base_offset
-        self._is_late = np.zeros(len(entries), np.bool_)
-        self._is_early = np.zeros(len(entries), np.bool_)
+        super().__init__(place, TIME_INDEX_ENTRY.dtype)
+        self._timestamps: Ints = self._entries["timestamp_ms"].astype(np.int64)
+        self._is_late, self._is_early = self._none(), self._none()
         self._greatest = -1
 
     def feed(self, batches: BatchColumns) -> None:
@@ -154,14 +168,9 @@ class TimeIndexCheck:
         self._is_late[chosen] = self._timestamps[chosen] < passed
         self._is_early[chosen] = self._timestamps[chosen] > upto[at]
 
-    def __len__(self) -> int:
-        """Return the number of entries."""
-        return len(self._offsets)
-
     def findings(self, next_offset: int) -> Iterator[Finding]:
         """Yield what is wrong, given where the segment's offsets end."""
-        place, size = self._place, TIME_INDEX_ENTRY.size
-        yield from _form(place, size, self._read.zeros)
+        yield from self._form()
         is_beyond = self._offsets >= next_offset
         steps = (np.diff(self._timestamps) <= 0) | (np.diff(self._offsets) < 0)
         is_falling = np.concatenate(([False], steps))[: len(self._offsets)]
@@ -170,40 +179,14 @@ class TimeIndexCheck:
             (self._is_late & ~is_falling, "has later timestamps before its offset"),
             (self._is_early & ~is_falling, "has a timestamp that no batch up to its offset has"),
         ):
-            yield from _at_entries(place, is_bad, size, what)
-        yield from _beyond(
-            place,
+            yield from self._at_entries(is_bad, what)
+        yield from self._beyond(
             is_beyond,
-            size,
             "names an offset after the records",
             "name offsets after the end of the records",
         )
+        place = self._place
         known = int(self._timestamps[-1]) if len(self._timestamps) else -1
         if known < self._greatest and not place.is_active and not place.is_rebuilt:
             what = f"ends at timestamp {known}, the records at {self._greatest}: lookups miss them"
-            yield damage(place.path, len(self._timestamps) * size, what, place.remedy)
-
-
-def _at_entries(place: IndexPlace, is_bad: NDArray[Any], size: int, what: str) -> Iterator[Finding]:
-    """Yield one finding for all entries with the same fault, at the first of them."""
-    count = int(is_bad.sum())
-    if count:
-        first = int(is_bad.argmax())
-        others = f", and {count - 1:,} others likewise" if count > 1 else ""
-        yield damage(place.path, first * size, f"entry {first:,} {what}{others}", place.remedy)
-
-
-def _beyond(
-    place: IndexPlace, is_beyond: NDArray[Any], size: int, one: str, many: str
-) -> Iterator[Finding]:
-    """Yield a finding for entries after the records' end, which are not damage in a rebuilt index.
-
-    ``one`` is the text for one entry, ``many`` for several.
-    """
-    count = int(is_beyond.sum())
-    if count and place.is_rebuilt:
-        first = int(is_beyond.argmax())
-        what = f"{count:,} entries {many}" if count > 1 else f"entry {first:,} {one}"
-        yield unusual(place.path, first * size, what, REBUILT)
-    else:
-        yield from _at_entries(place, is_beyond, size, one)
+            yield damage(place.path, len(self) * self._size, what, place.remedy)

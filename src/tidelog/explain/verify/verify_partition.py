@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE
+from tidelog.codec.checkpoint_file import LEADER_EPOCH_FILE, read_leader_epochs
 from tidelog.datadir.metadata_files import CLEAN_SHUTDOWN_FILE
 from tidelog.datadir.offset_checkpoints import CHECKPOINT_FILES
 from tidelog.env.files import is_gone
-from tidelog.errors import InvariantError, KafkaStorageError, TidelogError, UnknownTopicOrPartition
+from tidelog.errors import KafkaStorageError, TidelogError, UnknownTopicOrPartition
 from tidelog.explain.verify.checked import Checked
 from tidelog.explain.verify.confirmed import confirmed
 from tidelog.explain.verify.findings import (
@@ -25,6 +26,7 @@ from tidelog.explain.verify.findings import (
     REBUILT,
     Finding,
     Severity,
+    attempt,
     damage,
     unusual,
 )
@@ -36,7 +38,6 @@ from tidelog.explain.verify.verify_files import (
     check_names,
     check_promises,
     list_files,
-    read_epochs,
     read_promises,
 )
 from tidelog.explain.verify.verify_indexes import IndexPlace, OffsetIndexCheck, TimeIndexCheck
@@ -63,8 +64,6 @@ if TYPE_CHECKING:
     from tidelog.env.files import FileStat, FileSystem, OpenFile
     from tidelog.records.file_records import Piece
 
-T = TypeVar("T")
-
 
 class PartitionCheck(NamedTuple):
     """What a check of a partition found, and how much it looked at."""
@@ -76,6 +75,7 @@ class PartitionCheck(NamedTuple):
 _CUT_BY_HAND: Final = (
     "look at what follows the last batch; if that is not needed, truncate the file at this byte"
 )
+_READ_EPOCHS_AGAIN: Final = "delete the file and recover the log with --full"
 _COMPACT_HINT: Final = "if the topic is compacted, say so with -o cleanup.policy=compact"
 
 
@@ -134,30 +134,6 @@ class _SegmentChecks:
         return found
 
 
-def verify_if_there(
-    fs: FileSystem,
-    directory: str,
-    *,
-    clock: Clock,
-    is_compacted: bool = False,
-    on_progress: Callable[[int], None] = lambda _: None,
-) -> PartitionCheck | None:
-    """Check a partition as ``verify_partition``; None if it was deleted meanwhile.
-
-    What keeps it from being read is damage, too.
-    """
-    try:
-        return verify_partition(
-            fs, directory, clock=clock, is_compacted=is_compacted, on_progress=on_progress
-        )
-    except UnknownTopicOrPartition:
-        return None  # whether it should be there is checked elsewhere
-    except (TidelogError, OSError) as error:
-        if is_gone(fs, directory):
-            return None
-        return PartitionCheck([damage(directory, None, str(error), READABLE)], Checked())
-
-
 def verify_partition(
     fs: FileSystem,
     directory: str,
@@ -168,12 +144,8 @@ def verify_partition(
 ) -> PartitionCheck:
     """Return everything that is found in a partition directory; arguments as ``LogVerifier``.
 
-    Beside a writer the check is repeated until it finds no damage, or the same again.
-
-    Raises:
-        InvalidTopic: the directory's name is not one of a partition.
-        UnknownTopicOrPartition: there is no such directory.
-        KafkaStorageError: the disk failed, or the log changes too fast.
+    Beside a writer the check is repeated until it finds no damage, or the same again. What keeps
+    the directory from being read is damage, too. Raises UnknownTopicOrPartition if there is none.
     """
     files = reading(fs)
     checked = Checked()
@@ -190,14 +162,19 @@ def verify_partition(
             except FileNotFoundError as gone:  # a writer has renamed or deleted a file
                 reason = str(gone)
                 if not files.exists(directory):
-                    raise UnknownTopicOrPartition(f"{directory} was deleted") from None
+                    break
         raise changing(directory, reason)
 
-    found = confirmed(
-        check,
-        lambda finding: finding.severity is Severity.DAMAGE,
-        lambda: _state(files, directory),
-    )
+    try:
+        found = confirmed(
+            check,
+            lambda finding: finding.severity is Severity.DAMAGE,
+            lambda: _state(files, directory),
+        )
+    except (TidelogError, OSError) as error:
+        if is_gone(fs, directory):
+            raise UnknownTopicOrPartition(f"{directory} was deleted") from error
+        return PartitionCheck([damage(directory, None, str(error), READABLE)], Checked())
     return PartitionCheck(found, checked)
 
 
@@ -254,20 +231,21 @@ class LogVerifier:
         Raises InvalidTopic for a directory whose name is not one of a partition; OSError.
         """
         key = parse_topic_partition(os.path.basename(self._directory))
-        promised = yield from _last(read_promises(self._fs, self._data_dir, key), Promises)
-        files = yield from _last(list_files(self._fs, self._directory), LogFiles)
+        promised = yield from read_promises(self._fs, self._data_dir, key)
+        files = yield from list_files(self._fs, self._directory)
         self._is_compacted |= promised.cleaner_offset is not None
         yield from check_names(self._directory, files)
+        start = max(promised.log_start_offset or 0, min(files.bases, default=0))
+        epochs = None
         if files.is_bare:
             what = "there are only .log files, as of a log that was never opened"
             yield unusual(self._directory, None, what, REBUILT)
         else:
             yield from check_metadata(self._fs, self._directory)
-        start = max(promised.log_start_offset or 0, min(files.bases, default=0))
-        epochs = None
-        if not files.is_bare:
-            lines = yield from _last(read_epochs(self._fs, self._directory), list)
-            epochs = EpochChecks(f"{self._directory}/{LEADER_EPOCH_FILE}", lines, start)
+            path = f"{self._directory}/{LEADER_EPOCH_FILE}"
+            read = partial(read_leader_epochs, self._fs, path)
+            lines = yield from attempt(read, path, _READ_EPOCHS_AGAIN, byte=0)
+            epochs = EpochChecks(path, lines or [], start)
         # Compaction leaves the last batch of a producer, not the one a snapshot knows.
         cleaned_to = INT64_MAX if self._is_compacted else min(files.bases, default=0)
         if promised.cleaner_offset is not None:
@@ -434,13 +412,3 @@ def _is_whole(file: OpenFile, position: int) -> bool:
     """Return whether a batch at a byte is valid, whatever its offsets: no crash leaves that."""
     records = FileRecords(file, position)
     return next(records.pieces(1, check_crc=True), None) is not None
-
-
-def _last(rows: Iterator[Finding | T], kind: type[T]) -> Generator[Finding, None, T]:
-    """Yield the findings among ``rows``; return the value of ``kind`` that comes last."""
-    for row in rows:
-        if isinstance(row, kind):
-            return row
-        if isinstance(row, Finding):
-            yield row
-    raise InvariantError(f"no {kind.__name__} came")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidelog.cli.options import JSON, LOGS, SETTINGS, Command
-from tidelog.cli.terminal import print_counts, print_message, print_row
+from tidelog.cli.terminal import print_counts, print_row
 from tidelog.codec.shown_rows import as_json
 from tidelog.env.clock import SYSTEM_CLOCK
 from tidelog.explain.printable_text import counted, printable
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidelog.cli.partition_choice import ChosenPartitions, Place
-    from tidelog.cli.progress import Task
     from tidelog.env.files import FileSystem
     from tidelog.explain.verify.checked import Checked
     from tidelog.explain.verify.findings import Finding
@@ -46,20 +44,16 @@ def run(args: Namespace) -> int:
     around = _around(chosen, args)
     damaged: set[TopicPartition | None] = set()
     total = Checked()
-    for place, result in _verify_all(chosen, is_compacted=is_compacted):
+    for place, (found, looked_at) in _verify_all(args, chosen, is_compacted=is_compacted):
         key = place.key
-        if result is None:
-            print_message("verify", f"{key} was deleted while it was read")
-            continue
-        found = result.findings
-        total.add(result.checked)
+        total.add(looked_at)
         found += [finding for about, finding in around if about == key]
         for finding in found:
             print_finding(args, key, finding)
         if any(finding.severity is Severity.DAMAGE for finding in found):
             damaged.add(key)
         if not args.json and not found:
-            print(f"{key}: sound ({_in_words(result.checked)})")
+            print(f"{key}: sound ({_in_words(looked_at)})")
     checked = {place.key for place in chosen.places}
     for about, finding in around:
         if about not in checked:
@@ -97,40 +91,36 @@ def _around(chosen: ChosenPartitions, args: Namespace) -> list[Located]:
 
 
 def _verify_all(
-    chosen: ChosenPartitions, *, is_compacted: bool
-) -> Iterator[tuple[Place, PartitionCheck | None]]:
-    """Check all partitions, None for one that was deleted; show how many bytes are checked.
+    args: Namespace, chosen: ChosenPartitions, *, is_compacted: bool
+) -> Iterator[tuple[Place, PartitionCheck]]:
+    """Check all partitions that are there; show how many bytes are checked.
 
     Records may be missing if ``is_compacted``, or if a topic's own settings say so.
     """
     from tidelog.cli.progress import current_line
-    from tidelog.explain.verify.verify_partition import verify_if_there
+    from tidelog.explain.verify.verify_partition import verify_partition
 
     places = chosen.places
     sizes = [_size_bytes(chosen.directory.fs, place) for place in places]
     line, before = current_line(), 0
     with line.task("verifying", sum(sizes)) as task:
-        for place, size in zip(places, sizes, strict=True):
-            task.show(before, what=f"verifying {place.key}")
+
+        def check(place: Place) -> PartitionCheck:
             topic = chosen.directory.known_topic(place.topic)
-            check = partial(
-                verify_if_there,
+            return verify_partition(
                 chosen.directory.fs,
+                place.path,
                 clock=SYSTEM_CLOCK,
                 is_compacted=is_compacted or (topic is not None and topic.is_compacted),
-                on_progress=partial(_show, task, before),
+                on_progress=lambda done: task.show(before + done),
             )
-            result = check(place.path)
-            if result is None and (moved := chosen.moved(place)) is not None:
-                result = check(moved.path)
+
+        for place, size in zip(places, sizes, strict=True):
+            task.show(before, what=f"verifying {place.key}")
+            results = chosen.ask(args.command, place, check)
             line.erase()
-            yield place, result
+            yield from ((place, result) for result in results)
             before += size
-
-
-def _show(task: Task, before: int, done: int) -> None:
-    """Show how much is checked: what was before this partition, and what of it."""
-    task.show(before + done)
 
 
 def _size_bytes(fs: FileSystem, place: Place) -> int:
